@@ -16,7 +16,7 @@ from components.loss.kl import KLLoss
 from components.loss.reduction import SequenceMean
 from components.old_log_probs import RolloutLogProbs
 from components.reference.frozen import FrozenReference
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.sampler.prompts import Epochs
 from rlcomp import Component, Phase, run_phases
 from rlcomp.interfaces.task import Example
@@ -87,7 +87,13 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
         max_grad_norm=1.0,
         micro_batch_tokens=micro_batch_tokens,
     )
-    rest = [Function(function=brevity), RolloutLogProbs(), *reference, GroupMeanStd(), learner]
+    rest = [
+        FunctionReward(function=brevity),
+        RolloutLogProbs(),
+        *reference,
+        GroupMeanStd(),
+        learner,
+    ]
     return [sampler, collector, *rest], collector.generator
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import NoVerdict, check_options, option_preferences
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.text.template import Template
 from rlcomp.text.two_options import TwoOptions
 
 
-class Exact(metaclass=Checked):
+class ExactMatchJudge(metaclass=Checked):
     r"""Judge by exact match of the word sequences: 1 if equal up to white space, else 0.
 
     Examples:
-        >>> Exact()(" the\ncat", "the cat "), Exact()("The cat", "the cat")
+        >>> ExactMatchJudge()(" the\ncat", "the cat "), ExactMatchJudge()("The cat", "the cat")
         (1.0, 0.0)
     """
 
@@ -30,7 +29,7 @@ class Exact(metaclass=Checked):
         return float(prediction.split() == words) if words else None
 
 
-class Overlap(metaclass=Checked):
+class WordOverlapJudge(metaclass=Checked):
     """Judge by bag-of-words F1 (as in SQuAD).
 
     ``F1 = 2 * |P & T| / (|P| + |T|)`` over the word multisets of prediction P and reference T.
@@ -39,7 +38,7 @@ class Overlap(metaclass=Checked):
         Rajpurkar et al. 2016 (SQuAD), arXiv:1606.05250, section 6.1.
 
     Examples:
-        >>> Overlap()("the cat sat", "cat the ran the mat")  # 2 shared of 3 and of 5
+        >>> WordOverlapJudge()("the cat sat", "cat the ran the mat")  # 2 shared of 3 and of 5
         0.5
     """
 
@@ -51,7 +50,7 @@ class Overlap(metaclass=Checked):
         return 2 * (predicted & true).total() / (predicted.total() + true.total())
 
 
-class WordPrefix(metaclass=Checked):
+class WordPrefixJudge(metaclass=Checked):
     """Prefix judge: 1 if one text is a word prefix of the other, else 0.
 
     The end of a segment is arbitrary, so a shorter or longer prediction is not penalised. The
@@ -65,7 +64,7 @@ class WordPrefix(metaclass=Checked):
         where a language model judges (``judge=generative``).
 
     Examples:
-        >>> judge = WordPrefix(least=2)
+        >>> judge = WordPrefixJudge(least=2)
         >>> judge("the cat", "the cat sat"), judge("the cat sat down", "the cat sat")
         (1.0, 1.0)
         >>> judge("the", "the cat sat"), judge("the ca", "the cat sat")
@@ -85,7 +84,7 @@ class WordPrefix(metaclass=Checked):
         return float(enough and predicted[:shared] == true[:shared])
 
 
-_FIELD = re.compile(r"\{(prediction|reference)\}")
+_FIELDS = ("prediction", "reference")
 _TEMPLATE = (
     "Text: {reference}\n"
     "Prediction: {prediction}\n"
@@ -94,7 +93,7 @@ _TEMPLATE = (
 )
 
 
-class Generative(metaclass=Checked):
+class GenerativeJudge(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
@@ -130,24 +129,22 @@ class Generative(metaclass=Checked):
         least_mass: Probability = 0.05,
         prompt: PromptFormat | None = None,
     ) -> None:
-        for field in ("prediction", "reference"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"Generative: template {template!r} must hold {{{field}}}")
-        check_options("Generative", yes_text=yes_text, no_text=no_text)
+        self._template = Template("GenerativeJudge", template, required=_FIELDS)
+        check_options("GenerativeJudge", yes_text=yes_text, no_text=no_text)
         self.model = model
         self.template = template
         self.yes_text = yes_text
         self.no_text = no_text
         self.least_mass = least_mass
-        self.no_verdict = NoVerdict("Generative")
-        self._choice = TwoOptions(
+        self.no_verdict = NoVerdict("GenerativeJudge")
+        self._options = TwoOptions(
             model,
             (yes_text, no_text),
             prompt=prompt,
             least_mass=least_mass,
             no_verdict=self.no_verdict,
         )
-        self.prompt = self._choice.prompt
+        self.prompt = self._options.prompt
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """Return the probability of yes."""
@@ -158,18 +155,16 @@ class Generative(metaclass=Checked):
         """Return the probability of yes for each pair."""
         if not pairs:
             return []
-        encode, fits = self._choice.encode, self._choice.fits
+        encode, fits = self._options.encode, self._options.fits
         questions = encode([self._question(*pair) for pair in pairs])
-        shares = self._choice.shares(questions)
+        shares = self._options.shares(questions)
         for number, ((_, reference), question) in enumerate(zip(pairs, questions, strict=True)):
             if not fits(question) and fits(encode([self._question("", reference)])[0]):
                 shares[number] = 0.0
         return shares
 
     def _question(self, prediction: str, reference: str) -> str:
-        texts = {"prediction": prediction, "reference": reference}
-        # One pass, so that a prediction that contains "{reference}" stays unchanged.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+        return self._template.fill({"prediction": prediction, "reference": reference})
 
 
 _REQUEST = (
@@ -212,9 +207,7 @@ class EndpointJudge(metaclass=Checked):
         least_mass: Probability = 0.05,
         alternatives: PositiveInt = 20,
     ) -> None:
-        for field in ("prediction", "reference"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"EndpointJudge: template {template!r} must hold {{{field}}}")
+        self._template = Template("EndpointJudge", template, required=_FIELDS)
         check_options("EndpointJudge", yes_text=yes_text, no_text=no_text)
         self.endpoint = endpoint
         self.template = template
@@ -234,7 +227,7 @@ class EndpointJudge(metaclass=Checked):
         """Return the probability of yes for each pair, with parallel requests."""
         return option_preferences(
             self.endpoint,
-            [self._asked(*pair) for pair in pairs],
+            [self._question(*pair) for pair in pairs],
             (self.yes_text, self.no_text),
             read=self.read,
             least_mass=self.least_mass,
@@ -242,7 +235,5 @@ class EndpointJudge(metaclass=Checked):
             no_verdict=self.no_verdict,
         )
 
-    def _asked(self, prediction: str, reference: str) -> str:
-        texts = {"prediction": prediction, "reference": reference}
-        # One pass, so that a prediction that contains "{reference}" stays unchanged.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+    def _question(self, prediction: str, reference: str) -> str:
+        return self._template.fill({"prediction": prediction, "reference": reference})

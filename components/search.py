@@ -9,7 +9,7 @@ from rlcomp.arguments import Checked, Fraction, NonNegativeFloat, PositiveInt
 from rlcomp.prover.graph import Edge, ProofGraph, ProofNode, Trial
 
 
-class Sampling(metaclass=Checked):
+class RepeatedSampling(metaclass=Checked):
     """Best-of-n (control): attempts of one tactic per state, until a proof or a failure.
 
     It is no search: an attempt does not use the results of earlier ones. A tactic that was tried in
@@ -35,7 +35,7 @@ class Sampling(metaclass=Checked):
         graph.path = [] if ended or edge is None else [*graph.path, edge]
 
 
-class BestFirst(metaclass=Checked):
+class BestFirstSearch(metaclass=Checked):
     """Best-first search by ``sum_t log pi(a_t | s_t) / L^alpha`` of the path to a state.
 
     ``L`` is the number of tactics on the path. Each state is expanded once. After that, the states
@@ -66,7 +66,7 @@ class BestFirst(metaclass=Checked):
         """No-op: the graph holds all."""
 
 
-class MonteCarlo(metaclass=Checked):
+class MonteCarloTreeSearch(metaclass=Checked):
     """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(1 + N(s)) / (1 + N(s, a))``.
 
     ``P`` is the policy's probability of the tactic, normalised over the state's known ones. ``Q``
@@ -135,7 +135,7 @@ class MonteCarlo(metaclass=Checked):
         edge.total += value
 
 
-class RMaxTS(MonteCarlo):
+class RMaxTS(MonteCarloTreeSearch):
     """MCTS with an intrinsic reward: 1 when an expansion finds a new state, else 0.
 
     Scores are discounted upper confidence bounds,

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 
 import components
-from components.store.replay import Replay
+from components.store.replay import AnswerReplay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import MissingExtra
@@ -851,7 +851,7 @@ def test_every_option_builds_and_keeps_the_contract(option, planned, monkeypatch
 
     # A recipe's parts are checked as the options they are.
     for part in built if not option.startswith("recipe/") else ():
-        if isinstance(part, Replay):
+        if isinstance(part, AnswerReplay):
             part.store(example_batch(part.store.reads))
         if isinstance(part, Component) and speaks_the_schema(part):
             check_component(part, texts(option))

@@ -49,7 +49,7 @@ def passed(response, unit_tests, hint="none", *, shift):
 YAML = {
     "task/programs.yaml": "_target_: own_coding.programs.Programs\nsize: 60\n",
     "reward/passed.yaml": """
-_target_: components.reward.function.Function
+_target_: components.reward.function.FunctionReward
 function: {_target_: own_coding.passed.passed, _partial_: true, shift: 0}
 name: passed
 correct_by: passed

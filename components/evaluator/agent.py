@@ -78,14 +78,14 @@ class AgentAccuracy(Accuracy):
         record(f"{self.name}/turns", sampled["turn_id"].amax(1) + 1.0, where=whole)
 
     def answers(
-        self, asked: Sequence[str], group_size: int, decoding: Decoding | None
+        self, prompts: Sequence[str], group_size: int, decoding: Decoding | None
     ) -> TensorDict:
         """Return episodes of the held-out prompts with rewards, ``group_size`` rows per prompt.
 
         An episode with several rows is represented by the row of its last turn.
         """
         batch = prompt_batch(self.examples)
-        batch["policy_prompt"] = encode_texts(asked)
+        batch["policy_prompt"] = encode_texts(prompts)
         rows = self.player.play(
             batch,
             group_size=group_size,

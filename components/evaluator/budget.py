@@ -8,10 +8,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
+from rlcomp.data.held_out_answers import HeldOutAnswers
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
@@ -22,7 +22,7 @@ from rlcomp.text.reasoning import ThoughtEnd, responses
 from rlcomp.text.tokenizer import decode_rows
 
 
-class Budget(Accuracy):
+class BudgetForcing(HeldOutAnswers):
     """Evaluator of accuracy against thinking tokens, by budget forcing.
 
     A response whose thought is longer than the budget ``b`` is cut after ``b`` tokens, the text
@@ -78,19 +78,18 @@ class Budget(Accuracy):
             task=task,
             reward=reward,
             num_prompts=num_prompts,
-            samples_per_prompt=samples_per_prompt,
             max_new_tokens=max(budgets) + len(self.end.ids) + max_new_tokens,
-            num_shown=0,
             name=name,
             prompt=prompt,
         )
         self.budgets = sorted({*budgets})
+        self.samples_per_prompt = samples_per_prompt
         self.think_end = think_end
         self.answer_tokens = max_new_tokens
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
         written, _ = responses(answered)
         right, judged = answered["correct"], answered["reward_valid"]
         lengths = torch.tensor([len(row) for row in written], device=right.device)
@@ -149,7 +148,7 @@ class Budget(Accuracy):
         self, budget: int, written: Sequence[list[int]], rows: Sequence[int]
     ) -> list[list[int]]:
         """Return the policy's answers after its thoughts were ended."""
-        prompts = self.prompt.encode(self.asked, self.columns)
+        prompts = self.prompt.encode(self.policy_prompts, self.columns)
         heads = [
             prompts[row // self.samples_per_prompt] + self.end.closed(written[row][:budget])
             for row in rows

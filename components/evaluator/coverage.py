@@ -11,11 +11,13 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
+from rlcomp.data.examples import Split
+from rlcomp.data.held_out_answers import HeldOutAnswers
+from rlcomp.data.levels import level_masks, levels_if_several
 from rlcomp.functional.pass_at_k import g_pass_at_k, maj_at_k, pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
@@ -24,7 +26,7 @@ from rlcomp.interfaces.votes import class_sizes, repeated_verdicts, same_answers
 from rlcomp.metrics import record, record_sample
 
 
-class Coverage(Accuracy):
+class Coverage(HeldOutAnswers):
     """Evaluator of coverage curves, k = 1, 2, 4, ... n: pass@k, G-Pass@k, maj@k, CoT-Pass@k.
 
     A prompt has ``n`` judged samples, ``c`` right ones and ``d`` right ones with right reasoning.
@@ -89,7 +91,7 @@ class Coverage(Accuracy):
         equal_by: Literal["text", "verifier"] = "text",
         threshold: Probability = 0.5,
         by: NonEmptyText | None = None,
-        split: Literal["held_out", "training"] = "held_out",
+        split: Split = "held_out",
         num_prompts: PositiveInt = 256,
         samples_per_prompt: PositiveInt = 64,
         max_new_tokens: PositiveInt,
@@ -102,11 +104,8 @@ class Coverage(Accuracy):
             reward=reward,
             split=split,
             num_prompts=num_prompts,
-            samples_per_prompt=samples_per_prompt,
             max_new_tokens=max_new_tokens,
-            num_shown=0,
             name=name,
-            by=by,
             prompt=prompt,
         )
         self.reasoning = reasoning
@@ -114,10 +113,13 @@ class Coverage(Accuracy):
         self.vote = vote
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
+        self.samples_per_prompt = samples_per_prompt
+        self.by = by
+        self.levels = levels_if_several(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
         right, valid = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
         reasoned: dict[str, Tensor] = {}
         if self.reasoning is not None:
@@ -128,17 +130,13 @@ class Coverage(Accuracy):
             if self.judgements > 1:
                 reasoned |= {"cot_pass_any": yes > 0, "cot_pass_all": (yes > 0) & (no == 0)}
         record(f"{self.name}/invalid_fraction", (~valid).float())
-        n, c = self._of_prompt(valid), self._of_prompt(right)
-        d = {name: self._of_prompt(each) for name, each in reasoned.items()}
+        n, c = self.count_rows(valid), self.count_rows(right)
+        d = {name: self.count_rows(each) for name, each in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
-        for level, rows in self.parts():
+        for level, rows in level_masks(self.levels):
             self._curves(level, rows, (n, c, d), majority)
         self._keep(n, c, d.get("cot_pass"))
         return batch
-
-    def _of_prompt(self, rows: Tensor) -> Tensor:
-        """Count the marked samples of each prompt, int64 ``[P]``."""
-        return rows.cpu().view(len(self.examples), -1).sum(1)
 
     def _curves(
         self,

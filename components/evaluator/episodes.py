@@ -19,7 +19,7 @@ from rlcomp.interfaces.batched_environment import BatchedEnvironment, HasDynamic
 from rlcomp.metrics import record
 
 
-class Episodes(Component):
+class GreedyReturn(Component):
     """Evaluator of the return of one greedy episode in every copy of an environment.
 
     Records ``evaluation/return``, the mean over the copies. Every evaluation has the same starts.
@@ -94,7 +94,7 @@ def first_return(reward: Tensor, done: Tensor) -> Tensor:
     return torch.where(earlier == 0, reward, 0.0).sum((1, 2))
 
 
-class Success(Component):
+class GreedySuccess(Component):
     """Evaluator of the success rate of one greedy episode in every copy of an environment.
 
     A copy succeeds if a step of its first episode has a reward of at least ``reward``. Records
@@ -173,7 +173,7 @@ class ActionTokenSuccess(Component):
         return batch
 
 
-class Shifted(Component):
+class ShiftedDynamics(Component):
     """Evaluator of the return of one greedy episode per copy, under several dynamics.
 
     Records ``evaluation/return`` under the environment's own dynamics and, for each shift,
@@ -232,7 +232,7 @@ class Shifted(Component):
         return first_return(played["reward"], played["done"])
 
 
-class Horizon(Component):
+class HorizonCost(Component):
     """Evaluator of the cost of one greedy episode per copy, up to several horizons.
 
     Records ``evaluation/cost@H``: the summed cost of the first ``H`` steps, averaged over the

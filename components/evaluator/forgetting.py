@@ -8,11 +8,11 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.data.examples import demonstrations
+from rlcomp.data.held_out_answers import HeldOutAnswers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.statistics import difference_interval
@@ -30,7 +30,7 @@ class _Measured(NamedTuple):
     loss: float
 
 
-class Forgetting(Accuracy):
+class Forgetting(HeldOutAnswers):
     """Evaluator of the change of accuracy and loss on a task that is not trained on.
 
     The baseline is measured when the phase begins and is part of checkpoints. ``loss`` is the mean
@@ -78,25 +78,24 @@ class Forgetting(Accuracy):
             task=task,
             reward=reward,
             num_prompts=num_prompts,
-            samples_per_prompt=samples_per_prompt,
             max_new_tokens=max_new_tokens,
-            num_shown=0,
             name=name,
             prompt=prompt,
         )
         shown = demonstrations(self.prompt, self.examples)
         lengths, none = [len(row.ids) for row in shown], [0] * len(shown)
-        check_room(lengths, none, policy.context_length, self.asked.__getitem__)
+        check_room(lengths, none, policy.context_length, self.policy_prompts.__getitem__)
         self.demonstrations = demonstration_rows(policy.tokenizer, shown)
+        self.samples_per_prompt = samples_per_prompt
         self.before: _Measured | None = None
 
     def begin_phase(self) -> None:
         """Measure the baseline."""
-        self.before = self._measured(self.answers(self.asked, self.samples_per_prompt, None))
+        self.before = self._measured(self._samples())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        answered = self._samples()
         record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
         now = self._measured(answered)
         before = self.before = self.before or now
@@ -106,20 +105,14 @@ class Forgetting(Accuracy):
             record(f"{self.name}/loss{name}", measured.loss)
         record(f"{self.name}/loss_change", now.loss - before.loss)
         change = now.accuracy - before.accuracy
-        self._record_change(change[change.isfinite()])
+        self.record_mean("accuracy_change", change[change.isfinite()], difference_interval)
         return batch
 
-    def _record_change(self, change: Tensor) -> None:
-        if not len(change):
-            return
-        draws = torch.Generator().manual_seed(self.seed)
-        low, high = difference_interval(change, level=0.95, generator=draws)
-        record(f"{self.name}/accuracy_change", change)
-        record(f"{self.name}/accuracy_change_low", low)
-        record(f"{self.name}/accuracy_change_high", high)
+    def _samples(self) -> TensorDict:
+        return self.answers(self.policy_prompts, self.samples_per_prompt, None)
 
     def _measured(self, answered: TensorDict) -> _Measured:
-        judged, right = self._counts(answered)
+        judged, right = self.count_valid_and_right(answered)
         rows = self.demonstrations.to(self.policy.device)
         with torch.no_grad():
             log_probs = self.policy.log_probs(rows, decoding=Decoding()).double()
@@ -142,9 +135,10 @@ class Forgetting(Accuracy):
         names(state, ("accuracy", "loss"))
         rates = field(state, "accuracy", list[float | None] | None)
         loss = field(state, "loss", float | None)
-        if (rates is None) != (loss is None) or len(rates or self.asked) != len(self.asked):
+        prompts = len(self.policy_prompts)
+        if (rates is None) != (loss is None) or (rates and len(rates) != prompts):
             raise CheckpointError(
-                f"'accuracy' is {rates!r:.60}: must be one number for each of {len(self.asked)} "
+                f"'accuracy' is {rates!r:.60}: must be one number for each of {prompts} "
                 "prompts, and 'loss' a number"
             )
         self.before = None

@@ -20,7 +20,7 @@ from rlcomp.metrics import record
 from rlcomp.model.weight_snapshot import CopiedWeights
 
 
-class PastSelves(Component):
+class SelfPlayWinRate(Component):
     """Evaluator of a self-playing policy's win rate against earlier copies of its weights.
 
     The seat with the higher pay wins a match; equal pay is half a win. A match whose environment

@@ -8,9 +8,9 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
+from rlcomp.data.held_out_answers import HeldOutAnswers
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import bootstrap_interval
 from rlcomp.interfaces.policy import Policy
@@ -20,7 +20,7 @@ from rlcomp.metrics import record
 from rlcomp.model.auxiliary_forward import aside
 
 
-class Perplexity(Accuracy):
+class Perplexity(HeldOutAnswers):
     """Evaluator of the perplexity of the policy's samples under a reference.
 
     ``exp(mean over prompts of the mean over their samples of -1/T sum_t log p(y_t | x, y_<t))``;
@@ -66,9 +66,7 @@ class Perplexity(Accuracy):
             task=task,
             reward=reward,
             num_prompts=num_prompts,
-            samples_per_prompt=samples_per_prompt,
             max_new_tokens=max_new_tokens,
-            num_shown=0,
             name=name,
             prompt=prompt,
         )
@@ -78,10 +76,11 @@ class Perplexity(Accuracy):
                 "reference=frozen, or adapter_off where the policy has adapters"
             )
         self.reference = reference
+        self.samples_per_prompt = samples_per_prompt
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        answered = self.answers(self.asked, self.samples_per_prompt, None)
+        answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
         own = self._nats(answered, "rollout_log_probs")
         with aside(self.reference):
             reference = self._nats(self.reference(answered), "ref_log_probs")

@@ -112,7 +112,7 @@ class RewardModelPairs(Component):
         return batch
 
 
-class RatedAnswers(Component):
+class RatingAgreement(Component):
     """Evaluator of a reward model's order of held-out rated answers.
 
     Records ``<name>/rank_correlation``, Spearman's correlation of scores and ratings, and
@@ -162,7 +162,7 @@ class RatedAnswers(Component):
         return batch
 
 
-class LabelledSteps(Component):
+class StepLabelAccuracy(Component):
     """Evaluator of a process reward model's accuracy and calibration on held-out steps.
 
     Records ``<name>/accuracy``, the share of steps whose score and label are on the same side of
@@ -226,7 +226,7 @@ def _first(marked: torch.Tensor) -> torch.Tensor:
     return masked(marked, marked.cumsum(1) == 1)
 
 
-class Labels(Component):
+class LabelRanking(Component):
     """Evaluator of a classifier's ranking of held-out texts by each label.
 
     Records for each label ``<name>/<label>/auc`` (area under the ROC curve, 1/2 by chance),

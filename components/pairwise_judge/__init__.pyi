@@ -1,10 +1,10 @@
 """Parts, for editors; docs/make_stubs.py writes this file."""
 
-from components.pairwise_judge.endpoint import EndpointPairs as EndpointPairs
-from components.pairwise_judge.ensemble import Ensemble as Ensemble
+from components.pairwise_judge.endpoint import EndpointPairJudge as EndpointPairJudge
+from components.pairwise_judge.ensemble import JudgeEnsemble as JudgeEnsemble
 from components.pairwise_judge.learned import LearnedJudge as LearnedJudge
-from components.pairwise_judge.option_log_probs import OptionLogProbs as OptionLogProbs
-from components.pairwise_judge.parsed import Parsed as Parsed
-from components.pairwise_judge.reasoned import Reasoned as Reasoned
-from components.pairwise_judge.recorded import Recorded as Recorded
-from components.pairwise_judge.simulated import Simulated as Simulated
+from components.pairwise_judge.option_log_probs import OptionLogProbJudge as OptionLogProbJudge
+from components.pairwise_judge.parsed import ParsedJudge as ParsedJudge
+from components.pairwise_judge.reasoned import ReasoningJudge as ReasoningJudge
+from components.pairwise_judge.recorded import RecordedJudge as RecordedJudge
+from components.pairwise_judge.simulated import SimulatedJudge as SimulatedJudge

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options, option_preferences
 from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.text.template import Template
 
-_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 _TEMPLATE = (
     "Prompt: {prompt}\n"
     "Answer 1: {first}\n"
@@ -20,7 +18,7 @@ _TEMPLATE = (
 )
 
 
-class EndpointPairs(metaclass=Checked):
+class EndpointPairJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs behind an endpoint: ``p(first) / (p(first) + p(second))``.
 
     ``p`` is the probability of the first token, summed over the spellings of an option (``**1**``,
@@ -57,10 +55,13 @@ class EndpointPairs(metaclass=Checked):
         least_mass: Probability = 0.05,
         alternatives: PositiveInt = 20,
     ) -> None:
-        for field in ("prompt", "first", "second"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"EndpointPairs: template {template!r} must hold {{{field}}}")
-        check_options("EndpointPairs", first_text=first_text, second_text=second_text)
+        self._template = Template(
+            "EndpointPairJudge",
+            template,
+            required=("prompt", "first", "second"),
+            optional=("rationale",),
+        )
+        check_options("EndpointPairJudge", first_text=first_text, second_text=second_text)
         self.endpoint = endpoint
         self.template = template
         self.first_text = first_text
@@ -68,21 +69,16 @@ class EndpointPairs(metaclass=Checked):
         self.read = read
         self.least_mass = least_mass
         self.alternatives = alternatives
-        self.no_verdict = NoVerdict("EndpointPairs")
+        self.no_verdict = NoVerdict("EndpointPairJudge")
 
     def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the probability that the first is better."""
         return option_preferences(
             self.endpoint,
-            [self._asked(pair) for pair in pairs],
+            [self._template.fill(pair._asdict()) for pair in pairs],
             (self.first_text, self.second_text),
             read=self.read,
             least_mass=self.least_mass,
             alternatives=self.alternatives,
             no_verdict=self.no_verdict,
         )
-
-    def _asked(self, pair: AnswerPair) -> str:
-        """Fill the template in one pass: a text that holds a field's name stays as it is."""
-        texts = pair._asdict()
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)

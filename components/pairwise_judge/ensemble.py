@@ -13,7 +13,7 @@ from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.metrics import record
 
 
-class Ensemble(metaclass=Checked):
+class JudgeEnsemble(metaclass=Checked):
     """Ensemble of judges, ``p = mean_j p_j`` over the judges with a verdict.
 
     Records ``judges/disagreement``, the mean standard deviation of a pair's probabilities, over
@@ -28,7 +28,7 @@ class Ensemble(metaclass=Checked):
 
     Examples:
         >>> one, other = (lambda pairs, p=p: [p] * len(pairs) for p in (0.5, 1.0))
-        >>> Ensemble(judges={"one": one, "other": other})([AnswerPair("", "a", "b")])
+        >>> JudgeEnsemble(judges={"one": one, "other": other})([AnswerPair("", "a", "b")])
         [0.75]
     """
 
@@ -36,7 +36,9 @@ class Ensemble(metaclass=Checked):
         self, *, judges: Annotated[dict[str, PairwiseJudge], MinLen(1)], least: PositiveInt = 1
     ) -> None:
         if least > len(judges):
-            raise ConfigError(f"Ensemble: least is {least}, and there are {len(judges)} judges")
+            raise ConfigError(
+                f"JudgeEnsemble: least is {least}, and there are {len(judges)} judges: lower least"
+            )
         self.judges = dict(judges)
         self.least = least
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
+from rlcomp.text.template import Template
 from rlcomp.text.two_options import TwoOptions
 
-_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nWhich answer is better, 1 or 2?\nAnswer:"
 
 
-class OptionLogProbs(metaclass=Checked):
+class OptionLogProbJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs by a local model: ``p(first) / (p(first) + p(second))``.
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
@@ -55,18 +53,21 @@ class OptionLogProbs(metaclass=Checked):
         batch_size: PositiveInt = 64,
         prompt: PromptFormat | None = None,
     ) -> None:
-        for field in AnswerPair._fields[:3]:
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"OptionLogProbs: template {template!r} must hold {{{field}}}")
-        check_options("OptionLogProbs", first_text=first_text, second_text=second_text)
+        self._template = Template(
+            "OptionLogProbJudge",
+            template,
+            required=("prompt", "first", "second"),
+            optional=("rationale",),
+        )
+        check_options("OptionLogProbJudge", first_text=first_text, second_text=second_text)
         self.model = model
         self.template = template
         self.first_text = first_text
         self.second_text = second_text
         self.least_mass = least_mass
         self.batch_size = batch_size
-        self.no_verdict = NoVerdict("OptionLogProbs")
-        self._choice = TwoOptions(
+        self.no_verdict = NoVerdict("OptionLogProbJudge")
+        self._options = TwoOptions(
             model,
             (first_text, second_text),
             prompt=prompt,
@@ -74,15 +75,11 @@ class OptionLogProbs(metaclass=Checked):
             no_verdict=self.no_verdict,
             batch_size=batch_size,
         )
-        self.prompt = self._choice.prompt
+        self.prompt = self._options.prompt
 
     def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
-        return self._choice.shares(self._choice.encode([self._question(pair) for pair in pairs]))
-
-    def _question(self, pair: AnswerPair) -> str:
-        texts = pair._asdict()
-        # One pass, so that a text that holds a field's name stays as it is.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+        questions = [self._template.fill(pair._asdict()) for pair in pairs]
+        return self._options.shares(self._options.encode(questions))

@@ -10,7 +10,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair, NoVerdict
 
 
-class Parsed(metaclass=Checked):
+class ParsedJudge(metaclass=Checked):
     """Judge that reads a rationale: 1 for the first answer, 0 for the second, 1/2 for a tie.
 
     The last of the three marks counts. Only the judge's own text is read, so that a mark within an
@@ -29,7 +29,7 @@ class Parsed(metaclass=Checked):
         Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, appendix A.
 
     Examples:
-        >>> Parsed()([AnswerPair("p", "a", "b", rationale="[[1]] No: [[2]]")])
+        >>> ParsedJudge()([AnswerPair("p", "a", "b", rationale="[[1]] No: [[2]]")])
         [0.0]
     """
 
@@ -43,11 +43,13 @@ class Parsed(metaclass=Checked):
         self.first_text = first_text
         self.second_text = second_text
         self.tie_text = tie_text
-        self.no_verdict = NoVerdict("Parsed")
+        self.no_verdict = NoVerdict("ParsedJudge")
         marks = [_plain(text) for text in (first_text, second_text, tie_text)]
         self._values = dict(zip(marks, (1.0, 0.0, 0.5), strict=True))
         if any(one in other for n, one in enumerate(marks) for other in marks[:n] + marks[n + 1 :]):
-            raise ConfigError(f"Parsed: of the marks {marks} one is a part of another: change one")
+            raise ConfigError(
+                f"ParsedJudge: of the marks {marks} one is a part of another: change one"
+            )
         spaced = [r"\s*".join(map(re.escape, mark)) for mark in marks]
         self._mark = re.compile("|".join(spaced), re.IGNORECASE)
 

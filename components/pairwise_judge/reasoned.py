@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,12 +13,12 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair, GivesReasons, NoVerdict, PairwiseJudge
 from rlcomp.interfaces.protocols import TextGenerator
 from rlcomp.metrics import record
+from rlcomp.text.template import Template
 
-_FIELD = re.compile(r"\{(prompt|first|second)\}")
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both answers, step by step:"
 
 
-class Reasoned(metaclass=Checked):
+class ReasoningJudge(metaclass=Checked):
     """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
 
     A writer compares the answers in a rationale, and a judge gives its verdict after reading it: by
@@ -47,7 +46,7 @@ class Reasoned(metaclass=Checked):
         (self-consistency), arXiv:2203.11171; Bai et al. 2022, arXiv:2212.08073, section 4.1 (clip).
 
     Examples:
-        >>> reasoned = Reasoned(
+        >>> reasoned = ReasoningJudge(
         ...     writer=lambda texts: ["so the first"] * len(texts),
         ...     judge=lambda pairs: [float("first" in pair.rationale) for pair in pairs],
         ...     template="{prompt} {first} {second}",
@@ -67,12 +66,13 @@ class Reasoned(metaclass=Checked):
         least: PositiveInt = 1,
         clip: Annotated[float, Interval(ge=0, lt=0.5)] = 0.0,
     ) -> None:
-        for field in ("prompt", "first", "second"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"Reasoned: template {template!r} must hold {{{field}}}")
+        self._template = Template(
+            "ReasoningJudge", template, required=("prompt", "first", "second")
+        )
         if least > rationales:
             raise ConfigError(
-                f"Reasoned: least is {least}, and there are {rationales} rationales: raise these"
+                f"ReasoningJudge: least is {least}, and there are {rationales} rationales: raise "
+                "rationales"
             )
         self.writer = writer
         self.judge = judge
@@ -81,7 +81,7 @@ class Reasoned(metaclass=Checked):
         self.least = least
         self.clip = clip
         self.no_verdict = (
-            judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("Reasoned")
+            judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("ReasoningJudge")
         )
 
     def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
@@ -99,7 +99,7 @@ class Reasoned(metaclass=Checked):
 
     def _verdicts(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return the verdict of each rationale; None if there is no rationale or no verdict."""
-        texts = self.writer([self._asked(pair) for pair in pairs])
+        texts = self.writer([self._template.fill(pair._asdict()) for pair in pairs])
         rationales = [
             (number, pair._replace(rationale=text))
             for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
@@ -110,11 +110,6 @@ class Reasoned(metaclass=Checked):
         for (number, _), p in zip(rationales, verdicts, strict=True):
             probabilities[number] = p
         return probabilities
-
-    def _asked(self, pair: AnswerPair) -> str:
-        """Fill the template in one pass: a text that holds a field's name stays as it is."""
-        texts = pair._asdict()
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
 
     def _mean(self, verdicts: Sequence[float]) -> float:
         return min(max(sum(verdicts) / len(verdicts), self.clip), 1.0 - self.clip)

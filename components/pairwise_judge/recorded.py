@@ -11,7 +11,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.judge import AnswerPair
 
 
-class Recorded(metaclass=Checked):
+class RecordedJudge(metaclass=Checked):
     """Judge by a file's probabilities for a prompt and two answers in a given order.
 
     The file is a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` with one row per verdict: ``prompt``,

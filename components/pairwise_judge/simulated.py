@@ -10,7 +10,7 @@ from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.interfaces.reward import TextReward
 
 
-class Simulated(metaclass=Checked):
+class SimulatedJudge(metaclass=Checked):
     """Simulated judge, ``p(first) = s((q_1 - q_2) / temperature + b_l (l_1 - l_2) + b_p)``.
 
     ``q`` is the quality of an answer, ``l`` its length in characters. A bias of .4 moves the
@@ -29,7 +29,7 @@ class Simulated(metaclass=Checked):
 
     Examples:
         >>> from components.worlds.sorting.positional_accuracy import PositionalAccuracy
-        >>> judge = Simulated(quality=PositionalAccuracy(), temperature=0.5)
+        >>> judge = SimulatedJudge(quality=PositionalAccuracy(), temperature=0.5)
         >>> pairs = [AnswerPair("", "12", "13", "12"), AnswerPair("", "3", "4", "12")]
         >>> [round(p, 2) for p in judge(pairs)]
         [0.73, 0.5]

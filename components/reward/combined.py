@@ -115,7 +115,7 @@ def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -
         raise ConfigError(f"WeightedSum: correct_by is {correct_by!r}{nearest(correct_by, parts)}")
 
 
-class ByColumn(Component):
+class RewardByColumn(Component):
     """Rewards by domain: a column of each example names the reward of its rows.
 
     ``R_i = R_d(i)`` with ``d`` the domain of the row. So one batch may have rule-based, learned
@@ -151,6 +151,7 @@ class ByColumn(Component):
     runs = ("routes",)
     contained = True
     column_remedy: ClassVar[str] = "write it into the task's data, or set reward.column"
+    name = "by_column"
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class ByColumn(Component):
         super().__init__()
         for name in kl_weights or {}:
             if name not in routes:
-                message = f"ByColumn: kl_weights names {name!r}{nearest(name, [*routes])}"
+                message = f"RewardByColumn: kl_weights names {name!r}{nearest(name, [*routes])}"
                 raise ConfigError(message)
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
@@ -215,8 +216,9 @@ class ByColumn(Component):
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
             if self.column not in columns:
                 raise DataError(
-                    f"ByColumn: row {row} has no column {self.column!r}, which names its reward "
-                    f"({', '.join(self.routes)}): write it into the data, or set reward.column"
+                    f"RewardByColumn: row {row} has no column {self.column!r} with the name of its "
+                    f"reward ({', '.join(self.routes)}): write it into the data, or set "
+                    "reward.column"
                 )
             rows.setdefault(self._domain(row, columns[self.column]), []).append(row)
         return rows
@@ -225,13 +227,13 @@ class ByColumn(Component):
         known: Sequence[str] = [*self.routes]
         if not isinstance(named, str) or named not in known:
             raise DataError(
-                f"ByColumn: {self.column!r} of row {row} is {named!r:.60}"
+                f"RewardByColumn: {self.column!r} of row {row} is {named!r:.60}"
                 f"{nearest(str(named)[:60], known)}"
             )
         return named
 
 
-class Shuffled(Component):
+class ShuffledReward(Component):
     """Shuffled rewards (control): a random permutation of another reward over the batch.
 
     ``reward``, ``rewards`` and ``correct`` are permuted together among valid rows, so that none of
@@ -247,6 +249,7 @@ class Shuffled(Component):
     may_write = ("invalid_reason",)
     runs = ("reward",)
     contained = True
+    name = "shuffled"
 
     def __init__(self, *, reward: Component) -> None:
         super().__init__()

@@ -46,7 +46,7 @@ class EpisodeReturn(Component):
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)
 
 
-class Fact(FactReward):
+class EpisodeFact(FactReward):
     """Fact reward ``R = facts[name]``, such as the cost of tools; its weight gives the sign.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the part is ``fact``.
@@ -72,7 +72,7 @@ class Fact(FactReward):
         return score >= self.correct_from
 
 
-class OnProof(Component):
+class ProofMembership(Component):
     """Reward 1 for each tactic of a proof that a search has found, else 0.
 
     All tactics of an unproven goal get 0.

@@ -34,7 +34,7 @@ from rlcomp.workers.signature import read_signature, unwrapped
 Row = Mapping[str, object]
 
 
-class Function(PooledReward):
+class FunctionReward(PooledReward):
     """Reward from a user's function, which gets the columns that its parameters name.
 
     It is called for a row, ``(prompt, response, answer, **columns) -> float | dict | None``. If it
@@ -69,7 +69,9 @@ class Function(PooledReward):
         DataError: a function in the process returns a number that is infinite in float32.
 
     Examples:
-        >>> passed = Function(function=lambda response, longest: float(len(response) <= longest))
+        >>> passed = FunctionReward(
+        ...     function=lambda response, longest: float(len(response) <= longest)
+        ... )
         >>> passed.score_row({"prompt": "", "response": "four", "answer": "", "longest": 3})
         0.0
     """
@@ -97,11 +99,11 @@ class Function(PooledReward):
         try:
             self.signature = read_signature(function)
         except ConfigError as error:
-            raise ConfigError(f"Function: {error}") from error
+            raise ConfigError(f"FunctionReward: {error}") from error
         if self.called_directly and self.signature.is_async:
             raise ConfigError(
-                f"Function: function is {function!r:.100}, an async function, which nobody awaits: "
-                "make it a plain def that returns the score, or name it by its dotted path"
+                f"FunctionReward: function is {function!r:.100}, an async function, which nobody "
+                "awaits: make it a plain def that returns the score, or name it by its dotted path"
             )
         # The function's own random numbers, the same after a resume and in any order of workers.
         self.seed = torch.initial_seed()
@@ -135,7 +137,7 @@ class Function(PooledReward):
     @property
     def scorer(self) -> str:
         """The function with file and line, for messages about its scores."""
-        return f"Function: {self.called}{_place(self.function)}"
+        return f"FunctionReward: {self.called}{_place(self.function)}"
 
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows with a copy in new workers, so that calls have no side effect on the run.
@@ -205,7 +207,7 @@ class Function(PooledReward):
         """
         for name in sorted(self.signature.needed):
             if name not in row:
-                raise ConfigError(f"Function: {missing_argument_message(name, row)}")
+                raise ConfigError(f"FunctionReward: {missing_argument_message(name, row)}")
         own = {*TextReward.reads} - {*self.signature.named}
         return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
 

@@ -20,7 +20,7 @@ from rlcomp.metrics import record
 from rlcomp.text.reasoning import ThoughtEnd
 
 
-class Judged(JudgedReward):
+class JudgeScore(JudgedReward):
     """LLM-as-a-judge reward, ``R = judge(response, answer)`` in [0, 1].
 
     Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; the part is

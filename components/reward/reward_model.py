@@ -26,7 +26,7 @@ from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.text.steps import StepTokens, split_steps
 
 
-class Learned(Component):
+class LearnedReward(Component):
     """Reward-model score: an output of a sequence classifier for prompt + response.
 
     It is the raw output: the scalar of a reward model, or the logit of a classifier. A response is
@@ -51,6 +51,7 @@ class Learned(Component):
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
     is_free = True
+    name = "learned"
 
     def __init__(
         self, *, path: NonEmptyText, label: str | None = None, batch_size: PositiveInt = 32
@@ -80,7 +81,7 @@ class Learned(Component):
         return write_reward(batch, reward, {"learned": reward}, reward > 0, valid, decides=False)
 
 
-class Scored(Component):
+class ScorerReward(Component):
     """Reward from reward models of the run: ``R = C_m((r_m - b_m) / s_m)``.
 
     ``C`` combines the members. Without ``normalised`` ``b`` = 0 and ``s`` = 1; with it they are the
@@ -114,6 +115,7 @@ class Scored(Component):
     writes = ("reward", "rewards", "correct", "reward_valid")
     is_free = True
     earlier = ("scorers",)
+    name = "scored"
 
     count: Tensor
     mean: Tensor
@@ -161,7 +163,7 @@ class Scored(Component):
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)
 
 
-class ProcessScored(Component):
+class ProcessScorerReward(Component):
     """Process reward: ``R = min_k p_k`` (or product, last, mean), ``p_k = s(q_k)`` of each step.
 
     A step ends with a separator, the last step with the text. Its score is read after the token
@@ -199,6 +201,7 @@ class ProcessScored(Component):
     writes = ("reward", "rewards", "correct", "reward_valid", "step_score", "step_end")
     is_free = True
     earlier = ("scorer",)
+    name = "process_scored"
 
     scorer: TokenScorer
 

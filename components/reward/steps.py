@@ -19,7 +19,7 @@ from rlcomp.metrics import record, recording
 from rlcomp.text.steps import StepTokens, split_steps
 
 
-class Steps(Component):
+class StepAndOutcomeReward(Component):
     r"""Process rewards: one reward per step of a response, another for the outcome.
 
     A step ends with a separator and the blank pieces after it; the last step ends with the
@@ -57,6 +57,7 @@ class Steps(Component):
     must_reach = ("step_end",)
     runs = ("outcome",)
     contained = True
+    name = "steps"
 
     def __init__(
         self,

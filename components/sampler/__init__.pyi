@@ -5,12 +5,12 @@ from components.sampler.demonstrations import Demonstrations as Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools as DifficultyPools
 from components.sampler.families import Families as Families
 from components.sampler.frontier import Frontier as Frontier
-from components.sampler.labelled import Labelled as Labelled
+from components.sampler.labelled import LabelledAnswers as LabelledAnswers
 from components.sampler.labelled import LabelledTextsSampler as LabelledTextsSampler
 from components.sampler.labelled import Rankings as Rankings
-from components.sampler.labelled import Rated as Rated
+from components.sampler.labelled import RatedAnswers as RatedAnswers
 from components.sampler.pairs import Pairs as Pairs
-from components.sampler.pools import Pools as Pools
+from components.sampler.pools import TaskPools as TaskPools
 from components.sampler.prompts import Epochs as Epochs
 from components.sampler.prompts import Points as Points
 from components.sampler.prompts import Uniform as Uniform

@@ -76,6 +76,10 @@ class Demonstrations(Component):
         self.batch_size = batch_size
         self.context_length = context_length
         self.examples = ShuffledEpochs(task, torch.initial_seed())
+        self.check_example(task.example(0))
+
+    def check_example(self, example: Example) -> None:
+        """Refuse an example without the columns that a subclass reads."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return a new batch of the next ``batch_size`` demonstrations."""

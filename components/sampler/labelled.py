@@ -22,7 +22,7 @@ from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key, OwnKey
 
 
-class Labelled(Demonstrations):
+class LabelledAnswers(Demonstrations):
     """Sampler of answers with a label, for KTO: an example's demonstration and ``desirable``.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
@@ -126,7 +126,7 @@ class LabelledTextsSampler(Demonstrations):
         return self.rows(examples).set("labels", label_rows(examples, self.labels))
 
 
-class Rated(Demonstrations):
+class RatedAnswers(Demonstrations):
     """Sampler of answers with a rating, for reward models.
 
     The answer is the example's demonstration. The rating is its column ``rating``, or 1 or 0 by its
@@ -140,7 +140,7 @@ class Rated(Demonstrations):
         tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
         context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -155,23 +155,9 @@ class Rated(Demonstrations):
     )
     may_write = ("columns",)
 
-    def __init__(
-        self,
-        *,
-        task: Task,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt = 128,
-        context_length: PositiveInt,
-        prompt: PromptFormat | None = None,
-    ) -> None:
-        super().__init__(
-            task=task,
-            tokenizer=tokenizer,
-            batch_size=batch_size,
-            context_length=context_length,
-            prompt=prompt,
-        )
-        ratings([task.example(0)])
+    def check_example(self, example: Example) -> None:
+        """Refuse an example without a rating."""
+        ratings([example])
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return a new batch of the next ``batch_size`` answers."""

@@ -19,7 +19,7 @@ from rlcomp.metrics import progress, record
 from rlcomp.seed import named_seed, new_generator
 
 
-class Pools(PromptSampler):
+class TaskPools(PromptSampler):
     """Sampler of a task mixture with weights interpolated linearly over the phase.
 
     For a curriculum from easy to hard put ``weights_start`` on the easy task and ``weights_end`` on
@@ -109,9 +109,13 @@ class Pools(PromptSampler):
 def _check_weights(argument: str, tasks: list[str], weights: dict[str, float]) -> None:
     for name in weights:
         if name not in tasks:
-            raise ConfigError(f"Pools: {argument} names {name!r}{nearest(name, tasks)}")
+            raise ConfigError(f"TaskPools: {argument} names {name!r}{nearest(name, tasks)}")
     for name in tasks:
         if name not in weights:
-            raise ConfigError(f"Pools: {argument} has no weight for {name!r}: set it, 0 for none")
+            raise ConfigError(
+                f"TaskPools: {argument} has no weight for {name!r}: set it, 0 for none"
+            )
     if not sum(weights.values()) > 0:
-        raise ConfigError(f"Pools: {argument} is {weights}: at least one weight must be above 0")
+        raise ConfigError(
+            f"TaskPools: {argument} is {weights}: at least one weight must be above 0"
+        )

@@ -7,14 +7,11 @@ from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
-from transformers import PreTrainedTokenizerBase
 
 from components.sampler.demonstrations import Demonstrations
-from rlcomp.arguments import PositiveInt
 from rlcomp.columns import DESIRABLE
 from rlcomp.data.labelled_rows import labelled_steps, step_rows
-from rlcomp.interfaces.prompt import PromptFormat
-from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.task import Example
 from rlcomp.keys import Key, OwnKey
 
 
@@ -35,7 +32,7 @@ class StepLabels(Demonstrations):
         tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
         context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -60,23 +57,9 @@ class StepLabels(Demonstrations):
     )
     may_write = ("columns",)
 
-    def __init__(
-        self,
-        *,
-        task: Task,
-        tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt = 128,
-        context_length: PositiveInt,
-        prompt: PromptFormat | None = None,
-    ) -> None:
-        super().__init__(
-            task=task,
-            tokenizer=tokenizer,
-            batch_size=batch_size,
-            context_length=context_length,
-            prompt=prompt,
-        )
-        labelled_steps(task.example(0))
+    def check_example(self, example: Example) -> None:
+        """Refuse an example without labelled steps."""
+        labelled_steps(example)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return a new batch of the next ``batch_size`` answers."""

@@ -1,6 +1,6 @@
 """Parts, for editors; docs/make_stubs.py writes this file."""
 
-from components.store.collected import Collected as Collected
+from components.store.collected import CollectedAnswers as CollectedAnswers
 from components.store.collected import CollectedPairs as CollectedPairs
-from components.store.replay import Replay as Replay
-from components.store.replay import ReplayPairs as ReplayPairs
+from components.store.replay import AnswerReplay as AnswerReplay
+from components.store.replay import PairReplay as PairReplay

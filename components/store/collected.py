@@ -21,13 +21,13 @@ from rlcomp.metrics import record
 Choice = Literal["correct", "best_of_group", "all"]
 
 
-class Collected(Component):
+class CollectedAnswers(Component):
     """Store of sampled and judged rows for a later phase (rejection sampling).
 
     ``choose: correct`` keeps every right answer, ``best_of_group`` each prompt's valid answer with
     the highest reward (the first of several), ``all`` every judged answer. A store is emptied
     when a phase that fills it begins. It is part of the checkpoint.
-    :class:`~components.store.replay.Replay` draws from it.
+    :class:`~components.store.replay.AnswerReplay` draws from it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
     (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; gold
@@ -169,14 +169,14 @@ def _answer(row: TensorDict) -> bytes:
     return bytes(text) + b"\xff" + ",".join(map(str, ids)).encode()
 
 
-class CollectedPairs(Collected):
+class CollectedPairs(CollectedAnswers):
     """Store of sampled, judged and paired answers for a later phase.
 
-    Works like :class:`~components.store.collected.Collected` with two rows as a unit: two pairs are
-    equal if both answers are. A pair is left out if an answer has no valid reward.
+    Works like :class:`CollectedAnswers` with two rows as a unit: two pairs are equal if both
+    answers are equal. A pair is left out if an answer has no valid reward.
 
-    Reads what :class:`~components.store.collected.Collected` reads, and ``chosen`` ``[B]``: rows 2k
-    and 2k + 1 are a pair; ``label_noise`` ``[B]`` if a judge has written it. Writes nothing.
+    Reads what :class:`CollectedAnswers` reads, and ``chosen`` ``[B]``: rows 2k and 2k + 1 are a
+    pair; ``label_noise`` ``[B]`` if a judge has written it. Writes nothing.
 
     Records ``collected_pairs/kept_fraction``, the share of the batch's rows that it keeps, and
     ``collected_pairs/rows``, two per pair.
@@ -196,8 +196,8 @@ class CollectedPairs(Collected):
     keys: ClassVar[Mapping[Key, OwnKey]] = {
         "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
     }
-    reads: ClassVar[tuple[str, ...]] = (*Collected.reads, "chosen")
-    optional: ClassVar[tuple[str, ...]] = (*Collected.optional, "label_noise")
+    reads: ClassVar[tuple[str, ...]] = (*CollectedAnswers.reads, "chosen")
+    optional: ClassVar[tuple[str, ...]] = (*CollectedAnswers.optional, "label_noise")
     unit_rows: ClassVar[int] = 2
     name: ClassVar[str] = "collected_pairs"
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from tensordict import TensorDict
 
-from components.store.collected import Collected, CollectedPairs
+from components.store.collected import CollectedAnswers, CollectedPairs
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import trim
 from rlcomp.checkpoint.state_fields import count_field, seed_field
@@ -19,11 +19,12 @@ from rlcomp.errors import NoRows
 from rlcomp.keys import Key, OwnKey
 
 
-class Replay(Component):
+class AnswerReplay(Component):
     """Sampler of rows that an earlier phase has collected, in shuffled epochs.
 
-    Reads nothing. Writes what :class:`~components.store.collected.Collected` keeps, as a new batch
-    of ``batch_size`` rows. A batch may span two epochs, and repeats rows if there are fewer.
+    Reads nothing. Writes the entries that
+    :class:`~components.store.collected.CollectedAnswers` keeps, as a new batch of ``batch_size``
+    rows. A batch may span two epochs, and repeats rows if there are fewer.
 
     Args:
         store: the store of the rows.
@@ -34,14 +35,14 @@ class Replay(Component):
     """
 
     reads = ()
-    writes: ClassVar[tuple[str, ...]] = (*Collected.reads,)
-    may_write: ClassVar[tuple[str, ...]] = (*Collected.optional,)
+    writes: ClassVar[tuple[str, ...]] = (*CollectedAnswers.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*CollectedAnswers.optional,)
     fresh = True
     earlier: ClassVar[tuple[str, ...]] = ("store",)
 
-    store: Collected
+    store: CollectedAnswers
 
-    def __init__(self, *, store: Collected, batch_size: PositiveInt = 128) -> None:
+    def __init__(self, *, store: CollectedAnswers, batch_size: PositiveInt = 128) -> None:
         super().__init__()
         # Not a submodule: a phase that only reads a store must not empty it.
         object.__setattr__(self, "store", store)
@@ -56,9 +57,9 @@ class Replay(Component):
         """Return the next rows."""
         if not len(self.store):
             raise NoRows(
-                f"Replay: there are no rows to draw: of {self.store.shown} that were shown to it, "
-                f"the store kept none (choose is {self.store.choose!r}); let an earlier phase fill "
-                "it, for more steps, or choose others"
+                f"AnswerReplay: there are no rows to draw: the store kept none of the "
+                f"{self.store.shown} rows that it was shown (choose is {self.store.choose!r}); let "
+                "an earlier phase fill it, for more steps, or choose others"
             )
         rows, together = self.store.rows(), self.store.unit_rows
         units = islice(self._places(rows.shape[0] // together), self.batch_size)
@@ -88,7 +89,7 @@ class Replay(Component):
         self.epoch, self.cursor = count_field(state, "epoch"), count_field(state, "cursor")
 
 
-class ReplayPairs(Replay):
+class PairReplay(AnswerReplay):
     """Sampler of pairs that an earlier phase has collected, in shuffled epochs.
 
     Reads nothing. Writes what :class:`~components.store.collected.CollectedPairs` keeps, as a

@@ -27,8 +27,8 @@ class Benchmark(RecordTask):
         form: description of a row, for the message about a missing file.
         prompt_fields: possible columns of the question; the first that the file has is used.
         answer_field: column of the gold answer.
-        answer_pattern: as in :class:`components.task.file.File`.
-        prompt_template: as in :class:`components.task.file.File`.
+        answer_pattern: as in :class:`components.task.file.FileTask`.
+        prompt_template: as in :class:`components.task.file.FileTask`.
 
     Raises:
         ConfigError: the pattern or the template cannot be used, or neither path nor names are set.

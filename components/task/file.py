@@ -10,7 +10,7 @@ from rlcomp.data.record_task import RecordTask
 from rlcomp.data.records import hub_rows, read_rows
 
 
-class File(RecordTask):
+class FileTask(RecordTask):
     r"""Task of the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     The file is validated on construction. All columns but those of prompt, answer and demonstration
@@ -55,7 +55,7 @@ class File(RecordTask):
         super().__init__(fields, chain.from_iterable(map(read_rows, files)), held_out)
 
 
-class Hub(RecordTask):
+class HubTask(RecordTask):
     r"""Task of the rows of a data set's split, from the hub or from a local folder or file.
 
     All columns but those of prompt, answer and demonstration become columns of the example, for

@@ -8,7 +8,7 @@ from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.interfaces.task import Example, Task, is_held_out
 
 
-class Hinted(metaclass=Checked):
+class HintedTask(metaclass=Checked):
     """Task with privileged text, such as the solution, in a share of the prompts.
 
     The prompt without this text decides what is held out. The choice of the hinted examples does
@@ -21,7 +21,7 @@ class Hinted(metaclass=Checked):
 
     Examples:
         >>> from components.worlds.sorting.task import Sorting
-        >>> task = Hinted(task=Sorting(length=2), template="{answer}={prompt}", share=1.0)
+        >>> task = HintedTask(task=Sorting(length=2), template="{answer}={prompt}", share=1.0)
         >>> task.example(42).prompt
         '24=42>'
     """

@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example, Task
 
 
-class Mixture(metaclass=Checked):
+class TaskMixture(metaclass=Checked):
     """Task mixture: tasks alternate, and a column of each example holds the task's name.
 
     With ``reward=by_column`` every example is judged by the verifier of its domain. A shorter task
@@ -31,7 +31,7 @@ class Mixture(metaclass=Checked):
     Examples:
         >>> from components.worlds.addition.task import Addition
         >>> from components.worlds.sorting.task import Sorting
-        >>> task = Mixture(tasks={"sums": Addition(digits=1), "sort": Sorting(length=2)})
+        >>> task = TaskMixture(tasks={"sums": Addition(digits=1), "sort": Sorting(length=2)})
         >>> [(e.prompt, e.columns["verify_with"]) for e in map(task.example, (14, 15))]
         [('0+7=', 'sums'), ('07>', 'sort')]
     """
@@ -59,7 +59,7 @@ class Mixture(metaclass=Checked):
         example = task.example(number % len(task))
         if self.column in example.columns:
             raise ConfigError(
-                f"Mixture: examples of {name!r} have a column {self.column!r} themselves: "
+                f"TaskMixture: examples of {name!r} have a column {self.column!r} themselves: "
                 "set task.column"
             )
         return replace(example, columns={**example.columns, self.column: name})
@@ -70,11 +70,11 @@ def _check(tasks: Mapping[str, Task], held_out: float) -> None:
         if task.held_out > held_out:
             remedy = "raise task.held_out" if task.held_out < 1 else "take it out of the mixture"
             raise ConfigError(
-                f"Mixture: {name!r} holds out {task.held_out:g} of its prompts, and held_out of "
-                f"the mixture is {held_out:g}: some would be trained on; {remedy}"
+                f"TaskMixture: {name!r} holds out {task.held_out:g} of its prompts, and held_out "
+                f"of the mixture is {held_out:g}: some would be trained on; {remedy}"
             )
     if len(tasks) * max(map(len, tasks.values())) > sys.maxsize:
         raise ConfigError(
-            f"Mixture: {len(tasks)} tasks as long as the longest of them are more than "
+            f"TaskMixture: {len(tasks)} tasks as long as the longest of them are more than "
             f"{sys.maxsize} examples, which no index counts: shorten it"
         )

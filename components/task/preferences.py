@@ -12,7 +12,7 @@ from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.interfaces.task import Example
 
 
-class Preferences(metaclass=Checked):
+class PreferenceTask(metaclass=Checked):
     """Task of preferences from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     The file is validated on construction. For the kinds of rows see

@@ -12,7 +12,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.verify.reasoning_gym import puzzles
 
 
-class ReasoningGym(metaclass=Checked):
+class ReasoningGymTask(metaclass=Checked):
     """Task of a procedural data set of reasoning-gym, for ``reward=reasoning_gym``.
 
     Each puzzle is made from the seed and its index. The column ``reasoning_gym`` identifies it, so

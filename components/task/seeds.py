@@ -6,7 +6,7 @@ from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
 from rlcomp.interfaces.task import Example
 
 
-class Seeds(metaclass=Checked):
+class SeedTask(metaclass=Checked):
     r"""Task with one prompt and a seed for each example (column ``seed``), its index.
 
     All episodes of an example have the same world, so that a group baseline compares actions in the
@@ -18,7 +18,7 @@ class Seeds(metaclass=Checked):
         held_out: share of the seeds that only evaluators see.
 
     Examples:
-        >>> Seeds().example(3).columns
+        >>> SeedTask().example(3).columns
         {'seed': 3}
     """
 

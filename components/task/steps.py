@@ -14,7 +14,7 @@ from rlcomp.interfaces.task import Example, Task
 Neutral = Literal["right", "wrong", "leave_out"]
 
 
-class StepLabelled(metaclass=Checked):
+class StepLabelTask(metaclass=Checked):
     """Task of solutions with step labels, from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     A row has a prompt, ``completions`` (the steps in order), and as many ``labels``: true or false,

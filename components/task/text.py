@@ -11,7 +11,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, Task
 
 
-class Text(metaclass=Checked):
+class TextTask(metaclass=Checked):
     r"""Task of the documents of a text file, or of all text files below a folder.
 
     SFT on the demonstrations is pre-training on the text: the prompt is the first word, the
@@ -33,7 +33,7 @@ class Text(metaclass=Checked):
         DataError: a file is missing, malformed or not UTF-8, or there are no documents.
 
     Examples:
-        >>> Text().document(0).text[:16]
+        >>> TextTask().document(0).text[:16]
         'SAMPSON:\nGregory'
     """
 
@@ -49,8 +49,8 @@ class Text(metaclass=Checked):
     ) -> None:
         if longest < max(shortest, 4):
             raise ConfigError(
-                f"Text: longest is {longest}: must be at least shortest, {shortest}, and at least "
-                "4, the bytes of one character"
+                f"TextTask: longest is {longest}: must be at least shortest, {shortest}, and at "
+                "least 4, the bytes of one character"
             )
         self.path = path
         self.field = field
@@ -81,7 +81,7 @@ class Text(metaclass=Checked):
         return document_example(self.documents[index].text)
 
 
-class Documents(metaclass=Checked):
+class DocumentTask(metaclass=Checked):
     """Task of documents: prompt and demonstration of another task's example as one text.
 
     For next-token prediction the first character is the prompt and the rest the demonstration, so
@@ -95,7 +95,7 @@ class Documents(metaclass=Checked):
 
     Examples:
         >>> from components.worlds.addition.task import Addition
-        >>> example = Documents(task=Addition(digits=1)).example(34)
+        >>> example = DocumentTask(task=Addition(digits=1)).example(34)
         >>> example.prompt, example.demonstration, example.source
         ('3', '+4=7', '3+4=')
     """
@@ -114,6 +114,6 @@ class Documents(metaclass=Checked):
         text = example.prompt + (example.demonstration or example.answer)
         if len(text) < 2:
             raise DataError(
-                f"Documents: example {index} has the text {text!r}: nothing to foretell"
+                f"DocumentTask: example {index} has the text {text!r}: nothing to foretell"
             )
         return Example(text[0], text, text[1:], source=example.source or example.prompt)

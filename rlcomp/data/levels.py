@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
 
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.task import Example
@@ -44,6 +47,27 @@ def levels(examples: Sequence[Example], by: str) -> list[str]:
             f"must be at most {_MAX_LEVELS} texts, or numbers"
         )
     return _quartile_levels(numbers)
+
+
+def levels_if_several(examples: Sequence[Example], by: str | None) -> list[str]:
+    """Return the level of each example; empty texts without ``by`` or with a single level."""
+    names = [] if by is None else levels(examples, by)
+    return names if len({*names}) > 1 else ["" for _ in examples]
+
+
+def level_masks(names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+    """Yield all examples, then each level, as a prefix of metrics and a mask, bool ``[P]``.
+
+    Args:
+        names: level of each example (:func:`levels_if_several`).
+
+    Examples:
+        >>> [(prefix, mask.tolist()) for prefix, mask in level_masks(["4", "5"])]
+        [('', [True, True]), ('4/', [True, False]), ('5/', [False, True])]
+    """
+    for level in dict.fromkeys(["", *names]):
+        mask = torch.tensor([level in ("", name) for name in names])
+        yield f"{level}/" if level else "", mask
 
 
 def _value(example: Example, by: str) -> str | float:

@@ -34,7 +34,7 @@ POLICY = ("adapter", "model", "tokenizer", "engine", "decoding", "task")
 LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "schedule", "value")
 _POLICY = "rlcomp.model.language_model.LanguageModel"
 # Its data sets come by a name that a stranger chose, in any format that `datasets` reads.
-_OUTSIDE = "components.task.file.Hub"
+_OUTSIDE = "components.task.file.HubTask"
 # Read from a folder, or else from the hub.
 _FROM_HUB = (
     "rlcomp.model.build.load_causal_lm",

@@ -13,7 +13,7 @@ from components.loss.imitation import SFTLoss
 from components.loss.reduction import TokenMean
 from components.sampler.curriculum import Curriculum
 from components.sampler.frontier import Frontier
-from components.sampler.pools import Pools
+from components.sampler.pools import TaskPools
 from components.worlds.sorting.task import Sorting
 from rlcomp.checkpoint.optimizer_state import check_moment_shapes, check_optimizer_state
 from rlcomp.checkpoint.random_state import check_random_state, random_state
@@ -110,7 +110,7 @@ PARTS = {
     "examples": lambda: ShuffledEpochs(Sorting(length=2), 3),
     "curriculum": curriculum,
     "frontier": lambda: Frontier(tasks=TASKS, **SAMPLER),
-    "pools": lambda: Pools(tasks=TASKS, weights_start=WEIGHTS, weights_end=WEIGHTS, **SAMPLER),
+    "pools": lambda: TaskPools(tasks=TASKS, weights_start=WEIGHTS, weights_end=WEIGHTS, **SAMPLER),
     "delayed": delayed,
     "plateau": lambda: stop(Plateau(metric=NAME), best=0.5, mark=0.5, waited=1),
     "alarm": lambda: stop(Alarm(metric=NAME, watch="reward/mean", low=0.1), row=1),

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from components.task.file import File
+from components.task.file import FileTask
 from rlcomp.arguments import Unbuilt
 from rlcomp.cli.software_tasks import main
 from rlcomp.episodes.host import Start
@@ -74,7 +74,7 @@ def test_commits_are_told_or_dropped_and_the_rows_are_played(make, folder, tmp_p
         "no test fails before the change and passes af",
     ]
     assert told[-1] == f"1 tasks, 2 changes dropped: {out}"
-    example = File(path=str(out)).example(0)
+    example = FileTask(path=str(out)).example(0)
     assert example.prompt == "half does not halve\n\nOf 3 it makes 3."
     assert example.columns["files"] == {"halves.py": WRONG}
 

@@ -64,7 +64,7 @@ GADGETS = {
     "torch.hub.load": {"repo_or_dir": "FOLDER", "model": "x", "source": "local"},
     # Ours, but no part of a policy: these import, fetch or write what their arguments name.
     "components.environment.control.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
-    "components.task.file.Hub": {"name": "FOLDER"},
+    "components.task.file.HubTask": {"name": "FOLDER"},
     "components.reward.reward_model.LearnedReward": {"path": "FOLDER"},
     "rlcomp.trackers.tensorboard.TensorBoard": {"directory": "RAN"},
     # Files and the network.

@@ -13,7 +13,12 @@ from components.collector.flow_samples import FlowSamples
 from components.collector.steps import GoalStepCollector, GymnasiumCollector, StepCollector
 from components.early_stop import KLBudget
 from components.environment.control import CartPole, Pendulum
-from components.evaluator.episodes import ActionTokenSuccess, Episodes, Shifted, Success
+from components.evaluator.episodes import (
+    ActionTokenSuccess,
+    GreedyReturn,
+    GreedySuccess,
+    ShiftedDynamics,
+)
 from components.evaluator.flow import FlowEvaluator
 from components.exploration import EpsilonGreedy, ExpertMixture, GaussianExploration
 from components.filter import SeatFilter
@@ -45,15 +50,15 @@ from components.sampler.demonstrations import Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools
 from components.sampler.families import Families
 from components.sampler.frontier import Frontier
-from components.sampler.labelled import Labelled, LabelledTextsSampler, Rated
+from components.sampler.labelled import LabelledAnswers, LabelledTextsSampler, RatedAnswers
 from components.sampler.pairs import Pairs
-from components.sampler.pools import Pools
+from components.sampler.pools import TaskPools
 from components.sampler.prompts import Points
 from components.sampler.step_labels import StepLabels
 from components.shaping.length_penalty import LengthPenalty
-from components.store.replay import Replay, ReplayPairs
+from components.store.replay import AnswerReplay, PairReplay
 from components.target import TargetUpdate
-from components.task.hinted import Hinted
+from components.task.hinted import HintedTask
 from components.worlds.point_maze.clumsy_reacher import ClumsyReacher
 from components.worlds.point_maze.reach import Reach
 from components.worlds.point_maze.u_maze import UMaze
@@ -83,10 +88,10 @@ DEFAULTS = {
         "ends": True,
     },
     ActionTokenSuccess: {"goal_reward": 0.0},
-    Episodes: {"max_steps": 500},
+    GreedyReturn: {"max_steps": 500},
     FlowEvaluator: {"num_samples": 2000, "num_steps": 50},
-    Shifted: {"max_steps": 500},
-    Success: {"max_steps": 50, "reward": 0.0},
+    ShiftedDynamics: {"max_steps": 500},
+    GreedySuccess: {"max_steps": 50, "reward": 0.0},
     ClumsyReacher: {"gain": 0.2, "noise": 0.9},
     EpsilonGreedy: {"start": 1.0, "end": 0.05, "fraction": 0.3},
     ExpertMixture: {"decay": 0.0},
@@ -140,18 +145,18 @@ DEFAULTS = {
     },
     Families: {"raise_at": 0.7, "lower_at": 0.2, "batch_size": 64},
     Frontier: {"threshold": 0.7, "batch_size": 64},
-    Labelled: {"batch_size": 128},
+    LabelledAnswers: {"batch_size": 128},
     LabelledTextsSampler: {"batch_size": 32},
     Pairs: {"batch_size": 128},
     Points: {"batch_size": 256},
-    Pools: {"batch_size": 64},
-    Rated: {"batch_size": 128},
+    TaskPools: {"batch_size": 64},
+    RatedAnswers: {"batch_size": 128},
     StepLabels: {"batch_size": 128},
     LengthPenalty: {"weight": 0.2, "min_accuracy": 0.0},
-    Replay: {"batch_size": 128},
-    ReplayPairs: {"batch_size": 64},
+    AnswerReplay: {"batch_size": 128},
+    PairReplay: {"batch_size": 64},
     TargetUpdate: {"every": 1},
-    Hinted: {"share": 0.8},
+    HintedTask: {"share": 0.8},
 }
 
 

@@ -9,23 +9,28 @@ import pytest
 
 from components.advantage.process import PRIME, ProcessSupervision
 from components.evaluator.preferences import HeldOutPairs
-from components.evaluator.reward_model import LabelledSteps, Labels, RatedAnswers, RewardModelPairs
+from components.evaluator.reward_model import (
+    LabelRanking,
+    RatingAgreement,
+    RewardModelPairs,
+    StepLabelAccuracy,
+)
 from components.evaluator.value_quality import ValueQuality
-from components.judge import EndpointJudge, Generative, WordPrefix
+from components.judge import EndpointJudge, GenerativeJudge, WordPrefixJudge
 from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.kto import KTOLoss
 from components.loss.labels import ImplicitOutcomeLoss
 from components.loss.preference import PreferenceLoss
 from components.loss.regression import OrdinalRegression
 from components.pairing import BestWorstPairs, JudgedPairs
-from components.pairwise_judge.endpoint import EndpointPairs
-from components.pairwise_judge.ensemble import Ensemble
+from components.pairwise_judge.endpoint import EndpointPairJudge
+from components.pairwise_judge.ensemble import JudgeEnsemble
 from components.pairwise_judge.learned import LearnedJudge
-from components.pairwise_judge.option_log_probs import OptionLogProbs
-from components.pairwise_judge.reasoned import Reasoned
-from components.pairwise_judge.simulated import Simulated
-from components.reward.judged import Judged
-from components.reward.reward_model import Learned, Scored
+from components.pairwise_judge.option_log_probs import OptionLogProbJudge
+from components.pairwise_judge.reasoned import ReasoningJudge
+from components.pairwise_judge.simulated import SimulatedJudge
+from components.reward.judged import JudgeScore
+from components.reward.reward_model import LearnedReward, ScorerReward
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
@@ -37,10 +42,10 @@ from components.shaping.process import (
     StepRewards,
     TurnPotentialShaping,
 )
-from components.store.collected import Collected, CollectedPairs
+from components.store.collected import CollectedAnswers, CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
-from components.task.steps import StepLabelled
+from components.task.steps import StepLabelTask
 from components.value import LanguageTargets
 from components.worlds.sorting.graded import SortingGraded
 from components.worlds.sorting.pairs import SortingPairs
@@ -54,15 +59,15 @@ from components.writer import EndpointWriter, LanguageModelWriter
 DEFAULTS = {
     PRIME: {"process_coef": 1.0, "gamma": 1.0},
     ProcessSupervision: {"epsilon": 1e-06},
-    Labels: {"num_texts": 512},
+    LabelRanking: {"num_texts": 512},
     HeldOutPairs: {"num_pairs": 256},
-    RatedAnswers: {"num_answers": 512},
+    RatingAgreement: {"num_answers": 512},
     RewardModelPairs: {"num_pairs": 512, "bins": 10},
-    LabelledSteps: {"num_answers": 512, "bins": 10},
+    StepLabelAccuracy: {"num_answers": 512, "bins": 10},
     ValueQuality: {"num_prompts": 128, "continuations": 64},
     EndpointJudge: {"least_mass": 0.05, "alternatives": 20},
-    Generative: {"least_mass": 0.05},
-    WordPrefix: {"least": 3},
+    GenerativeJudge: {"least_mass": 0.05},
+    WordPrefixJudge: {"least": 3},
     BradleyTerry: {"margin": 0.0, "label_noise": 0.0, "centring_coef": 0.01},
     Davidson: {"nu": 1.0, "learnt": True, "rate": 100.0, "label_noise": 0.0, "centring_coef": 0.01},
     ImplicitOutcomeLoss: {"beta": 0.05},
@@ -71,17 +76,17 @@ DEFAULTS = {
     PreferenceLoss: {"label_noise": 0.0, "unbiased": False, "pair_coef": 1.0, "nll_coef": 0.0},
     BestWorstPairs: {"gap": 0.0},
     JudgedPairs: {"soft": True, "votes": 0},
-    EndpointPairs: {"least_mass": 0.05, "alternatives": 20},
-    Ensemble: {"least": 1},
+    EndpointPairJudge: {"least_mass": 0.05, "alternatives": 20},
+    JudgeEnsemble: {"least": 1},
     LearnedJudge: {"scale": 1.0, "batch_size": 32},
-    OptionLogProbs: {"least_mass": 0.05, "batch_size": 64},
-    Reasoned: {"rationales": 1, "least": 1, "clip": 0.0},
-    Simulated: {"temperature": 0.2, "position_bias": 0.0, "length_bias": 0.0},
-    Judged: {"correct_from": 0.5},
-    Learned: {"batch_size": 32},
+    OptionLogProbJudge: {"least_mass": 0.05, "batch_size": 64},
+    ReasoningJudge: {"rationales": 1, "least": 1, "clip": 0.0},
+    SimulatedJudge: {"temperature": 0.2, "position_bias": 0.0, "length_bias": 0.0},
+    JudgeScore: {"correct_from": 0.5},
+    LearnedReward: {"batch_size": 32},
     Rubric: {"correct_from": 1.0},
     Ruler: {"tries": 3, "correct_from": 0.5},
-    Scored: {"penalty": 0.5, "normalised": False},
+    ScorerReward: {"penalty": 0.5, "normalised": False},
     Tournament: {"correct_from": 0.5},
     ImplicitProcessReward: {"beta": 0.05},
     RunningNormalisation: {"clip": 5.0},
@@ -89,7 +94,7 @@ DEFAULTS = {
     RaterNoise: {"temperature": 0.2},
     StepRewards: {"coef": 1.0},
     TurnPotentialShaping: {"coef": 1.0, "gamma": 1.0},
-    Collected: {"distinct": True, "emptied": True},
+    CollectedAnswers: {"distinct": True, "emptied": True},
     CollectedPairs: {"distinct": True, "emptied": True},
     AnswerVerdicts: {"mislabelled": 0.0},
     LabelledTexts: {"held_out": 0.2},
@@ -99,7 +104,7 @@ DEFAULTS = {
         **{"length": 6, "position": 5, "held_out": 0.1, "ties": 0.0},
         **{"uneven": 0.0, "mislabelled": 0.0},
     },
-    StepLabelled: {"held_out": 0.1},
+    StepLabelTask: {"held_out": 0.1},
     TwoOrders: {"length": 6, "held_out": 0.1},
     TwoScripts: {"length": 6, "strayed": 0.0, "flawed": 0.0, "size": 1_000_000, "held_out": 0.1},
     UnsaidOrder: {"length": 3, "heeded": 0.3, "held_out": 0.1},

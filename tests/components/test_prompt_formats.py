@@ -18,7 +18,7 @@ from components.reward.surface import Brevity
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.frontier import Frontier
-from components.sampler.pools import Pools
+from components.sampler.pools import TaskPools
 from components.sampler.prompts import Epochs, Uniform
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.data.examples import held_out_examples, prompt_batch
@@ -129,7 +129,7 @@ def test_an_evaluation_asks_and_shows_as_training_does(tokenizer, chat, policy):
     order = {"+3": ASKED_TALK, "4+4": ASKED_PLAIN}
     wanted = [order[example.prompt] for example in evaluator.examples]
 
-    rows = evaluator.answers(evaluator.asked, 1, None)
+    rows = evaluator.answers(evaluator.policy_prompts, 1, None)
     with recording() as ledger:
         evaluator(TensorDict({}, batch_size=[]))
 
@@ -207,7 +207,7 @@ SAMPLERS = {
     "epochs": (Epochs, {"task": Listed()}),
     "curriculum": (Curriculum, {"task": Listed()}),
     "frontier": (Frontier, TASKS),
-    "pools": (Pools, {**TASKS, "weights_start": {"easy": 1.0}, "weights_end": {"easy": 1.0}}),
+    "pools": (TaskPools, {**TASKS, "weights_start": {"easy": 1.0}, "weights_end": {"easy": 1.0}}),
 }
 
 

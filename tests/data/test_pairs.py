@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.preferences import Preferences
+from components.task.preferences import PreferenceTask
 from rlcomp.data.pairs import (
     desirable,
     label_noise,
@@ -40,7 +40,7 @@ def test_both_answers_follow_the_same_prompt(tmp_path, row):
     (tmp_path / "pairs.jsonl").write_text(row + "\n")
     tokenizer = byte_tokenizer()
     prompt = ChatPrompt(tokenizer=tokenizer, template=str(tmp_path / "chat.jinja"))
-    task = Preferences(path=str(tmp_path / "pairs.jsonl"), dialogues="messages")
+    task = PreferenceTask(path=str(tmp_path / "pairs.jsonl"), dialogues="messages")
 
     rows = pair_rows(tokenizer, prompt, [task.example(0)])
 

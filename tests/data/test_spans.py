@@ -5,7 +5,7 @@ import pytest
 from components.position import EveryToken, PatternMatches
 from components.task.masked_span import MaskedSpan, MaskProposal
 from components.task.next_token import NextToken
-from components.task.text import Text
+from components.task.text import TextTask
 from rlcomp.data.spans import CorpusSpans, Maskable, Span, Tokenised
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
@@ -16,7 +16,7 @@ BYTES = byte_tokenizer()
 
 def corpus(tmp_path, *texts):
     (tmp_path / "a.txt").write_text("|".join(texts))
-    return Text(path=str(tmp_path / "a.txt"), separator="|", shortest=1)
+    return TextTask(path=str(tmp_path / "a.txt"), separator="|", shortest=1)
 
 
 def test_the_spans_of_a_corpus_are_numbered_through_its_documents(tmp_path):

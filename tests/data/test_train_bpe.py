@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.task.text import Text
+from components.task.text import TextTask
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
@@ -31,7 +31,7 @@ class Corpus:
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return bpe_tokenizer(corpus=Text(), vocab_size=400, words=WORDS)
+    return bpe_tokenizer(corpus=TextTask(), vocab_size=400, words=WORDS)
 
 
 def test_the_first_merge_is_the_most_frequent_pair():
@@ -68,7 +68,7 @@ def test_every_text_comes_back_unchanged(tokenizer, text):
 
 
 def test_the_same_documents_give_the_same_tokens(tokenizer):
-    again = bpe_tokenizer(corpus=Text(), vocab_size=400, words=WORDS)
+    again = bpe_tokenizer(corpus=TextTask(), vocab_size=400, words=WORDS)
 
     assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
 

@@ -199,7 +199,7 @@ def shrink(node):
             continue
         elif key in SHRUNK and isinstance(value, int):
             node[key] = min(value, SHRUNK[key])
-    if node.get("_target_") == "components.task.text.Text" and node.path is None:
+    if node.get("_target_") == "components.task.text.TextTask" and node.path is None:
         node.path = "short.txt"
     for phase in filter(None, (node.get("phases") or {}).values()):  # one may be left out
         phase.steps = min(phase.steps, 1)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from components.advantage.group import GroupMean
-from components.reward.episode import Fact
+from components.reward.episode import EpisodeFact
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint.agents import InProcessAgents, ProcessAgents
 from rlcomp.errors import ConfigError, NumericalError
@@ -88,7 +88,7 @@ def test_a_turn_that_folds_its_context_is_trained_like_any_other(play):
         assert own.sum() >= 2
         assert set(turns[own][mask[own]].tolist()) == {0, 1, 2}
     rows["answer"] = encode_texts([""] * len(rows))
-    rows = GroupMean()(Fact(fact="reward", correct_from=1.0)(rows))
+    rows = GroupMean()(EpisodeFact(fact="reward", correct_from=1.0)(rows))
     # The group's mean is that of episodes, though their numbers of rows differ, and the advantage
     # of an episode stands on every token of its rows, the summary's included.
     _, first = episodes_of(rows)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from rlcomp.engine.finite import first_non_finite
 from rlcomp.testing import make_batch
 
 NAN, INF = float("nan"), float("inf")

@@ -3,8 +3,8 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import Shuffled, WeightedSum
-from components.reward.function import Function
+from components.reward.combined import ShuffledReward, WeightedSum
+from components.reward.function import FunctionReward
 from components.reward.surface import Brevity, Repetition
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
@@ -200,12 +200,12 @@ def test_a_reward_without_a_verdict_records_no_share_of_right_answers():
     ("reward", "name"),
     [
         (ExactMatch(), None),
-        (Function(function=len_of), "function"),
-        (Function(function=len_of, name="mine"), "mine"),
-        (Function(function=len_of, name="mine", correct_by="mine"), None),
+        (FunctionReward(function=len_of), "function"),
+        (FunctionReward(function=len_of, name="mine"), "mine"),
+        (FunctionReward(function=len_of, name="mine", correct_by="mine"), None),
         (Repetition(), "repetition"),
         (Brevity(longest=3), "brevity"),
-        (Shuffled(reward=ExactMatch()), None),
+        (ShuffledReward(reward=ExactMatch()), None),
         (WeightedSum(parts={"a": Repetition()}, weights={"a": 1.0}), "weighted_sum"),
         (
             WeightedSum(

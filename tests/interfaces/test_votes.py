@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.interfaces.votes import as_gold, class_sizes, first_votes, same_answers, verdicts
 from rlcomp.metrics import recording
@@ -22,7 +22,7 @@ def test_only_the_rows_that_are_asked_for_are_judged():
     asked = torch.tensor([True, True, True, False])
 
     with recording() as ledger:
-        judge = Function(function=same_number)
+        judge = FunctionReward(function=same_number)
         right, judged = verdicts(judge, rows(["1", "2", "", "4"], ["01", "1", "1", "4"]), asked)
 
     assert right.tolist() == [True, False, False, False]
@@ -31,7 +31,7 @@ def test_only_the_rows_that_are_asked_for_are_judged():
 
 
 def test_nobody_is_asked_about_no_rows():
-    class Silent(Function):
+    class Silent(FunctionReward):
         def forward(self, batch):
             raise AssertionError
 
@@ -43,7 +43,7 @@ def test_nobody_is_asked_about_no_rows():
 
 def test_equal_texts_are_one_class_and_a_judge_may_join_more():
     groups = [["7", "8", "07", "7", "007", "08"], [], ["7"]]
-    judge = Function(function=same_number)
+    judge = FunctionReward(function=same_number)
 
     def equal(pairs):
         return same_answers(judge, rows(["x"] * 3, ["9"] * 3), pairs)

@@ -10,7 +10,7 @@ from transformers import (
     GenerationConfig,
 )
 
-from components.reward.reward_model import Learned
+from components.reward.reward_model import LearnedReward
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
@@ -234,7 +234,7 @@ def test_a_reward_model_is_a_sequence_classifier_of_the_same_scores(architecture
     export_scorer(scorer, tmp_path)
 
     texts = {"prompt": encode_texts(prompts), "response": encode_texts(responses)}
-    found = Learned(path=str(tmp_path))(TensorDict(texts, batch_size=[3]))
+    found = LearnedReward(path=str(tmp_path))(TensorDict(texts, batch_size=[3]))
     torch.testing.assert_close(found["reward"], scores, atol=1e-5, rtol=1e-5)
 
 

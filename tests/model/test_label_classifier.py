@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from components.evaluator.reward_model import Labels
-from components.reward.reward_model import Learned, Scored
+from components.evaluator.reward_model import LabelRanking
+from components.reward.reward_model import LearnedReward, ScorerReward
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
@@ -52,7 +52,7 @@ def test_as_a_reward_it_is_the_log_odds_of_one_label(score, column):
     made = classifier(score=score)
     some = rows("ab", "b")
 
-    reward = Scored(scorers=[made])(some.copy())["reward"]
+    reward = ScorerReward(scorers=[made])(some.copy())["reward"]
 
     torch.testing.assert_close(reward, made.logits(some)[:, column].detach())
 
@@ -64,7 +64,7 @@ def test_the_folder_says_the_same_of_each_label_by_name(tmp_path):
     some["prompt"], some["response"] = encode_texts(["?"] * 3), encode_texts(["ab", "bba", "a"])
 
     for number, label in enumerate(made.labels):
-        reward = Learned(path=str(tmp_path), label=label)(some.copy())["reward"]
+        reward = LearnedReward(path=str(tmp_path), label=label)(some.copy())["reward"]
         torch.testing.assert_close(
             reward, made.logits(some)[:, number].detach(), atol=1e-5, rtol=1e-5
         )
@@ -105,7 +105,7 @@ def test_four_held_out_texts_by_hand():
     policy = classifier().policy
     made = Counts(policy=policy, labels=("rude", "wrong", "never"))
     with recording() as told:
-        Labels(scorer=made, task=Texts(), name="held")(None)
+        LabelRanking(scorer=made, task=Texts(), name="held")(None)
     found = told.means()
 
     # rude: texts 0 to 3 have scores 0, 1, 2, 3; those with it 0 and 2. One of four pairs is won;
@@ -145,7 +145,7 @@ def test_a_label_of_one_half_is_there():
 
     made = One(policy=classifier().policy, labels=("rude",))
     with recording() as told:
-        Labels(scorer=made, task=Doubtful())(None)
+        LabelRanking(scorer=made, task=Doubtful())(None)
 
     # Scores 0, 1, 2; the second alone has it.
     assert told.means()["held_out/rude/share"] == pytest.approx(1 / 3)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from components.search import BestFirst, MonteCarlo, RMaxTS, Sampling
+from components.search import BestFirstSearch, MonteCarloTreeSearch, RepeatedSampling, RMaxTS
 from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import ProofGraph, Proposal
@@ -69,9 +69,9 @@ def searched(graph, strategy, propose, expansions):
 
 
 STRATEGIES = {
-    "best_first": BestFirst(alpha=0.5),
-    "shortest_first": BestFirst(alpha=0.0),
-    "mcts": MonteCarlo(),
+    "best_first": BestFirstSearch(alpha=0.5),
+    "shortest_first": BestFirstSearch(alpha=0.0),
+    "mcts": MonteCarloTreeSearch(),
     "rmaxts": RMaxTS(),
 }
 
@@ -138,7 +138,7 @@ def test_a_state_is_sampled_anew_at_the_next_power_of_the_widening(visits, name)
     graph.root.visits = visits
 
     # Expanded twice, and again at 4^2 visits; till then the likelier way is taken.
-    assert MonteCarlo(widening=4).select(graph).text == name
+    assert MonteCarloTreeSearch(widening=4).select(graph).text == name
 
 
 def test_calls_end_at_the_budget_and_a_known_tactic_costs_none():
@@ -161,13 +161,13 @@ def test_best_first_divides_by_the_length_to_alpha():
     graph.expand(graph.root, [Proposal("a0", -2.0), Proposal("a1", -2.5)], 9)
     graph.expand(graph.nodes["1"], [Proposal("a0", -1.0)], 9)
     # 3: -3 over two tactics. alpha 0: -3 < -2.5; alpha 1: -1.5 > -2.5.
-    assert BestFirst(alpha=0.0).select(graph).text == "2"
-    assert BestFirst(alpha=1.0).select(graph).text == "3"
+    assert BestFirstSearch(alpha=0.0).select(graph).text == "2"
+    assert BestFirstSearch(alpha=1.0).select(graph).text == "3"
 
 
 def test_puct_by_hand():
     graph = ProofGraph(AndOr(DIAMOND), None)
-    strategy = MonteCarlo(exploration=2.0)
+    strategy = MonteCarloTreeSearch(exploration=2.0)
     # Probabilities 3/4 and 1/4.
     graph.expand(graph.root, [Proposal("a0", -0.5), Proposal("a1", -0.5 - 1.0986123)], 9)
     first, second = graph.root.edges
@@ -184,7 +184,7 @@ def test_puct_by_hand():
 def test_a_critic_s_value_goes_up_the_way():
     graph = ProofGraph(AndOr(DIAMOND), None)
     graph.expand(graph.root, [Proposal("a0", -1.0)], 9)
-    strategy = MonteCarlo()
+    strategy = MonteCarloTreeSearch()
     node = strategy.select(graph)
     node.value = 0.25
     strategy.update(graph, node, graph.expand(node, [Proposal("a1", -1.0)], 9))
@@ -208,7 +208,7 @@ def test_rmaxts_by_hand():
 
 
 def test_best_of_n_goes_on_to_the_end_and_begins_anew():
-    graph, strategy = ProofGraph(AndOr(DIAMOND), None), Sampling(max_depth=3)
+    graph, strategy = ProofGraph(AndOr(DIAMOND), None), RepeatedSampling(max_depth=3)
     told = []
     for tactic in ("a0", "a2", "a1", "a0", "a0"):
         node = strategy.select(graph)
@@ -230,4 +230,4 @@ def test_goals_of_the_game_are_searched():
 
     for goal, holds in (("p∧q→q∧p", True), ("(p→q)→(q→r)→p→r", True), ("p∨q→p", False)):
         graph = ProofGraph(environment, Example(f"⊢{goal}\n", "", ""))
-        assert searched(graph, BestFirst(), propose, 60).root.solved is holds
+        assert searched(graph, BestFirstSearch(), propose, 60).root.solved is holds

@@ -6,8 +6,8 @@ from tensordict import TensorDict
 
 from components.collector.search import SearchCollector
 from components.evaluator.proofs import ProvenShare
-from components.reward.episode import OnProof
-from components.search import BestFirst, MonteCarlo
+from components.reward.episode import ProofMembership
+from components.search import BestFirstSearch, MonteCarloTreeSearch
 from components.worlds.lookup.environment import LookupTool
 from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.batch import decode_texts, encode_texts
@@ -30,7 +30,7 @@ SAYS = {
 @pytest.fixture
 def prover(scripted):
     def made(says=SAYS, **arguments):
-        defaults = {"strategy": BestFirst(samples=2), "max_tokens": 11, "max_new_tokens": 4}
+        defaults = {"strategy": BestFirstSearch(samples=2), "max_tokens": 11, "max_new_tokens": 4}
         return Searcher(
             policy=scripted(says), environment=TacticsEnvironment, **{**defaults, **arguments}
         )
@@ -63,7 +63,7 @@ def test_a_search_by_hand(prover):
     assert decode_texts(rows["prompt"])[::2] == ["⊢p→p\n", "h0:p\n⊢p\n", "⊢q→q∨p\n"]
     assert rows["group_id"].tolist() == [0, 0, 1, 1, 2, 2]
     assert rows["on_proof"].tolist() == [True, False, True, False, False, False]
-    judged = OnProof()(rows)
+    judged = ProofMembership()(rows)
     assert judged["reward"].tolist() == [1, 0, 1, 0, 0, 0]
     assert judged["correct"].tolist() == rows["on_proof"].tolist()
 
@@ -126,7 +126,7 @@ class Half(Component):
 
 
 def test_a_critic_values_states(prover, tactics_tokenizer):
-    made = prover(strategy=MonteCarlo(samples=2), value=Half(tactics_tokenizer))
+    made = prover(strategy=MonteCarloTreeSearch(samples=2), value=Half(tactics_tokenizer))
     (graph,) = made.search([Example(GOALS[0], "", "")], torch.Generator()).graphs
     assert [node.value for node in graph.nodes.values()] == [1.0, 0.25, 0.0]
     # Two simulations: one from the root, and one that goes down to h0:p ⊢ p and solves it.
@@ -139,18 +139,18 @@ def test_what_cannot_be_searched_is_refused(scripted):
         Searcher(
             policy=scripted(SAYS),
             environment=LookupTool,
-            strategy=BestFirst(),
+            strategy=BestFirstSearch(),
             max_new_tokens=4,
         )
     with pytest.raises(ConfigError, match="wording"):
         Searcher(
             policy=scripted(SAYS),
             environment=TacticsEnvironment,
-            strategy=BestFirst(),
+            strategy=BestFirstSearch(),
             max_new_tokens=4,
             wording="state",
         )
 
 
 def test_the_reward_keeps_the_contract():
-    check_component(OnProof())
+    check_component(ProofMembership())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.preferences import Preferences
+from components.task.preferences import PreferenceTask
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
@@ -12,7 +12,7 @@ FILE = "prefs/hh_harmless_300.jsonl.gz"
 
 
 def test_of_held_out_pairs_of_hh_the_shorter_answer_is_mostly_the_chosen_one(shared_data):
-    task = Preferences(path=str(shared_data / FILE), held_out=0.3)
+    task = PreferenceTask(path=str(shared_data / FILE), held_out=0.3)
     held_out = [one for one in map(task.example, range(300)) if one.is_held_out(0.3)]
 
     lead = [len(one.columns["rejected"]) - len(one.demonstration) for one in held_out]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.reward.reward_model import Learned
+from components.reward.reward_model import LearnedReward
 from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.errors import ConfigError
@@ -42,9 +42,9 @@ def test_a_reward_model_tells_right_from_wrong_and_becomes_a_folder(tmp_path, at
 
     assert (tmp_path / "run" / "reliability.png").is_file()
     export(run=tmp_path / "run", directory=tmp_path / "folder", scorer=True)
-    reward = Learned(path=str(tmp_path / "folder"))
+    reward = LearnedReward(path=str(tmp_path / "folder"))
     _, plan = planned("recipe=grpo", "reward=learned", f"reward.path={tmp_path / 'folder'}")
-    assert plan.nodes["reward"].target.endswith("Learned")
+    assert plan.nodes["reward"].target.endswith("LearnedReward")
     assert reward.model.config.num_labels == 1
 
 
@@ -76,7 +76,9 @@ def test_what_a_judge_owes_to_the_order_is_not_learnt(tmp_path, at_work):
 
 
 def test_a_reward_model_that_no_phase_trains_is_refused():
-    with pytest.raises(ConfigError, match=r"phases\.rl: reward \(Scored\) needs scorer, which no"):
+    with pytest.raises(
+        ConfigError, match=r"phases\.rl: reward \(ScorerReward\) needs scorer, which no"
+    ):
         planned("recipe=instruct_gpt", "phases.reward_model=null", "phases.rl.after=warm_start")
 
 

@@ -109,7 +109,7 @@ def test_a_column_that_no_example_has_is_told_with_the_nearest(checked, tmp_path
 
 
 def test_a_reward_inside_another_is_asked_too(checked):
-    inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
+    inner = "{_target_: components.reward.function.FunctionReward, function: my_scores.tested}"
     with pytest.raises(ConfigErrors, match=r"reward: my_scores.tested needs 'unit_tests'"):
         checked(
             "reward=weighted_sum", f"reward.parts={{own: {inner}}}", "reward.weights={own: 1.0}"
@@ -128,7 +128,7 @@ def test_the_column_that_names_the_domain_is_asked_for(checked):
 def test_an_evaluator_is_asked_of_its_own_task(checked, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text("".join(f'{{"question": "p{n}", "answer": "1"}}\n' for n in range(4)))
-    own = f"{{_target_: components.task.file.File, path: {other}, held_out: 0.5}}"
+    own = f"{{_target_: components.task.file.FileTask, path: {other}, held_out: 0.5}}"
 
     with pytest.raises(ConfigErrors, match="needs 'unit_tests'"):
         checked(
@@ -172,7 +172,7 @@ def test_a_class_is_handed_over_as_it_stands(monkeypatch, tmp_path):
 
 
 def test_a_judge_of_thoughts_is_asked_as_well(checked, tmp_path):
-    inner = "{_target_: components.reward.function.Function, function: my_scores.tested}"
+    inner = "{_target_: components.reward.function.FunctionReward, function: my_scores.tested}"
     with pytest.raises(
         ConfigErrors, match=r"evaluation.reasoning: my_scores.tested needs 'unit_tests'"
     ):

@@ -64,7 +64,7 @@ def test_every_problem_is_answered_greedily_and_then_sampled():
     assert [each["problem"] for each in found] == problems * 2
     assert [each["decoding"] for each in found] == ["greedy"] * 9 + ["sampled"] * 9
     assert [len(each["responses"]) for each in found] == [1] * 9 + [2] * 9
-    assert [each["prompt"] for each in found[:9]] == asked.asked
+    assert [each["prompt"] for each in found[:9]] == asked.policy_prompts
     for each in found:
         judged = None if each["answer"] == "4" else int(each["answer"]) % 2 == 0
         reward = None if judged is None else float(judged)

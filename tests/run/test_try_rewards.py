@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.errors import ConfigErrors, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.run.trials import try_rewards
@@ -128,15 +128,15 @@ def test_a_function_in_the_process_is_not_tried(tried):
     from tried_first import Counter
 
     counter = Counter()
-    tried("parts", replaced=Function(function=counter))
-    tried("parts", replaced=Function(function=lambda prompts: 1 / 0))
+    tried("parts", replaced=FunctionReward(function=counter))
+    tried("parts", replaced=FunctionReward(function=lambda prompts: 1 / 0))
 
     assert counter.calls == []
 
 
 def test_a_reward_of_stages_and_of_an_evaluator_is_tried_once(tried, monkeypatch):
     times = []
-    monkeypatch.setattr(Function, "trial", lambda self, batch: times.append(len(batch)))
+    monkeypatch.setattr(FunctionReward, "trial", lambda self, batch: times.append(len(batch)))
 
     tried("parts")
 
@@ -149,4 +149,4 @@ def test_what_is_no_function_or_has_no_task_is_not_tried(tried):
 
     assert tried("parts", replaced=object()) is None
     plan = plan_of(compose_config(["reward=function", "reward.function=tried_first.parts"]))
-    assert try_rewards(plan, {"reward": Function(function=never), "task": object()}) is None
+    assert try_rewards(plan, {"reward": FunctionReward(function=never), "task": object()}) is None

@@ -5,9 +5,9 @@ import inspect
 import pytest
 from tensordict import TensorDict
 
-from components.judge import Generative
-from components.pairwise_judge.option_log_probs import OptionLogProbs
-from components.reward.judged import Judged
+from components.judge import GenerativeJudge
+from components.pairwise_judge.option_log_probs import OptionLogProbJudge
+from components.reward.judged import JudgeScore
 from components.reward_check import RewardCheck
 from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
@@ -34,8 +34,8 @@ def policy(template=None, **settings):
 
 def test_a_model_with_a_chat_template_is_asked_through_it():
     model = policy(CHAT)
-    judge = Generative(model=model, template="{reference}|{prediction}?", least_mass=0.0)
-    plain = Generative(
+    judge = GenerativeJudge(model=model, template="{reference}|{prediction}?", least_mass=0.0)
+    plain = GenerativeJudge(
         model=model,
         template="<{reference}|{prediction}?>=",
         least_mass=0.0,
@@ -44,7 +44,7 @@ def test_a_model_with_a_chat_template_is_asked_through_it():
 
     assert judge("a", "b") == pytest.approx(plain("a", "b"), abs=1e-6)
     assert isinstance(judge.prompt, ChatPrompt)
-    pairs = OptionLogProbs(model=model, template="{prompt}{first}{second}", least_mass=0.0)
+    pairs = OptionLogProbJudge(model=model, template="{prompt}{first}{second}", least_mass=0.0)
     assert isinstance(pairs.prompt, ChatPrompt)
     assert isinstance(LanguageModelWriter(model=model).prompt, ChatPrompt)
 
@@ -161,9 +161,9 @@ def test_an_invalid_reward_names_the_judge():
     )
     rows["group_id"] = encode_texts(["", ""])[:, :0].sum(1).long()
     with seeded(0, "reward.judge"):
-        judge = Generative(model=policy(), template="{reference}{prediction}", least_mass=1.0)
+        judge = GenerativeJudge(model=policy(), template="{reference}{prediction}", least_mass=1.0)
 
-    scored = Judged(judge=judge)(rows)
+    scored = JudgeScore(judge=judge)(rows)
 
     with pytest.raises(DataError, match=r"2 of 2 rewards are invalid.*reward.judge \(Generative\)"):
         RewardCheck()(scored)
@@ -177,7 +177,7 @@ def test_an_invalid_reward_names_a_judge_that_says_nothing():
         return None
 
     with pytest.raises(DataError, match=r"its judge, .*undecided, gave no verdict"):
-        RewardCheck()(Judged(judge=undecided)(rows))
+        RewardCheck()(JudgeScore(judge=undecided)(rows))
 
 
 def test_a_verdict_has_no_reason():
@@ -186,7 +186,7 @@ def test_a_verdict_has_no_reason():
 
     assert asked.shares(asked.encode(["so?"])) != [None]
     assert why.reason == ""
-    assert OptionLogProbs(model=model, template="{prompt}{first}{second}")([]) == []
+    assert OptionLogProbJudge(model=model, template="{prompt}{first}{second}")([]) == []
     assert AnswerPair("p", "a", "b").answer == ""
 
 

@@ -25,7 +25,7 @@ OURS = "rlcomp.model.build.causal_lm"
         ("torch.nn.Linear.forward", False),
         ("torch.load", False),
         ("os.system", False),
-        ("components.task.file.Hub", False),
+        ("components.task.file.HubTask", False),
         ("components.loss.policy.PolicyLoss", False),
     ],
 )
@@ -35,7 +35,7 @@ def test_what_policies_are_built_of_is_shipped(target, taken):
 
 def test_what_learners_are_built_of_is_shipped_for_them_alone():
     assert shipped("components.loss.policy.PolicyLoss", LEARNER)
-    assert not shipped("components.task.file.Hub", LEARNER)
+    assert not shipped("components.task.file.HubTask", LEARNER)
 
 
 def test_each_target_that_is_not_ours_is_named_once():

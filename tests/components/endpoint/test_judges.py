@@ -8,10 +8,10 @@ from tensordict import TensorDict
 
 from components.judge import EndpointJudge
 from components.pairing import JudgedPairs
-from components.pairwise_judge.endpoint import EndpointPairs
-from components.pairwise_judge.parsed import Parsed
-from components.pairwise_judge.reasoned import Reasoned
-from components.reward.judged import Judged
+from components.pairwise_judge.endpoint import EndpointPairJudge
+from components.pairwise_judge.parsed import ParsedJudge
+from components.pairwise_judge.reasoned import ReasoningJudge
+from components.reward.judged import JudgeScore
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
@@ -38,7 +38,7 @@ def batch(*responses, answer="r"):
 def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint):
     # p(1) = .3 + .1 and p(2) = .1; the rest says neither. .4 / .5 = .8.
     server.say = lambda prompt: completion("1", {"1": 0.3, " 1": 0.1, "2": 0.1, "The": 0.5})
-    judge = EndpointPairs(endpoint=endpoint(), template=PAIRS)
+    judge = EndpointPairJudge(endpoint=endpoint(), template=PAIRS)
 
     assert judge([AnswerPair("p", "{second}", "b")]) == [pytest.approx(0.8)]
     ((_, asked),) = server.asked
@@ -50,7 +50,9 @@ def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint
 def test_a_verdict_with_too_little_mass_cannot_be_told(server, endpoint):
     server.say = lambda prompt: completion("The", {"The": 0.96, "1": 0.03})
 
-    assert EndpointPairs(endpoint=endpoint(), template=PAIRS)([AnswerPair("p", "a", "b")]) == [None]
+    assert EndpointPairJudge(endpoint=endpoint(), template=PAIRS)([AnswerPair("p", "a", "b")]) == [
+        None
+    ]
 
 
 @SAID
@@ -59,16 +61,16 @@ def test_a_server_without_log_probs_is_read_by_its_words_if_it_is_said(server, e
     pairs = [AnswerPair("p", "a", "b"), AnswerPair("p", "b", "a")]
 
     with pytest.raises(ConfigError, match="set read=text"):
-        EndpointPairs(endpoint=endpoint(), template=PAIRS)(pairs)
+        EndpointPairJudge(endpoint=endpoint(), template=PAIRS)(pairs)
 
-    judge = EndpointPairs(endpoint=endpoint(), template=PAIRS, read="text")
+    judge = EndpointPairJudge(endpoint=endpoint(), template=PAIRS, read="text")
     assert judge(pairs) == [0.0, None]
 
 
 @FAILED
 def test_a_failed_verdict_makes_no_pair(server, endpoint):
     server.say = lambda prompt: (500, b"") if "|b|a" in prompt else completion("1", {"1": 1.0})
-    judge = EndpointPairs(endpoint=endpoint(tries=1), template=PAIRS)
+    judge = EndpointPairJudge(endpoint=endpoint(tries=1), template=PAIRS)
 
     kept = JudgedPairs(judge=judge)(batch("a", "b"))
 
@@ -86,7 +88,7 @@ def test_rewards_ask_all_at_once_and_a_failed_answer_is_invalid_never_zero(serve
     server.say = say
     judge = EndpointJudge(endpoint=endpoint(tries=1), template="{prediction}={reference}?")
 
-    found = Judged(judge=judge)(batch("a", "bad", "b", "c"))
+    found = JudgeScore(judge=judge)(batch("a", "bad", "b", "c"))
 
     # (.6 + .1) / (.6 + .1 + .2): "Yes" is yes.
     assert found["reward"].tolist() == pytest.approx([7 / 9, 0.0, 7 / 9, 7 / 9])
@@ -138,9 +140,9 @@ def test_a_rationale_comes_before_the_verdict(server, endpoint):
         return completion("2", {"1": 0.25, "2": 0.75})
 
     server.say = say
-    judge = Reasoned(
+    judge = ReasoningJudge(
         writer=EndpointWriter(endpoint=endpoint()),
-        judge=EndpointPairs(endpoint=endpoint(), template=PAIRS + "{rationale}"),
+        judge=EndpointPairJudge(endpoint=endpoint(), template=PAIRS + "{rationale}"),
         template="compare {prompt} {first} {second}",
     )
 
@@ -150,9 +152,9 @@ def test_a_rationale_comes_before_the_verdict(server, endpoint):
 
 def test_a_verdict_in_the_rationale_is_parsed(server, endpoint):
     server.say = lambda prompt: completion("The other says [[2]], but [[1]]")
-    judge = Reasoned(
+    judge = ReasoningJudge(
         writer=EndpointWriter(endpoint=endpoint()),
-        judge=Parsed(),
+        judge=ParsedJudge(),
         template="{prompt} {first} {second}",
     )
 
@@ -162,8 +164,8 @@ def test_a_verdict_in_the_rationale_is_parsed(server, endpoint):
 @pytest.mark.parametrize(
     ("part", "settings", "told"),
     [
-        (EndpointPairs, {"template": "{prompt} {first}"}, "must hold {second}"),
-        (EndpointPairs, {"template": PAIRS, "first_text": "21"}, "begins with the other"),
+        (EndpointPairJudge, {"template": "{prompt} {first}"}, "must hold {second}"),
+        (EndpointPairJudge, {"template": PAIRS, "first_text": "21"}, "begins with the other"),
         (EndpointJudge, {"template": "{prediction}"}, "must hold {reference}"),
         (EndpointJudge, {"template": "{prediction}{reference}", "no_text": "yes!"}, "begins with"),
     ],
@@ -180,7 +182,7 @@ def test_an_endpoint_that_says_yes_in_another_spelling_is_understood(answer, ser
     server.say = lambda prompt: completion(answer)
     judge = EndpointJudge(endpoint=endpoint(), template="{prediction}={reference}?", read="text")
 
-    found = Judged(judge=judge)(batch("a", "b"))
+    found = JudgeScore(judge=judge)(batch("a", "b"))
 
     assert found["reward"].tolist() == [1.0, 1.0]
     assert found["reward_valid"].all()
@@ -199,7 +201,7 @@ def test_an_endpoint_that_says_neither_is_named_with_its_words(read, why, server
         judge = EndpointJudge(endpoint=endpoint(), template="{prediction}={reference}?", read=read)
 
     with pytest.warns(match=rf"reward.judge \(EndpointJudge\): 2 of 2 questions.*{why}"):
-        found = Judged(judge=judge)(batch("a", "b"))
+        found = JudgeScore(judge=judge)(batch("a", "b"))
 
     assert not found["reward_valid"].any()
     assert all("reward.judge" in text for text in decode_texts(found["invalid_reason"]))
@@ -210,18 +212,18 @@ def test_an_endpoint_that_says_neither_is_named_with_its_words(read, why, server
 def test_ruler_and_tournament_say_why_a_group_is_invalid(server, endpoint):
     server.say = lambda prompt: completion("All are good")
     writer = EndpointWriter(endpoint=endpoint())
-    judge = EndpointPairs(endpoint=endpoint(), template=PAIRS, read="text")
+    judge = EndpointPairJudge(endpoint=endpoint(), template=PAIRS, read="text")
 
     scored = Ruler(writer=writer)(batch("a", "b"))
     ranked = Tournament(judge=judge)(batch("a", "b"))
 
     assert "Ruler: no reply has one score" in decode_texts(scored["invalid_reason"])[0]
     assert "'All are good'" in decode_texts(scored["invalid_reason"])[1]
-    assert "EndpointPairs: the answer '" in decode_texts(ranked["invalid_reason"])[0]
+    assert "EndpointPairJudge: the answer '" in decode_texts(ranked["invalid_reason"])[0]
 
 
 @SAID
 def test_marks_are_read_whatever_their_case_and_white_space():
     says = [AnswerPair("p", "a", "b", rationale=text) for text in ("So [[ 1 ]].", "[[TIE]]", "[2]")]
 
-    assert Parsed()(says) == [1.0, 0.5, None]
+    assert ParsedJudge()(says) == [1.0, 0.5, None]

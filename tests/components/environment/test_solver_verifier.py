@@ -84,9 +84,11 @@ def test_one_option_within_the_other_is_refused():
 
 
 def test_a_reward_of_whole_batches_is_refused():
-    shuffled = Unbuilt("components.reward.combined.Shuffled", {"reward": ExactMatch()})
+    shuffled = Unbuilt("components.reward.combined.ShuffledReward", {"reward": ExactMatch()})
 
-    with pytest.raises(ConfigError, match=r"environment\.verifier is a Shuffled: must be a reward"):
+    with pytest.raises(
+        ConfigError, match=r"environment\.verifier is a ShuffledReward: must be a reward"
+    ):
         SolverVerifier(verifier=shuffled)
 
 

@@ -6,12 +6,12 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.accuracy import Accuracy
-from components.evaluator.budget import Budget
+from components.evaluator.budget import BudgetForcing
 from components.evaluator.coverage import Coverage
 from components.evaluator.forgetting import Forgetting
 from components.reward.answer import ExactMatch
-from components.reward.combined import Shuffled, WeightedSum
-from components.reward.function import Function
+from components.reward.combined import ShuffledReward, WeightedSum
+from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote
 from components.reward.surface import Brevity, Length
 from components.worlds.addition.task import Addition
@@ -35,7 +35,7 @@ def evaluator(policy, **changed) -> Accuracy:
     arguments = {
         "policy": policy,
         "task": Addition(digits=2, held_out=0.2),
-        "reward": Function(function=has_an_even_digit, correct_by="function"),
+        "reward": FunctionReward(function=has_an_even_digit, correct_by="function"),
         "num_prompts": PROMPTS,
         "samples_per_prompt": SAMPLES,
         "max_new_tokens": 3,
@@ -165,7 +165,7 @@ def test_the_gold_answers_are_put_beside_the_tokens(monkeypatch):
         answered = answer_prompts(*args, **kwargs)
         return answered.set("tokens", answered["tokens"].to("meta"))
 
-    monkeypatch.setattr("components.evaluator.accuracy.answer_prompts", elsewhere)
+    monkeypatch.setattr("rlcomp.data.held_out_answers.answer_prompts", elsewhere)
 
     reward = Verdicts(greedy="+++", sampled="+" * 12)
 
@@ -233,7 +233,7 @@ def test_the_accuracies_of_a_level_are_those_of_its_prompts():
 def test_the_levels_are_those_of_the_examples():
     accuracy = evaluator(tiny_policy(), by="prompt_length")
 
-    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.asked]
+    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.policy_prompts]
     assert evaluator(tiny_policy()).levels == [""] * PROMPTS
 
 
@@ -263,14 +263,14 @@ def length(response):
 @pytest.mark.parametrize(
     ("reward", "name"),
     [
-        (Function(function=length, name="length"), "length"),
-        (Function(function=has_an_even_digit), "function"),
+        (FunctionReward(function=length, name="length"), "length"),
+        (FunctionReward(function=has_an_even_digit), "function"),
         (Length(target=4.0), "length"),
         (
-            WeightedSum(parts={"length": Function(function=length)}, weights={"length": 2.0}),
+            WeightedSum(parts={"length": FunctionReward(function=length)}, weights={"length": 2.0}),
             "weighted_sum",
         ),
-        (Shuffled(reward=Brevity(longest=9)), "shuffled"),
+        (ShuffledReward(reward=Brevity(longest=9)), "shuffled"),
     ],
 )
 def test_a_reward_that_does_not_say_what_is_correct_has_a_mean_and_no_verdict(reward, name):
@@ -291,7 +291,7 @@ def test_means_of_a_reward_are_those_of_the_prompts_that_were_judged():
     policy = tiny_policy()
     measured = evaluator(
         policy,
-        reward=Function(function=lambda response: next(scores)),
+        reward=FunctionReward(function=lambda response: next(scores)),
         num_prompts=2,
         samples_per_prompt=3,
     )
@@ -307,7 +307,9 @@ def test_means_of_a_reward_are_those_of_the_prompts_that_were_judged():
 
 def test_means_of_a_reward_are_told_of_each_level():
     measured = evaluator(
-        tiny_policy(), reward=Function(function=lambda prompt: len(prompt)), by="prompt_length"
+        tiny_policy(),
+        reward=FunctionReward(function=lambda prompt: len(prompt)),
+        by="prompt_length",
     )
 
     with recording() as ledger:
@@ -319,7 +321,8 @@ def test_means_of_a_reward_are_told_of_each_level():
 
 
 @pytest.mark.parametrize(
-    "part", [partial(Coverage), partial(Budget, budgets=[2], think_end="="), partial(Forgetting)]
+    "part",
+    [partial(Coverage), partial(BudgetForcing, budgets=[2], think_end="="), partial(Forgetting)],
 )
 def test_what_counts_right_answers_refuses_a_reward_without_any(part):
     settings = {
@@ -329,8 +332,10 @@ def test_what_counts_right_answers_refuses_a_reward_without_any(part):
         "name": "mine",
     }
 
-    with pytest.raises(ConfigError, match=r"mine.reward is a Function.*mine.reward.correct_by=own"):
-        part(**settings, reward=Function(function=length, name="own"))
+    with pytest.raises(
+        ConfigError, match=r"mine.reward is a FunctionReward.*mine.reward.correct_by=own"
+    ):
+        part(**settings, reward=FunctionReward(function=length, name="own"))
 
 
 def test_a_function_that_decides_by_its_name_says_what_is_correct():

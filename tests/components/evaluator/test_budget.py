@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.budget import Budget
-from components.reward.function import Function
+from components.evaluator.budget import BudgetForcing
+from components.reward.function import FunctionReward
 from components.worlds.addition.task import Addition
 from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, DataError
@@ -57,14 +57,14 @@ def budget(policy, **changed):
     arguments = {
         "policy": policy,
         "task": Addition(digits=2, held_out=0.2),
-        "reward": Function(function=sevens, correct_by="function"),
+        "reward": FunctionReward(function=sevens, correct_by="function"),
         "budgets": [4, 2],
         "think_end": "/",
         "num_prompts": 2,
         "samples_per_prompt": 2,
         "max_new_tokens": 2,
     }
-    return Budget(**(arguments | changed))
+    return BudgetForcing(**(arguments | changed))
 
 
 def measured(part):

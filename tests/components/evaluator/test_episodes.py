@@ -9,7 +9,7 @@ from torchrl.envs import GymEnv, SerialEnv
 from torchrl.modules import ProbabilisticActor
 
 from components.environment.control import gymnasium_environment
-from components.evaluator.episodes import Episodes, first_return, greedy_steps
+from components.evaluator.episodes import GreedyReturn, first_return, greedy_steps
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
 from rlcomp.testing import make_batch
@@ -19,7 +19,7 @@ def evaluation(policy, max_steps=60, num_envs=4):
     with seeded(0, "environment"):
         environment = gymnasium_environment(name="CartPole-v1", num_envs=num_envs)
     with seeded(0, "evaluation"):
-        return Episodes(environment=environment, policy=policy, max_steps=max_steps)
+        return GreedyReturn(environment=environment, policy=policy, max_steps=max_steps)
 
 
 def rule(choose):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.evaluator.episodes import Horizon
+from components.evaluator.episodes import HorizonCost
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
@@ -47,7 +47,9 @@ def costs(recovers, copies=4000, horizons=(1, 10, 40)):
         in_keys=["observation"],
         out_keys=["action"],
     )
-    part = Horizon(environment=environment, policy=policy, cost="fallen", horizons=list(horizons))
+    part = HorizonCost(
+        environment=environment, policy=policy, cost="fallen", horizons=list(horizons)
+    )
     with recording() as ledger:
         part()
         first = ledger.means()

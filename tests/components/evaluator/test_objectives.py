@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from components.conditioning import TextPrefix
 from components.evaluator.objectives import ObjectivesEvaluator
 from components.objectives import MultiObjectiveReward
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.surface import Brevity
 from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError, MissingExtra
@@ -70,7 +70,7 @@ def evaluator(policy, **changed):
     arguments = {
         "policy": policy,
         "task": TASK,
-        "reward": Function(function=length, correct_by="function"),
+        "reward": FunctionReward(function=length, correct_by="function"),
         "objectives": several(),
         "num_prompts": PROMPTS,
         "samples_per_prompt": 2,
@@ -133,7 +133,7 @@ def test_returns_have_an_interval_over_prompts():
     )
 )
 def test_what_an_objective_has_no_label_for_is_left_out_of_it_alone(table):
-    labels = Function(function=lambda response: table[int(response[0])][int(response[1])])
+    labels = FunctionReward(function=lambda response: table[int(response[0])][int(response[1])])
     policy = Says(lambda prompt, number: f"{order.index(prompt)}{number}")
     evaluation = evaluator(policy, objectives=several(given=labels))
     order = [example.prompt for example in evaluation.examples]
@@ -189,7 +189,10 @@ def test_a_policy_that_does_not_listen_does_not_respond():
 
 def test_three_objectives_make_ten_preferences():
     names = ["correctness", "brevity", "digits"]
-    parts = {"brevity": Brevity(longest=LEVELS), "digits": Function(function=lambda response: 0.0)}
+    parts = {
+        "brevity": Brevity(longest=LEVELS),
+        "digits": FunctionReward(function=lambda response: 0.0),
+    }
     changed = {"conditioning": told(names), "objectives": several(**parts)}
 
     means = measured(evaluator(Says(as_long_as_asked), **changed))
@@ -209,8 +212,8 @@ def test_the_rewards_see_the_prompt_and_not_the_preference():
     evaluation = evaluator(
         Says(as_long_as_asked),
         conditioning=told(("correctness", "other")),
-        reward=Function(function=judge),
-        objectives=several(other=Function(function=judge)),
+        reward=FunctionReward(function=judge),
+        objectives=several(other=FunctionReward(function=judge)),
     )
     measured(evaluation)
 

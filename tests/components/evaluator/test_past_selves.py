@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.past_selves import PastSelves, _wins
+from components.evaluator.past_selves import SelfPlayWinRate, _wins
 from components.worlds.matrix_game.environment import MatrixGame
 from components.worlds.matrix_game.moves import MoveDemonstrations
 from rlcomp.episodes.match_player import SeatedPlayer
@@ -37,7 +37,7 @@ def evaluator(game=MatrixGame, keep=2, second=None):
     task = MoveDemonstrations(
         roles=["a", "b"], moves=["h", "t"], strategies=[[1, 0], [0, 1]], examples=40, held_out=0.5
     )
-    return policy, PastSelves(player=player, task=task, keep=keep, num_prompts=4)
+    return policy, SelfPlayWinRate(player=player, task=task, keep=keep, num_prompts=4)
 
 
 def measured(part):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.evaluator.reward_model import RatedAnswers
+from components.evaluator.reward_model import RatingAgreement
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
@@ -37,7 +37,7 @@ class Counts(Scorer):
 def test_four_answers_by_hand():
     policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
     with recording() as ledger:
-        RatedAnswers(scorer=Counts(policy=policy), task=Answers(), name="held")(None)
+        RatingAgreement(scorer=Counts(policy=policy), task=Answers(), name="held")(None)
 
     # Five pairs differ in rating; of 2 and the first 3 the worse one leads.
     assert ledger.means()["held/accuracy"] == pytest.approx(4 / 5)
@@ -59,6 +59,6 @@ class Alike(Answers):
 def test_equal_scores_of_unequal_ratings_are_half_right():
     policy = LanguageModel(model=tiny_model(TOKENIZER), tokenizer=TOKENIZER, decoding=Decoding())
     with recording() as ledger:
-        RatedAnswers(scorer=Counts(policy=policy), task=Alike())(None)
+        RatingAgreement(scorer=Counts(policy=policy), task=Alike())(None)
 
     assert ledger.means()["held_out/accuracy"] == pytest.approx((1 / 2 + 0 + 0) / 3)

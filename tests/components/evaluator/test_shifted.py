@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
 from components.environment.control import control_environment
-from components.evaluator.episodes import Shifted
+from components.evaluator.episodes import ShiftedDynamics
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
@@ -37,7 +37,9 @@ def still(size):
 
 
 def evaluator(environment, shifts, size=1, max_steps=3):
-    return Shifted(environment=environment, policy=still(size), max_steps=max_steps, shifts=shifts)
+    return ShiftedDynamics(
+        environment=environment, policy=still(size), max_steps=max_steps, shifts=shifts
+    )
 
 
 def test_what_each_shift_costs_is_recorded_by_name():

@@ -1,7 +1,7 @@
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.evaluator.episodes import Success
+from components.evaluator.episodes import GreedySuccess
 from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 
@@ -21,7 +21,7 @@ def success(max_steps, episode=10):
         in_keys=["observation"],
         out_keys=["action"],
     )
-    part = Success(environment=environment, policy=policy, max_steps=max_steps, reward=0.0)
+    part = GreedySuccess(environment=environment, policy=policy, max_steps=max_steps, reward=0.0)
     with recording() as ledger:
         part()
     return round(ledger.means()["evaluation/success"], 4)

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.evaluator.value_quality import ValueQuality
 from components.reward.answer import ExactMatch
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote
 from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError
@@ -43,7 +43,7 @@ def measured(part):
 
 def test_errors_are_those_by_hand():
     outcomes = iter([1.0, 0.0, 1.0, None, 0.0, 0.0])
-    found = measured(evaluator(Function(function=lambda response: next(outcomes))))
+    found = measured(evaluator(FunctionReward(function=lambda response: next(outcomes))))
 
     # Values .1 .2 .3; outcomes 1 0, 1 (one invalid), 0 0; their mean .4.
     assert found["value_quality/brier"] == pytest.approx(
@@ -63,7 +63,9 @@ class Place(Foretells):
 
 
 def test_values_are_read_at_any_token_of_the_response():
-    part = evaluator(Function(function=lambda response: 0.0), num_prompts=16, max_new_tokens=4)
+    part = evaluator(
+        FunctionReward(function=lambda response: 0.0), num_prompts=16, max_new_tokens=4
+    )
     part.critic = Place()
 
     found = measured(part)
@@ -76,13 +78,13 @@ def test_values_are_read_at_any_token_of_the_response():
 
 
 def test_every_evaluation_asks_the_same():
-    part = evaluator(Function(function=lambda response: float(len(response) > 1)))
+    part = evaluator(FunctionReward(function=lambda response: float(len(response) > 1)))
 
     assert measured(part) == measured(part)
 
 
 def test_what_its_metrics_are_called():
-    found = measured(evaluator(Function(function=lambda response: 1.0), name="mine"))
+    found = measured(evaluator(FunctionReward(function=lambda response: 1.0), name="mine"))
 
     assert found["mine/brier_constant"] == 0
 

@@ -1,5 +1,6 @@
 import torch
 
+from components.filter import ZeroVarianceMask
 from rlcomp.testing import make_batch
 
 

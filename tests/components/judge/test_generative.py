@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from components.judge import Generative
+from components.judge import GenerativeJudge
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.testing import tiny_policy
@@ -32,7 +32,7 @@ MODEL = make_model()
 
 
 def judge(model=MODEL, template=TEMPLATE, least_mass=0.0, yes_text="y", no_text="n"):
-    return Generative(
+    return GenerativeJudge(
         model=model, template=template, yes_text=yes_text, no_text=no_text, least_mass=least_mass
     )
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge import Exact, Overlap, WordPrefix
+from components.judge import ExactMatchJudge, WordOverlapJudge, WordPrefixJudge
 
 TEXTS = st.lists(st.sampled_from("abc"), max_size=5).map(" ".join)
-JUDGES = [Exact(), WordPrefix(least=1), WordPrefix(least=3), Overlap()]
+JUDGES = [ExactMatchJudge(), WordPrefixJudge(least=1), WordPrefixJudge(least=3), WordOverlapJudge()]
 
 
 @pytest.mark.parametrize("judge", JUDGES)
@@ -49,11 +49,11 @@ def test_who_is_exactly_right_is_right_in_all_of_them(prediction, reference):
     ],
 )
 def test_a_prediction_of_enough_words_may_stop_early_or_go_on(prediction, expected):
-    assert WordPrefix(least=2)(prediction, "the cat sat") == expected
+    assert WordPrefixJudge(least=2)(prediction, "the cat sat") == expected
 
 
 def test_a_reference_shorter_than_the_least_asks_for_all_of_it():
-    judge = WordPrefix(least=3)
+    judge = WordPrefixJudge(least=3)
 
     assert judge("so it", "so it") == 1.0
     assert judge("so it goes", "so it") == 1.0
@@ -70,4 +70,4 @@ def test_overlap_is_the_harmonic_mean_of_precision_and_recall(prediction, refere
     precision, recall = shared / len(prediction.split()), shared / len(reference.split())
     expected = 2 * precision * recall / (precision + recall) if shared else 0.0
 
-    assert Overlap()(prediction, reference) == pytest.approx(expected)
+    assert WordOverlapJudge()(prediction, reference) == pytest.approx(expected)

@@ -14,8 +14,8 @@ from components.advantage.group import GroupMean
 from components.advantage.per_objective import PerObjectiveAdvantage
 from components.objectives import MultiObjectiveReward
 from components.pareto.scalarisation import LinearScalarisation
-from components.reward.function import Function
-from components.reward.reward_model import Learned
+from components.reward.function import FunctionReward
+from components.reward.reward_model import LearnedReward
 from rlcomp.batch import encode_texts
 from rlcomp.model.text_classifier import classify, train_classifier
 from rlcomp.testing import make_batch
@@ -92,7 +92,7 @@ def batch(known="S"):
 
 def labelled(name):
     column = NAMES.index(name)
-    return Function(function=lambda response: ROWS[TEXTS.index(response)][column], name=name)
+    return FunctionReward(function=lambda response: ROWS[TEXTS.index(response)][column], name=name)
 
 
 def test_the_labels_are_what_the_words_say():
@@ -120,7 +120,7 @@ def test_a_classifier_learns_the_labels_it_was_given(trained):
 
 def test_its_outputs_are_objectives_in_every_row(folder, trained):
     names = ("H", "HR", "V2")
-    parts = {name: Learned(path=folder, label=name) for name in names}
+    parts = {name: LearnedReward(path=folder, label=name) for name in names}
 
     result = MultiObjectiveReward(
         parts=parts, aggregator=LinearScalarisation(weights=None), first="S"

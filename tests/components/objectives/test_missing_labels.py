@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from components.objectives import MultiObjectiveReward
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.batch import encode_texts
 from rlcomp.functional.reward_model import multi_label_loss
 from rlcomp.pareto.aggregator import Aggregator, Objectives
@@ -52,9 +52,9 @@ class Equal(Aggregator):
         return torch.ones(len(objectives.names), dtype=torch.float64)
 
 
-def label(name: str) -> Function:
+def label(name: str) -> FunctionReward:
     column = NAMES.index(name)
-    return Function(function=lambda response: ROWS[TEXTS.index(response)][column], name=name)
+    return FunctionReward(function=lambda response: ROWS[TEXTS.index(response)][column], name=name)
 
 
 def labelled(*names: str) -> tuple[TensorDict, Equal]:

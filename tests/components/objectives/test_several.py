@@ -7,7 +7,7 @@ from components.objectives import MultiObjectiveReward
 from components.pareto.gradients import LagrangianAggregator
 from components.pareto.scalarisation import Chebyshev, LinearScalarisation, SmoothChebyshev
 from components.reward.combined import WeightedSum
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.surface import Brevity
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
@@ -55,7 +55,7 @@ def batch(responses=("12", "abcd", "", "1?"), reward=(1.0, 0.0, 0.0, 1.0), valid
 
 
 def several(aggregator, **parts) -> MultiObjectiveReward:
-    parts = parts or {"brevity": Brevity(longest=8), "digits": Function(function=digits)}
+    parts = parts or {"brevity": Brevity(longest=8), "digits": FunctionReward(function=digits)}
     return MultiObjectiveReward(parts=parts, aggregator=aggregator)
 
 
@@ -100,7 +100,7 @@ def test_an_objective_of_weight_0_may_be_missing():
 def test_a_row_without_any_objective_is_never_valid():
     some = batch(valid=[True, True, True, False])
 
-    result = several(Told(0.0, 0.0), digits=Function(function=digits))(some)
+    result = several(Told(0.0, 0.0), digits=FunctionReward(function=digits))(some)
 
     assert result["reward_valid"].tolist() == [True, True, True, False]
 
@@ -163,7 +163,7 @@ def test_metrics_are_those_of_the_rows_that_have_the_objective():
 
 def test_a_part_may_be_a_sum():
     inner = WeightedSum(
-        parts={"short": Brevity(longest=8), "digits": Function(function=digits)},
+        parts={"short": Brevity(longest=8), "digits": FunctionReward(function=digits)},
         weights={"short": 1.0, "digits": 1.0},
         correct_by="short",
     )
@@ -197,7 +197,7 @@ def test_invalid_rows_change_no_other_row(weights, valid):
 def test_an_objective_that_no_row_has_is_harmless():
     told = Told(1.0, 1.0)
 
-    result = several(told, learned=Function(function=lambda response: None))(batch())
+    result = several(told, learned=FunctionReward(function=lambda response: None))(batch())
 
     assert not result["reward_valid"].any()
     assert result["reward"].tolist() == [0.0] * 4
@@ -252,7 +252,7 @@ def test_an_aggregator_that_names_these_is_taken():
 
 def test_a_part_that_is_null_is_left_out():
     part = MultiObjectiveReward(
-        parts={"gone": None, "digits": Function(function=digits)},
+        parts={"gone": None, "digits": FunctionReward(function=digits)},
         aggregator=LinearScalarisation(weights=None),
     )
 
@@ -264,7 +264,7 @@ def test_a_part_that_is_null_is_left_out():
 
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_calls_of_a_part_that_failed_are_counted():
-    class Failing(Function):
+    class Failing(FunctionReward):
         def outcomes(self, batch, rows):
             return [FailedCall("time", "too slow")] * len(rows)
 

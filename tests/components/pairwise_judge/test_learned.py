@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
-from components.pairwise_judge.ensemble import Ensemble
+from components.pairwise_judge.ensemble import JudgeEnsemble
 from components.pairwise_judge.learned import LearnedJudge
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
@@ -72,7 +72,7 @@ def test_classifiers_of_several_kinds_are_an_ensemble(folder):
     judges["toxic"] = LearnedJudge(path=folder, label="toxic", scale=-1.0)
     pair = AnswerPair(">", "ab", "bba")
 
-    (found,) = Ensemble(judges=judges)([pair])
+    (found,) = JudgeEnsemble(judges=judges)([pair])
 
     assert found == pytest.approx(sum(judge([pair])[0] for judge in judges.values()) / 2)
 

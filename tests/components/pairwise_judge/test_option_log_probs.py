@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from components.pairwise_judge.option_log_probs import OptionLogProbs
+from components.pairwise_judge.option_log_probs import OptionLogProbJudge
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
@@ -35,7 +35,9 @@ MODEL = make_model()
 
 
 def judge(model=MODEL, **settings):
-    return OptionLogProbs(**{"model": model, "template": TEMPLATE, "least_mass": 0.0, **settings})
+    return OptionLogProbJudge(
+        **{"model": model, "template": TEMPLATE, "least_mass": 0.0, **settings}
+    )
 
 
 def probability(context, text):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.pairwise_judge.parsed import Parsed
+from components.pairwise_judge.parsed import ParsedJudge
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
 
@@ -12,7 +12,7 @@ def judged(judge, *rationales):
 
 
 def test_the_last_of_three_marks_counts_whatever_its_case_and_spaces():
-    judge = Parsed()
+    judge = ParsedJudge()
 
     assert judged(judge, "[[1]]", "so [[2]].", "[[TIE]]", "[[1]] [[2]] [[ t i e ]] ok") == [
         1.0,
@@ -26,7 +26,7 @@ def test_the_last_of_three_marks_counts_whatever_its_case_and_spaces():
 
 
 def test_without_a_mark_there_is_no_verdict_and_a_warning_says_what_stands_there():
-    judge = Parsed(first_text="A wins", second_text="B wins", tie_text="equal")
+    judge = ParsedJudge(first_text="A wins", second_text="B wins", tie_text="equal")
 
     with pytest.warns(match=r"2 of 3 .*ends in 'is \[\[1\]\]'"):
         found = judged(judge, "is [[1]]", "b WINS", "A")
@@ -44,4 +44,4 @@ def test_without_a_mark_there_is_no_verdict_and_a_warning_says_what_stands_there
 )
 def test_a_mark_within_another_is_refused(marks):
     with pytest.raises(ConfigError, match="one is a part of another"):
-        Parsed(**marks)
+        ParsedJudge(**marks)

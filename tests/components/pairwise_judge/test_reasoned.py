@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.pairing import JudgedPairs
-from components.pairwise_judge.option_log_probs import OptionLogProbs
-from components.pairwise_judge.parsed import Parsed
-from components.pairwise_judge.reasoned import Reasoned
+from components.pairwise_judge.option_log_probs import OptionLogProbJudge
+from components.pairwise_judge.parsed import ParsedJudge
+from components.pairwise_judge.reasoned import ReasoningJudge
 from components.writer import LanguageModelWriter
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
@@ -38,7 +38,9 @@ class Written:
 
 def reasoned(*texts, **settings):
     writer = Written(*texts)
-    return Reasoned(**{"writer": writer, "judge": Parsed(), "template": TEMPLATE, **settings})
+    return ReasoningJudge(
+        **{"writer": writer, "judge": ParsedJudge(), "template": TEMPLATE, **settings}
+    )
 
 
 def test_the_writer_sees_both_answers_and_the_judge_what_it_wrote():
@@ -112,7 +114,7 @@ def test_to_exchange_the_marks_mirrors_the_verdict(texts):
     ],
 )
 def test_the_last_mark_of_a_rationale_counts(text, expected):
-    assert Parsed()([AnswerPair("[[1]]", "[[1]]", "[[2]]", rationale=text)]) == [expected]
+    assert ParsedJudge()([AnswerPair("[[1]]", "[[1]]", "[[2]]", rationale=text)]) == [expected]
 
 
 def test_both_orders_are_reasoned_about_and_a_judge_of_the_position_alone_teaches_nothing():
@@ -139,12 +141,12 @@ def test_a_language_model_reasons_and_its_options_are_read_behind_that():
         decoding=Decoding(temperature=0.0),
     )
     writer = LanguageModelWriter(model=model, max_new_tokens=3)
-    judge = OptionLogProbs(
+    judge = OptionLogProbJudge(
         model=model, template="{prompt}|{first}|{second}{rationale}?", least_mass=0.0
     )
     (rationale,) = writer(["p|a|b:"])
 
-    (found,) = Reasoned(writer=writer, judge=judge, template=TEMPLATE)([PAIR])
+    (found,) = ReasoningJudge(writer=writer, judge=judge, template=TEMPLATE)([PAIR])
 
     assert rationale
     with_it, without = judge([PAIR._replace(rationale=rationale), PAIR])
@@ -167,4 +169,4 @@ def test_settings_that_cannot_work_are_refused(settings, told):
 
 def test_marks_that_hold_one_another_are_refused():
     with pytest.raises(ConfigError, match="a part of another"):
-        Parsed(first_text="[1]", second_text="[[1]]")
+        ParsedJudge(first_text="[1]", second_text="[[1]]")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from components.pairwise_judge.ensemble import Ensemble
-from components.pairwise_judge.recorded import Recorded
+from components.pairwise_judge.ensemble import JudgeEnsemble
+from components.pairwise_judge.recorded import RecordedJudge
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
@@ -13,7 +13,7 @@ from rlcomp.metrics import recording
 
 def written(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Recorded(path=str(path))
+    return RecordedJudge(path=str(path))
 
 
 def row(probability, prompt="p", first="a", second="b"):
@@ -62,12 +62,12 @@ def test_the_mean_is_over_the_judges_that_can_tell():
     judges = {"one": told(0.5, None, None), "other": told(1.0, 0.25, None)}
 
     with recording() as ledger:
-        assert Ensemble(judges=judges)(PAIRS) == [0.75, 0.25, None]
-    assert Ensemble(judges=judges, least=2)(PAIRS) == [0.75, None, None]
+        assert JudgeEnsemble(judges=judges)(PAIRS) == [0.75, 0.25, None]
+    assert JudgeEnsemble(judges=judges, least=2)(PAIRS) == [0.75, None, None]
     # The unbiased standard deviation of 1/2 and 1.
     assert ledger.means()["judges/disagreement"] == pytest.approx(0.125**0.5)
 
 
 def test_more_verdicts_than_judges_are_refused():
     with pytest.raises(ConfigError, match="least is 2, and there are 1 judges"):
-        Ensemble(judges={"one": told()}, least=2)
+        JudgeEnsemble(judges={"one": told()}, least=2)

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from components.pairwise_judge.simulated import Simulated
+from components.pairwise_judge.simulated import SimulatedJudge
 from components.worlds.sorting.positional_accuracy import PositionalAccuracy
 from rlcomp.interfaces.judge import AnswerPair
 
 
 def judged(first, second, answer="1234", **settings):
-    (found,) = Simulated(quality=PositionalAccuracy(), **settings)(
+    (found,) = SimulatedJudge(quality=PositionalAccuracy(), **settings)(
         [AnswerPair("", first, second, answer)]
     )
     return math.log(found / (1 - found))
@@ -30,7 +30,7 @@ def test_biases_are_added_to_the_log_odds():
 
 
 def test_far_odds_stay_probabilities():
-    judge = Simulated(quality=PositionalAccuracy(), temperature=1e-9)
+    judge = SimulatedJudge(quality=PositionalAccuracy(), temperature=1e-9)
 
     assert judge([AnswerPair("", "1", "2", "1"), AnswerPair("", "2", "1", "1")]) == [1.0, 0.0]
 
@@ -40,7 +40,7 @@ def test_what_has_no_quality_gets_no_verdict():
         def score(self, prompt, response, answer):
             return None if response == "?" else 1.0
 
-    judge = Simulated(quality=Silent())
+    judge = SimulatedJudge(quality=Silent())
 
     assert judge(
         [AnswerPair("", "?", "1"), AnswerPair("", "1", "?"), AnswerPair("", "1", "2")]

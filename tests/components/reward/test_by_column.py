@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import ByColumn, WeightedSum
-from components.reward.function import Function
+from components.reward.combined import RewardByColumn, WeightedSum
+from components.reward.function import FunctionReward
 from rlcomp.batch import cat, decode_texts, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.reward import name_without_verdict, write_reward
@@ -40,7 +40,7 @@ ROWS = [
 def routes():
     right = ExactMatch()
     length_and_right = WeightedSum(
-        parts={"length": Function(function=length, correct_by="function"), "exact": right},
+        parts={"length": FunctionReward(function=length, correct_by="function"), "exact": right},
         weights={"length": 0.5, "exact": 1.0},
         correct_by="length",
     )
@@ -48,7 +48,7 @@ def routes():
 
 
 def test_each_row_is_scored_by_its_own_reward():
-    result = ByColumn(routes=routes())(batch(*ROWS))
+    result = RewardByColumn(routes=routes())(batch(*ROWS))
 
     assert result["reward"].tolist() == [1.0, 2.0, 0.0, 0.0, 1.0]
     assert result["correct"].tolist() == [True, True, False, False, True]
@@ -56,7 +56,7 @@ def test_each_row_is_scored_by_its_own_reward():
 
 
 def test_parts_that_a_domain_lacks_are_no_numbers():
-    parts = ByColumn(routes=routes())(batch(*ROWS))["rewards"]
+    parts = RewardByColumn(routes=routes())(batch(*ROWS))["rewards"]
 
     assert set(parts.keys()) == {"exact_match", "length", "exact"}
     assert [math.isnan(value) for value in parts["length"].tolist()] == [True, False] * 2 + [True]
@@ -66,7 +66,7 @@ def test_parts_that_a_domain_lacks_are_no_numbers():
 
 def test_every_domain_that_occurs_has_its_metrics():
     with recording() as ledger:
-        ByColumn(routes=routes())(batch(*ROWS))
+        RewardByColumn(routes=routes())(batch(*ROWS))
 
     told = {name: value for name, value in ledger.means().items() if not name.startswith("time/")}
     assert told == pytest.approx(
@@ -85,7 +85,7 @@ def test_every_domain_that_occurs_has_its_metrics():
 
 
 def test_a_domain_that_does_not_say_what_is_correct_records_no_share_of_it():
-    reward = ByColumn(routes={"sums": ExactMatch(), "prose": Function(function=length)})
+    reward = RewardByColumn(routes={"sums": ExactMatch(), "prose": FunctionReward(function=length)})
 
     with recording() as ledger:
         reward(batch(*ROWS))
@@ -93,13 +93,13 @@ def test_a_domain_that_does_not_say_what_is_correct_records_no_share_of_it():
     told = [name for name in ledger.means() if name.endswith("correct")]
     assert told == ["reward/sums/correct"]
     assert name_without_verdict(reward) == "by_column"
-    assert name_without_verdict(ByColumn(routes=routes())) is None
+    assert name_without_verdict(RewardByColumn(routes=routes())) is None
 
 
 def test_one_domain_is_its_reward():
     rows = [row for row in ROWS if row[0] == "sums"]
 
-    alone, plain = ByColumn(routes=routes())(batch(*rows)), ExactMatch()(batch(*rows))
+    alone, plain = RewardByColumn(routes=routes())(batch(*rows)), ExactMatch()(batch(*rows))
 
     for key in ("reward", "correct", "reward_valid", ("rewards", "exact_match")):
         assert torch.equal(alone[key], plain[key])
@@ -108,8 +108,8 @@ def test_one_domain_is_its_reward():
 def test_permuted_rows_permute_the_rewards():
     order = [3, 0, 4, 1, 2]
 
-    once = ByColumn(routes=routes())(batch(*ROWS))
-    again = ByColumn(routes=routes())(batch(*[ROWS[n] for n in order]))
+    once = RewardByColumn(routes=routes())(batch(*ROWS))
+    again = RewardByColumn(routes=routes())(batch(*[ROWS[n] for n in order]))
 
     for key in ("reward", "correct", "reward_valid"):
         assert torch.equal(again[key], once[key][order])
@@ -120,7 +120,9 @@ def broken(response: str) -> float:
 
 
 def test_calls_that_fail_in_a_domain_are_counted():
-    reward = ByColumn(routes={**routes(), "prose": Function(function=f"{__name__}.broken")})
+    reward = RewardByColumn(
+        routes={**routes(), "prose": FunctionReward(function=f"{__name__}.broken")}
+    )
 
     with recording() as ledger, pytest.warns(RlcompWarning, match="2 of 2 calls failed"):
         reward(batch(*ROWS))
@@ -138,16 +140,16 @@ def test_why_a_row_is_invalid_comes_along():
             rows["invalid_reason"] = encode_texts(["gone", "late"])
             return write_reward(rows, none, {"x": none}, none.bool(), none.bool())
 
-    result = ByColumn(routes={**routes(), "prose": Failing()})(batch(*ROWS))
+    result = RewardByColumn(routes={**routes(), "prose": Failing()})(batch(*ROWS))
 
     assert decode_texts(result["invalid_reason"]) == ["", "gone", "", "late", ""]
-    plain = ByColumn(routes={"sums": ExactMatch()})(batch(ROWS[0], ROWS[2]))
+    plain = RewardByColumn(routes={"sums": ExactMatch()})(batch(ROWS[0], ROWS[2]))
     assert "invalid_reason" not in plain.keys()
 
 
 def test_batches_of_other_domains_are_joined():
     # As in dynamic sampling, where one round draws sums and the next prose.
-    reward = ByColumn(routes={"sums": ExactMatch(), "prose": Function(function=length)})
+    reward = RewardByColumn(routes={"sums": ExactMatch(), "prose": FunctionReward(function=length)})
 
     joined = cat([reward(batch(row)) for row in (ROWS[0], ROWS[1], ROWS[3])])
 
@@ -167,24 +169,27 @@ def test_batches_of_other_domains_are_joined():
             r"'verify_with' of row 1 is 'sum'; did you mean 'sums'\? \(known: code, prose, sum",
         ),
         (3, r"'verify_with' of row 1 is 3 \(known"),
-        (None, r"row 1 has no column 'verify_with', which names its reward \(sums, prose, code\)"),
+        (
+            None,
+            r"row 1 has no column 'verify_with' with the name of its reward \(sums, prose, code\)",
+        ),
     ],
 )
 def test_a_row_without_a_reward_is_refused(named, told):
     with pytest.raises(DataError, match=told):
-        ByColumn(routes=routes())(batch(ROWS[0], (named, "7", "7")))
+        RewardByColumn(routes=routes())(batch(ROWS[0], (named, "7", "7")))
 
 
 def test_the_weight_of_the_kl_is_that_of_the_domain():
-    result = ByColumn(routes=routes(), kl_weights={"prose": 2.5, "code": 0.0})(batch(*ROWS))
+    result = RewardByColumn(routes=routes(), kl_weights={"prose": 2.5, "code": 0.0})(batch(*ROWS))
 
     assert result["kl_weight"].tolist() == [1.0, 2.5, 1.0, 2.5, 1.0]
 
 
 def test_without_weights_none_is_written():
-    assert "kl_weight" not in ByColumn(routes=routes())(batch(*ROWS)).keys()
+    assert "kl_weight" not in RewardByColumn(routes=routes())(batch(*ROWS)).keys()
 
 
 def test_a_weight_of_no_domain_is_refused():
     with pytest.raises(ConfigError, match=r"kl_weights names 'proze'.*prose"):
-        ByColumn(routes=routes(), kl_weights={"proze": 1.0})
+        RewardByColumn(routes=routes(), kl_weights={"proze": 1.0})

@@ -16,4 +16,4 @@ def test_every_reward_declares_what_makes_its_rows_invalid():
     unsaid = {each.name for each in judging if "episode_error" not in each.optional}
     # One goes by what another reward has written; a game of masks, a search and a flow
     # have no episodes.
-    assert unsaid == {"Shuffled", "MaskGameReward", "OnProof", "ModeDistance"}
+    assert unsaid == {"ShuffledReward", "MaskGameReward", "ProofMembership", "ModeDistance"}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.episode import Fact
+from components.reward.episode import EpisodeFact
 from components.reward.tools import AutoRefine, ToolStar
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError
@@ -24,14 +24,14 @@ def batch(responses, answers, **facts):
 
 
 def test_a_fact_is_paid():
-    rows = Fact(fact="cost", correct_from=2.0)(
+    rows = EpisodeFact(fact="cost", correct_from=2.0)(
         batch(["", "", ""], ["", "", ""], cost=[1.5, 2.0, math.nan])
     )
 
     assert rows["reward"].tolist() == [1.5, 2.0, 0.0]
     assert rows["correct"].tolist() == [False, True, False]
     assert rows["reward_valid"].tolist() == [True, True, False]
-    never = Fact(fact="cost")(batch([""], [""], cost=[9.0]))
+    never = EpisodeFact(fact="cost")(batch([""], [""], cost=[9.0]))
     assert never["correct"].tolist() == [False]
 
 
@@ -40,7 +40,7 @@ def test_a_fact_that_nobody_tells_is_named():
         ConfigError,
         match=r"the fact 'costs', which the environment does not tell; did you mean 'cost'",
     ):
-        Fact(fact="costs")(batch([""], [""], cost=[1.0]))
+        EpisodeFact(fact="costs")(batch([""], [""], cost=[1.0]))
 
 
 # Answers to the gold "red brick house": exact; two of three words (f1 = 4 / 5); one word of twenty

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError, DataError
@@ -20,7 +20,7 @@ def test_a_function_gets_the_arguments_it_names():
     def score(answer, prompt):
         return float(prompt == "p" and answer == "a")
 
-    assert Function(function=score).score_row(row("p", "r", "a")) == 1.0
+    assert FunctionReward(function=score).score_row(row("p", "r", "a")) == 1.0
 
 
 def test_optional_arguments_of_its_own_keep_their_defaults():
@@ -28,7 +28,7 @@ def test_optional_arguments_of_its_own_keep_their_defaults():
         assert not rest
         return float(len(response) <= limit)
 
-    assert Function(function=score).score_row(row("", "four", "")) == 0.0
+    assert FunctionReward(function=score).score_row(row("", "four", "")) == 0.0
 
 
 def test_an_object_that_can_be_called_is_a_function():
@@ -36,11 +36,11 @@ def test_an_object_that_can_be_called_is_a_function():
         def __call__(self, response):
             return float(len(response))
 
-    assert Function(function=Length()).score_row(row("", "abc", "")) == 3.0
+    assert FunctionReward(function=Length()).score_row(row("", "abc", "")) == 3.0
 
 
 def test_none_means_that_it_cannot_be_judged():
-    assert Function(function=lambda response: None).score_row(row("", "", "")) is None
+    assert FunctionReward(function=lambda response: None).score_row(row("", "", "")) is None
 
 
 def test_an_exception_of_the_function_stops_the_run():
@@ -48,20 +48,22 @@ def test_an_exception_of_the_function_stops_the_run():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Function(function=broken).score_row(row("", "", ""))
+        FunctionReward(function=broken).score_row(row("", "", ""))
 
 
 def test_a_function_gets_the_columns_it_names():
     def score(response, unit_tests):
         return float(response in unit_tests)
 
-    scored = Function(function=score).score_row(row("", "2", "", unit_tests=["1", "2"], level=3))
+    scored = FunctionReward(function=score).score_row(
+        row("", "2", "", unit_tests=["1", "2"], level=3)
+    )
 
     assert scored == 1.0
 
 
 def test_a_parameter_with_a_default_takes_the_column_where_there_is_one():
-    reward = Function(function=lambda response, limit=3: float(len(response) <= limit))
+    reward = FunctionReward(function=lambda response, limit=3: float(len(response) <= limit))
 
     assert reward.score_row(row("", "four", "", limit=4)) == 1.0
     assert reward.score_row(row("", "four", "")) == 0.0
@@ -74,7 +76,7 @@ def test_double_star_gets_all_columns_that_are_not_named():
 
     columns = {"level": 3, "tests": [1], "rubric": "kind"}
 
-    assert Function(function=score).score_row(row("p", "r", "a", **columns)) == 1.0
+    assert FunctionReward(function=score).score_row(row("p", "r", "a", **columns)) == 1.0
 
 
 def test_what_the_user_fixed_is_not_replaced_by_a_column_of_that_name():
@@ -89,12 +91,12 @@ def test_what_the_user_fixed_is_not_replaced_by_a_column_of_that_name():
         return fixed(**arguments)
 
     for function in (fixed, named):
-        reward = Function(function=function)
+        reward = FunctionReward(function=function)
         assert reward.score_row(row("", "", "", weight=9.0, level=1)) == 0.5
 
 
 def test_a_column_that_the_example_lacks_is_named_beside_those_it_has():
-    reward = Function(function=lambda unit_test: 0.0)
+    reward = FunctionReward(function=lambda unit_test: 0.0)
 
     with pytest.raises(ConfigError, match=r"needs 'unit_test', .* 'unit_tests'\? \(known: answer,"):
         reward.score_row(row("", "", "", unit_tests=[]))
@@ -108,14 +110,14 @@ def test_a_batch_hands_over_the_columns_of_each_row():
     batch = prompt_batch(examples)
     batch["response"] = encode_texts(["x", "x"])
 
-    result = Function(function=lambda response, wanted: float(response in wanted))(batch)
+    result = FunctionReward(function=lambda response, wanted: float(response in wanted))(batch)
 
     assert result["reward"].tolist() == [1.0, 0.0]
 
 
 def test_what_cannot_be_given_by_name_is_refused():
     with pytest.raises(ConfigError, match="parameter 'text' is positional-only"):
-        Function(function=lambda text, /: 0.0)
+        FunctionReward(function=lambda text, /: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -127,18 +129,18 @@ def test_what_cannot_be_given_by_name_is_refused():
 )
 def test_what_cannot_be_called_is_refused(value, said):
     with pytest.raises(ConfigError, match=said):
-        Function(function=value)
+        FunctionReward(function=value)
 
 
 def test_the_part_has_the_name_given():
-    assert Function(function=lambda: 0.0, name="length").name == "length"
-    assert Function(function=lambda: 0.0).name == "function"
+    assert FunctionReward(function=lambda: 0.0, name="length").name == "length"
+    assert FunctionReward(function=lambda: 0.0).name == "function"
 
 
 def test_a_function_without_visible_parameters_is_refused_with_the_remedy():
     told = r"function is <built-in function max>, whose parameters .* def score\(response\)"
     with pytest.raises(ConfigError, match=told):
-        Function(function=max)
+        FunctionReward(function=max)
 
 
 async def awaited(response):
@@ -166,13 +168,13 @@ def test_an_async_function_is_refused_before_it_is_called(function):
     with pytest.raises(
         ConfigError, match="an async function, which nobody awaits: make it a plain"
     ):
-        Function(function=function)
+        FunctionReward(function=function)
 
 
 def judged(returned):
     batch = prompt_batch([Example("p", "a", "")])
     batch["response"] = encode_texts(["four"])
-    return Function(function=lambda response: returned)(batch)
+    return FunctionReward(function=lambda response: returned)(batch)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,9 @@ def test_a_coroutine_that_a_plain_function_returns_is_refused_and_closed(recwarn
 # 3.4028235e38 is the largest float32; what is nearer to it than to infinity rounds down to it.
 @pytest.mark.parametrize("returned", [1e39, -3.4029e38, 10**400, 10**5000, float("inf")], ids=type)
 def test_a_score_that_float32_cannot_hold_is_refused(returned):
-    with pytest.raises(DataError, match=r"Function: .* scored 'four' with .*infinite in float32"):
+    with pytest.raises(
+        DataError, match=r"FunctionReward: .* scored 'four' with .*infinite in float32"
+    ):
         judged(returned)
 
 
@@ -234,7 +238,7 @@ wrapping = functools.wraps(held)(lambda response: held(response))  # as a config
 
 @pytest.mark.parametrize("function", [held, wrapping])
 def test_a_message_names_the_function_that_a_partial_holds(function):
-    called = Function(function=function)
+    called = FunctionReward(function=function)
 
     assert called.called == "boxed"
     with pytest.raises(ConfigError, match=r"boxed \(.*test_function.py:\d+\) scored 'four' with"):
@@ -242,14 +246,14 @@ def test_a_message_names_the_function_that_a_partial_holds(function):
 
 
 def test_a_score_that_holds_the_number_is_told_where():
-    called = Function(function=boxed)
+    called = FunctionReward(function=boxed)
 
     with pytest.raises(ConfigError, match=r"a tuple: .*; return its first entry"):
         called.write_scores(*scored_by(called))
 
 
 def test_a_score_in_a_text_is_told_how_it_becomes_a_number():
-    called = Function(function=lambda response: "0.5")
+    called = FunctionReward(function=lambda response: "0.5")
 
     with pytest.raises(ConfigError, match=r"a str: .*; convert the text by float\(...\)"):
         called.write_scores(*scored_by(called))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.arguments import Unbuilt
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
@@ -49,7 +49,7 @@ def batch(responses, prompts=None, answers=None, columns=None):
 
 
 def own(name, calls=None, **arguments):
-    return Function(function=f"own_rewards.{name}", calls=calls, **arguments)
+    return FunctionReward(function=f"own_rewards.{name}", calls=calls, **arguments)
 
 
 def test_a_function_by_its_path_scores_rows(calls):
@@ -62,7 +62,7 @@ def test_a_function_by_its_path_scores_rows(calls):
 
 
 def test_an_object_is_made_of_its_class_and_arguments(calls):
-    judge = Function(function=Unbuilt("own_rewards.Judge", {"threshold": 2}), calls=calls)
+    judge = FunctionReward(function=Unbuilt("own_rewards.Judge", {"threshold": 2}), calls=calls)
 
     result = judge(batch(["abd", "axx"], answers=["abc", "abc"]))
 
@@ -138,7 +138,7 @@ def test_a_part_that_float32_cannot_hold_is_invalid(calls):
 
 
 def test_a_text_is_no_score(calls):
-    with pytest.raises(ConfigError, match=r"Function: .* scored 'text' with '1', a str"):
+    with pytest.raises(ConfigError, match=r"FunctionReward: .* scored 'text' with '1', a str"):
         own("given", calls)(batch(["text"]))
 
 
@@ -188,7 +188,7 @@ def test_one_handed_over_itself_can_do_so_too():
 
     torch.manual_seed(5)
     with recording(step=7) as ledger:
-        result = Function(function=own_rewards.told)(batch(["a", "abc"]))
+        result = FunctionReward(function=own_rewards.told)(batch(["a", "abc"]))
 
     assert result["reward"].tolist() == [7.0, named_seed(5, "7") % 2]
     assert ledger.means()["reward/length"] == 2.0
@@ -335,7 +335,7 @@ def test_calls_of_an_async_function_run_together():
 )
 def test_what_cannot_be_called_is_refused_when_it_is_made(function, told):
     with pytest.raises(ConfigError, match=told):
-        Function(function=function)
+        FunctionReward(function=function)
 
 
 def test_a_partial_runs_in_the_process(monkeypatch):
@@ -345,7 +345,9 @@ def test_a_partial_runs_in_the_process(monkeypatch):
         def map(self, *args, **kwargs):
             raise AssertionError
 
-    reward = Function(function=functools.partial(own_rewards.equal, answer="b"), calls=Never())
+    reward = FunctionReward(
+        function=functools.partial(own_rewards.equal, answer="b"), calls=Never()
+    )
 
     assert reward(batch(["b"]))["reward"].tolist() == [1.0]
 
@@ -358,7 +360,7 @@ def test_one_row_by_itself_is_a_call_in_the_pool(calls):
     row = {"prompt": "p", "response": "abd", "answer": "abc"}
 
     assert own("equal", calls).score_row(row) == 0.0
-    judge = Function(function=Unbuilt("own_rewards.Judge", {"threshold": 2}), calls=calls)
+    judge = FunctionReward(function=Unbuilt("own_rewards.Judge", {"threshold": 2}), calls=calls)
     assert judge.score_rows([row, {**row, "response": "xbx"}], [4, 7]) == [1.0, 0.0]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.reward.judged import Judged
+from components.reward.judged import JudgeScore
 from components.reward.rubric import Rubric
 from rlcomp.errors import ConfigError, DataError
 
@@ -17,11 +17,11 @@ def row(response, **columns):
 
 def test_the_judge_compares_response_and_answer():
     asked = []
-    reward = Judged(judge=lambda *texts: asked.append(texts) or 0.5)
+    reward = JudgeScore(judge=lambda *texts: asked.append(texts) or 0.5)
 
     assert reward.score("p", "mine", "gold") == 0.5
     assert asked == [("mine", "gold")]
-    assert Judged(judge=contains).score("p", "x", "?") is None
+    assert JudgeScore(judge=contains).score("p", "x", "?") is None
     assert [reward.is_correct(score) for score in (0.49, 0.5)] == [False, True]
 
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge import Overlap, WordPrefix
+from components.judge import WordOverlapJudge, WordPrefixJudge
 from components.reward.judged import JudgedSegment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
@@ -40,7 +40,7 @@ def test_the_judge_s_score_is_the_reward():
     # Of 2 and 3 words 2 are shared, 4 / 5; of 1 and 3 none; one without a box.
     responses = [r"</think>\boxed{cat the}", r"</think>\boxed{dog}", "</think>cat"]
     with recording() as ledger:
-        batch = segment(Overlap())(answered(*responses))
+        batch = segment(WordOverlapJudge())(answered(*responses))
 
     assert batch["reward"].tolist() == pytest.approx([0.8, 0.0, 0.0])
     assert batch["rewards", "judged_segment"].equal(batch["reward"])
@@ -51,7 +51,7 @@ def test_the_judge_s_score_is_the_reward():
 
 @pytest.mark.parametrize(("correct_from", "right"), [(0.5, True), (0.81, False)])
 def test_correct_is_a_score_from_a_bound_on(correct_from, right):
-    reward = segment(Overlap(), correct_from=correct_from)
+    reward = segment(WordOverlapJudge(), correct_from=correct_from)
 
     assert reward(answered(r"</think>\boxed{cat the}"))["correct"].item() == right
 
@@ -62,7 +62,7 @@ def test_a_response_that_predicts_nothing_is_wrong_and_valid():
     responses += [r"\boxed{the cat sat}</think>", r"</think>\boxed{the cat sat"]
 
     with recording() as ledger:
-        batch = segment(WordPrefix(least=1))(answered(*responses))
+        batch = segment(WordPrefixJudge(least=1))(answered(*responses))
 
     assert batch["reward"].tolist() == [0.0] * 4
     assert batch["reward_valid"].tolist() == [True] * 4
@@ -106,12 +106,12 @@ def test_the_prompt_s_own_box_is_nobody_s_prediction():
     batch = answered("so")
     batch.update(encode_rows(TOKENIZER, [r"</think>\boxed{the cat sat}"], ["so"]))
 
-    assert segment(Overlap())(batch)["reward"].item() == 0.0
+    assert segment(WordOverlapJudge())(batch)["reward"].item() == 0.0
 
 
 @given(st.lists(st.sampled_from(["the", "cat", "sat", "on"]), max_size=4), st.integers(1, 3))
 def test_it_says_what_the_judge_says_of_the_texts(words, least):
-    judge, prediction = WordPrefix(least=least), " ".join(words)
+    judge, prediction = WordPrefixJudge(least=least), " ".join(words)
 
     batch = segment(judge)(answered(f"so</think>\\boxed{{{prediction}}}"))
 

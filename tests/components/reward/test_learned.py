@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, Qwen2Config
 
-from components.reward.reward_model import Learned
+from components.reward.reward_model import LearnedReward
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.model.text_classifier import classify, load_classifier, train_classifier
@@ -49,7 +49,7 @@ def test_the_named_output_at_the_last_token_is_the_reward(tmp_path):
     with torch.no_grad():
         wanted = float(model(input_ids=torch.tensor([[4, 2, 3]])).logits[0, 1])
 
-    result = Learned(path=path, label="ends_in_b")(batch("ab", "bbbbbb"))
+    result = LearnedReward(path=path, label="ends_in_b")(batch("ab", "bbbbbb"))
 
     assert result["reward"][0].item() == pytest.approx(wanted, abs=1e-6)
     assert result["correct"][0].item() == (wanted > 0)
@@ -58,14 +58,14 @@ def test_the_named_output_at_the_last_token_is_the_reward(tmp_path):
 def test_padding_and_the_size_of_a_pass_change_nothing(tmp_path):
     path, responses = saved(tmp_path), ("a", "bbbbbbb", "ab", "", "aaaa")
 
-    alone = Learned(path=path, label="many_a", batch_size=1)(batch(*responses))
-    together = Learned(path=path, label="many_a")(batch(*responses))
+    alone = LearnedReward(path=path, label="many_a", batch_size=1)(batch(*responses))
+    together = LearnedReward(path=path, label="many_a")(batch(*responses))
 
     torch.testing.assert_close(alone["reward"], together["reward"])
 
 
 def test_a_model_of_one_output_needs_no_label(tmp_path):
-    result = Learned(path=saved(tmp_path, {0: "good"}))(batch("a", "b"))
+    result = LearnedReward(path=saved(tmp_path, {0: "good"}))(batch("a", "b"))
 
     assert result["reward"].shape == (2,)
     assert not result["reward"].requires_grad
@@ -75,7 +75,7 @@ def test_an_empty_text_cannot_be_judged(tmp_path):
     some = batch("a", "")
     some["prompt"] = encode_texts(["", ""])
 
-    assert Learned(path=saved(tmp_path), label="many_a")(some)["reward_valid"].tolist() == [
+    assert LearnedReward(path=saved(tmp_path), label="many_a")(some)["reward_valid"].tolist() == [
         True,
         False,
     ]
@@ -85,11 +85,11 @@ def test_a_batch_of_empty_texts_is_harmless(tmp_path):
     some = batch("")
     some["prompt"] = encode_texts([""])
 
-    assert Learned(path=saved(tmp_path), label="many_a")(some)["reward"].tolist() == [0.0]
+    assert LearnedReward(path=saved(tmp_path), label="many_a")(some)["reward"].tolist() == [0.0]
 
 
 def test_it_is_in_evaluation_mode_without_gradients(tmp_path):
-    reward = Learned(path=saved(tmp_path), label="many_a")
+    reward = LearnedReward(path=saved(tmp_path), label="many_a")
 
     assert not reward.model.training
     assert not any(parameter.requires_grad for parameter in reward.parameters())
@@ -104,14 +104,14 @@ def test_it_is_in_evaluation_mode_without_gradients(tmp_path):
 )
 def test_the_output_must_be_one_of_the_model(tmp_path, label, words):
     with pytest.raises(ConfigError, match=words):
-        Learned(path=saved(tmp_path), label=label)
+        LearnedReward(path=saved(tmp_path), label=label)
 
 
 def test_a_missing_folder_and_an_empty_one_are_told(tmp_path):
     with pytest.raises(DataError, match=r"no reward model: '.*nowhere' is not a folder"):
-        Learned(path=str(tmp_path / "nowhere"))
+        LearnedReward(path=str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"it needs config.json and model.safetensors"):
-        Learned(path=str(tmp_path))
+        LearnedReward(path=str(tmp_path))
 
 
 def test_a_language_model_without_a_head_is_no_classifier(tmp_path):
@@ -120,12 +120,12 @@ def test_a_language_model_without_a_head_is_no_classifier(tmp_path):
     TOKENIZER.save_pretrained(tmp_path)
 
     with pytest.raises(DataError, match=r"it lacks score.weight"):
-        Learned(path=str(tmp_path), label="many_a")
+        LearnedReward(path=str(tmp_path), label="many_a")
 
 
 def test_a_text_too_long_for_the_model_is_refused(tmp_path):
     with pytest.raises(DataError, match="a text has 18 tokens, but the reward model holds 16"):
-        Learned(path=saved(tmp_path), label="many_a")(batch("a" * 17))
+        LearnedReward(path=saved(tmp_path), label="many_a")(batch("a" * 17))
 
 
 def test_it_learns_labels_of_which_half_are_unknown():

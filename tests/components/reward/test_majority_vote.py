@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reward.answer import ExactMatch, Numeric
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote, found
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
@@ -118,7 +118,7 @@ def broken(response: str) -> float:
 
 def test_calls_of_the_verifier_that_fail_are_counted():
     with pytest.warns(RlcompWarning, match="2 of 2 calls failed"):
-        _, told = voted(Function(function=f"{__name__}.broken"), (0, "4", "5"), (0, "4", "5"))
+        _, told = voted(FunctionReward(function=f"{__name__}.broken"), (0, "4", "5"), (0, "4", "5"))
 
     # Both responses against gold, then the vote of the majority; equal texts need no verdict.
     assert told["reward/failed/error"] == 2 + 1

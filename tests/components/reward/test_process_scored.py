@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.potential import TokenScore
-from components.reward.reward_model import ProcessScored
+from components.reward.reward_model import ProcessScorerReward
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
@@ -35,7 +35,7 @@ def scorer():
 
 def scored(*responses, **settings):
     batch = encode_rows(TOKENIZER, ["?"] * len(responses), list(responses))
-    return ProcessScored(scorer=scorer(), **{"separator": ";", **settings})(batch)
+    return ProcessScorerReward(scorer=scorer(), **{"separator": ";", **settings})(batch)
 
 
 @pytest.mark.parametrize(

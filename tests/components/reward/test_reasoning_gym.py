@@ -2,14 +2,14 @@ import pytest
 from tensordict import TensorDict
 
 from components.reward.reasoning_gym import ReasoningGymReward
-from components.task.reasoning_gym import ReasoningGym
+from components.task.reasoning_gym import ReasoningGymTask
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError, DataError
 
 
 def task(**changes):
-    return ReasoningGym(**{"name": "leg_counting", "size": 6, **changes})
+    return ReasoningGymTask(**{"name": "leg_counting", "size": 6, **changes})
 
 
 def answered(examples, responses):

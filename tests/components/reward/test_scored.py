@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.reward.reward_model import Scored
+from components.reward.reward_model import ScorerReward
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
@@ -36,7 +36,7 @@ def batch(rows):
 
 
 def rewarded(*members, rows=2, **settings):
-    return Scored(scorers=[Says(*scores) for scores in members], **settings)(batch(rows))
+    return ScorerReward(scorers=[Says(*scores) for scores in members], **settings)(batch(rows))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_normalised_members_weigh_alike():
 
 
 def test_statistics_are_those_of_all_batches_so_far():
-    whole, split = (Scored(scorers=[Says()], normalised=True) for _ in range(2))
+    whole, split = (ScorerReward(scorers=[Says()], normalised=True) for _ in range(2))
     values = torch.tensor([1.0, 3.0, 8.0])
 
     whole._normalised(values[None], torch.ones(3).bool())
@@ -93,7 +93,7 @@ def test_statistics_are_those_of_all_batches_so_far():
 
 
 def test_statistics_stay_the_tensors_that_were_registered():
-    reward = Scored(scorers=[Says(1.0, 3.0)], normalised=True)
+    reward = ScorerReward(scorers=[Says(1.0, 3.0)], normalised=True)
     held = dict(reward.named_buffers())
 
     reward(batch(2))
@@ -126,14 +126,14 @@ def test_the_score_before_normalisation_is_recorded():
 def test_a_scorer_is_read_without_gradient_and_not_its_own():
     member = scorer()
 
-    found = Scored(scorers=[member])(batch(2))
+    found = ScorerReward(scorers=[member])(batch(2))
 
     assert not found["reward"].requires_grad
-    assert list(Scored(scorers=[member]).parameters()) == []
+    assert list(ScorerReward(scorers=[member]).parameters()) == []
 
 
 def test_it_keeps_the_contract():
-    check_component(Scored(scorers=[scorer(), scorer()], combination="min"))
+    check_component(ScorerReward(scorers=[scorer(), scorer()], combination="min"))
 
 
 def test_a_spread_that_is_rounding_is_not_blown_up():

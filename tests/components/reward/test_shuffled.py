@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.combined import Shuffled
-from components.reward.function import Function
+from components.reward.combined import ShuffledReward
+from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning
 from rlcomp.testing import make_batch
@@ -19,9 +19,9 @@ def batch(*responses: str) -> TensorDict:
     return make_batch(prompt=texts, response=texts, answer=texts)
 
 
-def shuffled(seed: int = 0) -> Shuffled:
+def shuffled(seed: int = 0) -> ShuffledReward:
     torch.manual_seed(seed)
-    return Shuffled(reward=Function(function=number))
+    return ShuffledReward(reward=FunctionReward(function=number))
 
 
 def test_the_values_are_the_same_but_on_other_rows():
@@ -80,9 +80,9 @@ def test_why_a_row_is_invalid_stays_with_the_row():
         def map(self, function, arguments, **_):
             return [FailedCall("error", "why"), *(ReturnedCall(float(n), 0.0) for n in range(1, 9))]
 
-    inner = Function(function="platform.node", calls=CallExecutor())
+    inner = FunctionReward(function="platform.node", calls=CallExecutor())
     with pytest.warns(RlcompWarning, match="why"):
-        result = Shuffled(reward=inner)(batch(*"abcdefghi"))
+        result = ShuffledReward(reward=inner)(batch(*"abcdefghi"))
 
     assert decode_texts(result["invalid_reason"]) == ["why", *[""] * 8]
     assert not result["reward_valid"][0]

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from components.reward.function import Function
-from components.reward.steps import Steps
+from components.reward.function import FunctionReward
+from components.reward.steps import StepAndOutcomeReward
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.metrics import recording
@@ -26,10 +26,10 @@ def answered(tokenizer, responses: list[str]) -> TensorDict:
     return batch
 
 
-def steps(tokenizer, function, **arguments) -> Steps:
-    return Steps(
+def steps(tokenizer, function, **arguments) -> StepAndOutcomeReward:
+    return StepAndOutcomeReward(
         outcome=ExactMatch(),
-        step=Function(function=function),
+        step=FunctionReward(function=function),
         tokenizer=tokenizer,
         separator=";",
         **arguments,
@@ -59,7 +59,7 @@ def half_judged(response):
 def test_what_became_of_the_outcome_is_told():
     tokenizer = character_tokenizer(characters="?abc;")
     reward = steps(tokenizer, length)
-    reward.outcome = Function(function=f"{__name__}.half_judged")
+    reward.outcome = FunctionReward(function=f"{__name__}.half_judged")
 
     with recording() as ledger, pytest.warns(RlcompWarning, match="1 of 2 calls failed"):
         batch = reward(answered(tokenizer, ["ab;c", "a"]))
@@ -113,7 +113,7 @@ def test_the_outcome_stays_apart_and_the_mean_step_is_a_named_part():
 
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_what_became_of_the_calls_of_the_outcome_s_reward_is_told():
-    class Failing(Function):
+    class Failing(FunctionReward):
         def outcomes(self, batch, rows):
             return [FailedCall("error", f"no {row['response']}") for row in rows]
 

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
 from components.reward.combined import WeightedSum
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
@@ -27,7 +27,7 @@ def batch() -> TensorDict:
 
 
 def both(**changes) -> WeightedSum:
-    parts = {"right": ExactMatch(), "length": Function(function=length)}
+    parts = {"right": ExactMatch(), "length": FunctionReward(function=length)}
     weights = {"right": 2.0, "length": -0.5}
     defaults = {"parts": parts, "weights": weights, "correct_by": "right"}
     return WeightedSum(**{**defaults, **changes})
@@ -118,7 +118,7 @@ class CallExecutor:
 
 
 def test_failures_of_a_part_are_recorded_and_their_reasons_kept():
-    called = Function(function="platform.node", calls=CallExecutor())
+    called = FunctionReward(function="platform.node", calls=CallExecutor())
     summed = both(parts={"right": ExactMatch(), "length": called})
     with pytest.warns(RlcompWarning, match="its process died"), recording() as ledger:
         result = summed(batch())
@@ -137,7 +137,7 @@ def test_of_two_parts_that_fail_the_first_says_why():
             def map(self, function, arguments, **_):
                 return [FailedCall("error", message) for _ in arguments]
 
-        return Function(function="platform.node", calls=Always())
+        return FunctionReward(function="platform.node", calls=Always())
 
     summed = both(parts={"right": failing("one"), "length": failing("two")})
     with pytest.warns(RlcompWarning):
@@ -156,8 +156,8 @@ def test_equal_totals_of_different_parts_are_equal_rewards():
     # .2 * 0 + .6 * 200 = .2 * 300 + .6 * 100 = 120.
     first, second = {"a": 0.0, "bbb": 300.0, "?": 0.0}, {"a": 200.0, "bbb": 100.0, "?": 200.0}
     parts = {
-        "x": Function(function=lambda response: first[response], name="x"),
-        "y": Function(function=lambda response: second[response], name="y"),
+        "x": FunctionReward(function=lambda response: first[response], name="x"),
+        "y": FunctionReward(function=lambda response: second[response], name="y"),
     }
 
     made = WeightedSum(parts=parts, weights={"x": 0.2, "y": 0.6}, correct_by="x")(batch())

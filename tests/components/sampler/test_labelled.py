@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.sampler.labelled import Labelled
+from components.sampler.labelled import LabelledAnswers
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
@@ -27,7 +27,7 @@ class Answers:
 
 def sampler(task, **settings):
     given = {"batch_size": 4, "context_length": 8, **settings}
-    return Labelled(task=task, tokenizer=byte_tokenizer(), **given)
+    return LabelledAnswers(task=task, tokenizer=byte_tokenizer(), **given)
 
 
 def test_rows_are_answers_with_their_labels_and_groups_of_their_own():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.sampler.pools import Pools
+from components.sampler.pools import TaskPools
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
@@ -9,7 +9,7 @@ from rlcomp.metrics import recording
 from rlcomp.text.tokenizer import byte_tokenizer
 
 
-def sampler(**changes) -> Pools:
+def sampler(**changes) -> TaskPools:
     defaults = {
         "tasks": {"short": Sorting(length=1), "long": Sorting(length=3)},
         "weights_start": {"short": 1.0, "long": 0.0},
@@ -19,10 +19,10 @@ def sampler(**changes) -> Pools:
         "context_length": 8,
         "max_new_tokens": 2,
     }
-    return Pools(**{**defaults, **changes})
+    return TaskPools(**{**defaults, **changes})
 
 
-def prompts(draw: Pools, at: float = 0.5) -> list[str]:
+def prompts(draw: TaskPools, at: float = 0.5) -> list[str]:
     with recording(progress=at):
         return decode_texts(draw()["prompt"])
 

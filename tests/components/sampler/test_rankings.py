@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.loss.comparison import PlackettLuce
 from components.sampler.labelled import Rankings
-from components.task.preferences import Preferences
+from components.task.preferences import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
 from rlcomp.testing import check_component
@@ -23,7 +23,7 @@ ROWS = [
 
 def sampler(path, rows=ROWS, size=3, **settings):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    task = Preferences(path=str(path), held_out=0.0, ratings="ranking")
+    task = PreferenceTask(path=str(path), held_out=0.0, ratings="ranking")
     own = {"batch_size": 2, "group_size": size, "context_length": 32, **settings}
     return Rankings(task=task, tokenizer=TOKENIZER, **own)
 
@@ -79,7 +79,7 @@ def test_messages_are_rankings_too(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"prompt": asked, "responses": said, "ranking": [1, 0]}) + "\n")
 
-    (example,) = Preferences(path=str(path), ratings="ranking").examples
+    (example,) = PreferenceTask(path=str(path), ratings="ranking").examples
 
     assert example.demonstration == "b"
     assert [answer[0] for answer in example.columns["ranked_answers"]] == ["a", "b"]
@@ -89,7 +89,7 @@ def test_each_ranked_answer_has_a_rating(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(ROWS[0]) + "\n")
 
-    found = Preferences(path=str(path), ratings="each").examples
+    found = PreferenceTask(path=str(path), ratings="each").examples
 
     assert [(e.demonstration, e.columns["rating"]) for e in found] == [
         ("bad", 0.0),

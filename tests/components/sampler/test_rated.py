@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from components.sampler.labelled import Rated
-from components.task.preferences import Preferences
+from components.sampler.labelled import RatedAnswers
+from components.task.preferences import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.data.preference_rows import preference_examples
 from rlcomp.data.records import Row
@@ -32,7 +32,9 @@ class Listed:
 def rated(*columns):
     examples = [Example(f"{n}?", str(n), "yes", columns=held) for n, held in enumerate(columns)]
     task = Listed(*examples)
-    return Rated(task=task, tokenizer=byte_tokenizer(), batch_size=len(columns), context_length=16)
+    return RatedAnswers(
+        task=task, tokenizer=byte_tokenizer(), batch_size=len(columns), context_length=16
+    )
 
 
 def test_the_reward_is_the_rating_or_the_label():
@@ -58,7 +60,7 @@ def test_rows_of_a_file(tmp_path):
     file = tmp_path / "rated.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    found = Preferences(path=str(file), ratings="each")
+    found = PreferenceTask(path=str(file), ratings="each")
 
     examples = [found.example(index) for index in range(len(found))]
     assert [(one.prompt, one.demonstration, one.columns) for one in examples] == [

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from components.evaluator.reward_model import LabelledSteps
+from components.evaluator.reward_model import StepLabelAccuracy
 from components.sampler.step_labels import StepLabels
-from components.task.steps import StepLabelled
+from components.task.steps import StepLabelTask
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
@@ -27,7 +27,7 @@ def task(tmp_path):
     def made(*rows, **settings):
         file = tmp_path / "steps.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return StepLabelled(path=str(file), **settings)
+        return StepLabelTask(path=str(file), **settings)
 
     return made
 
@@ -157,7 +157,7 @@ def test_held_out_steps_by_hand():
     )
 
     with recording() as ledger:
-        LabelledSteps(scorer=Vowels(policy=policy), task=task, name="held", bins=1)(None)
+        StepLabelAccuracy(scorer=Vowels(policy=policy), task=task, name="held", bins=1)(None)
 
     found = ledger.means()
     # Right: a, b of the first, a of the last; the first error is found in the first answer only.
@@ -183,7 +183,7 @@ def test_even_odds_call_a_step_wrong_and_a_label_of_one_half_says_so():
     )
 
     with recording() as ledger:
-        LabelledSteps(scorer=Even(policy=policy), task=task)(None)
+        StepLabelAccuracy(scorer=Even(policy=policy), task=task)(None)
 
     found = ledger.means()
     assert found["held_out/accuracy"] == 1

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.store.collected import Collected
-from components.store.replay import Replay
+from components.store.collected import CollectedAnswers
+from components.store.replay import AnswerReplay
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import recording
@@ -50,7 +50,7 @@ def held(store):
 
 
 def test_right_answers_that_were_judged_are_kept_once():
-    store = Collected()
+    store = CollectedAnswers()
     batch = rows(["ab", "c", "ab", "d"], [1.0, 0.0, 1.0, 1.0], valid=[True, True, True, False])
     assert show(store, batch) == {"collected/kept_fraction": 0.25, "collected/rows": 1}
     # The same answer to another prompt is another; a longer row widens the others.
@@ -65,7 +65,7 @@ def test_right_answers_that_were_judged_are_kept_once():
 
 
 def test_the_best_of_each_group_is_the_first_of_the_highest_valid_reward():
-    store = Collected(choose="best_of_group")
+    store = CollectedAnswers(choose="best_of_group")
     show(
         store,
         rows(
@@ -79,13 +79,13 @@ def test_the_best_of_each_group_is_the_first_of_the_highest_valid_reward():
 
 
 def test_all_that_was_judged_may_be_kept_and_twice():
-    store = Collected(choose="all", distinct=False)
+    store = CollectedAnswers(choose="all", distinct=False)
     show(store, rows(["a", "a", "b"], [0.0, 1.0, 1.0], valid=[True, True, False]))
     assert held(store) == ["p0a", "p0a"]
 
 
 def test_a_limit_holds():
-    store = Collected(choose="all", limit=3)
+    store = CollectedAnswers(choose="all", limit=3)
     show(store, rows(["a", "b"], [1.0, 1.0]))
     assert show(store, rows(["c", "d"], [1.0, 1.0]))["collected/kept_fraction"] == 0.5
     assert show(store, rows(["e"], [1.0]))["collected/rows"] == 3
@@ -94,7 +94,7 @@ def test_a_limit_holds():
 
 def test_a_phase_begins_with_an_empty_store_unless_told():
     for emptied, left in [(True, ["p0a"]), (False, ["p0a", "p0b"])]:
-        store = Collected(emptied=emptied)
+        store = CollectedAnswers(emptied=emptied)
         show(store, rows(["b"] if emptied else ["a"], [1.0]))
         store.begin_phase()
         assert store.shown == (0 if emptied else 1)
@@ -105,7 +105,7 @@ def test_a_phase_begins_with_an_empty_store_unless_told():
 
 
 def filled():
-    store = Collected(choose="all")
+    store = CollectedAnswers(choose="all")
     show(store, rows(["a", "bcd", "e"], [1.0, 0.5, 0.0], groups=[0, 1, 2]))
     show(store, rows(["f", "g"], [1.0, 0.5]))
     return store
@@ -116,14 +116,14 @@ def drawn(replay):
 
 
 def test_every_row_is_drawn_once_an_epoch():
-    replay = Replay(store=filled(), batch_size=2)
+    replay = AnswerReplay(store=filled(), batch_size=2)
     seen = [word for _ in range(5) for word in drawn(replay)]
     assert sorted(seen[:5]) == sorted(seen[5:]) == ["a", "bcd", "e", "f", "g"]
     assert seen[:5] != seen[5:] or replay.epoch == 1
 
 
 def test_a_batch_is_as_wide_as_its_rows():
-    replay = Replay(store=filled(), batch_size=1)
+    replay = AnswerReplay(store=filled(), batch_size=1)
     widths = {}
     for _ in range(5):
         batch = replay(TensorDict({}, batch_size=[]))
@@ -133,13 +133,13 @@ def test_a_batch_is_as_wide_as_its_rows():
 
 def test_a_resumed_run_draws_the_same_rows():
     store = filled()
-    replay = Replay(store=store, batch_size=3)
+    replay = AnswerReplay(store=store, batch_size=3)
     drawn(replay)
     place, rest = replay.run_state(), store.run_state()
     expected = [drawn(replay) for _ in range(4)]
 
-    other = Collected(choose="all")
-    again = Replay(store=other, batch_size=3)
+    other = CollectedAnswers(choose="all")
+    again = AnswerReplay(store=other, batch_size=3)
     again.load_run_state(place)
     other.load_run_state(rest)
     assert [drawn(again) for _ in range(4)] == expected
@@ -149,12 +149,10 @@ def test_a_resumed_run_draws_the_same_rows():
 
 
 def test_an_empty_store_says_why():
-    store = Collected()
+    store = CollectedAnswers()
     show(store, rows(["a", "b"], [0.0, 0.0]))
-    with pytest.raises(
-        FlowError, match=r"of 2 that were shown to it, the store kept none .choose is 'correct'"
-    ):
-        drawn(Replay(store=store, batch_size=2))
+    with pytest.raises(FlowError, match=r"kept none of the 2 rows .* .choose is 'correct'"):
+        drawn(AnswerReplay(store=store, batch_size=2))
     assert store.run_state() == {"shown": 2, "rows": {}}
 
 
@@ -171,12 +169,12 @@ def test_a_foreign_state_is_refused(change):
     state = filled().run_state()
     change(state["rows"])
     with pytest.raises(CheckpointError):
-        Collected().load_run_state(state)
+        CollectedAnswers().load_run_state(state)
 
 
 @pytest.mark.parametrize(("name", "value"), [("seed", -1), ("epoch", 2**63), ("cursor", 10**30)])
 def test_a_place_that_no_run_reaches_is_refused(name, value):
-    replay = Replay(store=Collected(), batch_size=1)
+    replay = AnswerReplay(store=CollectedAnswers(), batch_size=1)
 
     with pytest.raises(CheckpointError, match=f"'{name}' is"):
         replay.load_run_state({**replay.run_state(), name: value})
@@ -184,4 +182,4 @@ def test_a_place_that_no_run_reaches_is_refused(name, value):
 
 def test_a_store_cannot_have_been_shown_fewer_rows_than_none():
     with pytest.raises(CheckpointError, match="'shown' is -1"):
-        Collected().load_run_state({"shown": -1, "rows": {}})
+        CollectedAnswers().load_run_state({"shown": -1, "rows": {}})

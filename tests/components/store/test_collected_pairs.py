@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.store.collected import CollectedPairs
-from components.store.replay import ReplayPairs
+from components.store.replay import PairReplay
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError
 from rlcomp.metrics import recording
@@ -64,7 +64,7 @@ def test_a_limit_cuts_no_pair():
 def test_pairs_are_drawn_whole_each_once_an_epoch():
     store = CollectedPairs()
     store(pairs("ab", "cd", "ef", "gh"))
-    replay = ReplayPairs(store=store, batch_size=2)
+    replay = PairReplay(store=store, batch_size=2)
     first, second = (replay(TensorDict({}, batch_size=[])) for _ in range(2))
     assert sorted(told(first) + told(second)) == ["ab", "cd", "ef", "gh"]
     assert first["chosen"].tolist() == [True, False, True, False]
@@ -76,7 +76,7 @@ def test_soft_labels_of_a_judge_are_kept_with_their_pairs():
     store(batch)
     other = CollectedPairs()
     other.load_run_state(store.run_state())
-    drawn = ReplayPairs(store=other, batch_size=2)(TensorDict({}, batch_size=[]))
+    drawn = PairReplay(store=other, batch_size=2)(TensorDict({}, batch_size=[]))
     found = dict(zip(told(drawn), drawn["label_noise"].view(-1, 2).tolist(), strict=True))
     assert found == {"ab": pytest.approx([0.1] * 2), "ef": pytest.approx([0.4] * 2)}
 

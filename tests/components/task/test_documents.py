@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.text import Documents
+from components.task.text import DocumentTask
 from components.worlds.addition.task import Addition
 from components.worlds.sorting.task import Sorting
 from rlcomp.errors import DataError
@@ -23,7 +23,7 @@ class Given:
 
 
 def test_prompt_and_demonstration_are_one_text():
-    example = Documents(task=Sorting(length=4, shuffled=1.0)).example(1234)
+    example = DocumentTask(task=Sorting(length=4, shuffled=1.0)).example(1234)
 
     assert (example.prompt, example.demonstration) == ("1", "234>1432")
     assert example.answer == "1234>1432"
@@ -31,13 +31,13 @@ def test_prompt_and_demonstration_are_one_text():
 
 
 def test_without_a_demonstration_it_is_the_answer():
-    example = Documents(task=Given(Example("ab", "cd", None))).example(0)
+    example = DocumentTask(task=Given(Example("ab", "cd", None))).example(0)
 
     assert (example.prompt, example.demonstration) == ("a", "bcd")
 
 
 def test_the_split_is_by_the_source_where_there_is_one():
-    task = Documents(task=Given(Example("ab", "cd", "e", source="book 7")))
+    task = DocumentTask(task=Given(Example("ab", "cd", "e", source="book 7")))
 
     assert task.example(1).held_out_by == "book 7"
     assert (len(task), task.held_out) == (3, 0.25)
@@ -45,5 +45,5 @@ def test_the_split_is_by_the_source_where_there_is_one():
 
 def test_a_text_of_one_character_has_nothing_to_foretell():
     with pytest.raises(DataError, match="example 2 has the text 'a': nothing to foretell"):
-        Documents(task=Given(Example("a", "", ""))).example(2)
-    assert Documents(task=Addition(digits=1)).example(34).answer == "3+4=7"
+        DocumentTask(task=Given(Example("a", "", ""))).example(2)
+    assert DocumentTask(task=Addition(digits=1)).example(34).answer == "3+4=7"

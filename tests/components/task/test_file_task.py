@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from components.task.file import File
+from components.task.file import FileTask
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 
@@ -20,7 +20,7 @@ def path(tmp_path) -> str:
 
 
 def test_each_row_is_an_example(path):
-    task = File(
+    task = FileTask(
         path=path,
         demonstration_field="answer",
         answer_pattern=PATTERN,
@@ -35,18 +35,18 @@ def test_each_row_is_an_example(path):
 
 def test_a_wrong_column_is_found_when_the_task_is_made(path):
     with pytest.raises(DataError, match=r"sums.jsonl:1: .*'prompt'"):
-        File(path=path, prompt_field="prompt")
+        FileTask(path=path, prompt_field="prompt")
 
 
 def test_a_wrong_template_is_found_when_the_task_is_made(path):
     with pytest.raises(ConfigError, match=r"\{lvl\}"):
-        File(path=path, prompt_template="{lvl} {prompt}")
+        FileTask(path=path, prompt_template="{lvl} {prompt}")
 
 
 def test_gsm8k_is_read_whole_and_its_answers_are_the_final_numbers(shared_data):
     file = shared_data / "math" / "gsm8k_test.jsonl.gz"
-    task = File(path=str(file), demonstration_field="answer", answer_pattern=PATTERN)
-    final = File(path=str(file), answer_field="final")
+    task = FileTask(path=str(file), demonstration_field="answer", answer_pattern=PATTERN)
+    final = FileTask(path=str(file), answer_field="final")
 
     assert len(task) == 260
     assert all(task.example(n).answer == final.example(n).answer for n in range(260))
@@ -58,4 +58,4 @@ def test_blanks_after_the_answer_of_gsm8k_are_no_part_of_it(tmp_path, end):
     file = tmp_path / "a.jsonl"
     file.write_text(json.dumps({"question": "q", "answer": f"so\n#### 1,000 USD{end}"}))
 
-    assert File(path=str(file), answer_pattern=PATTERN).example(0).answer == "1,000 USD"
+    assert FileTask(path=str(file), answer_pattern=PATTERN).example(0).answer == "1,000 USD"

@@ -1,11 +1,11 @@
-from components.task.hinted import Hinted
+from components.task.hinted import HintedTask
 from components.worlds.sorting.task import Sorting
 
 TEMPLATE = "{answer}={prompt}"
 
 
 def examples(share):
-    task = Hinted(task=Sorting(length=3), template=TEMPLATE, share=share)
+    task = HintedTask(task=Sorting(length=3), template=TEMPLATE, share=share)
     return [task.example(index) for index in range(len(task))]
 
 
@@ -44,6 +44,6 @@ def test_a_prompt_that_looks_like_the_template_is_left_alone():
 
             return Example(prompt="{answer}", answer="{prompt}", demonstration="x")
 
-    task = Hinted(task=Odd(), template=TEMPLATE, share=1.0)
+    task = HintedTask(task=Odd(), template=TEMPLATE, share=1.0)
 
     assert task.example(0).prompt == "{prompt}={answer}"

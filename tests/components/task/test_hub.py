@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from components.task.file import Hub
+from components.task.file import HubTask
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
@@ -24,7 +24,7 @@ def cache(tmp_path, monkeypatch):
 def test_a_local_file_is_read_whole(tmp_path):
     write(tmp_path / "a.jsonl", 3)
 
-    task = Hub(name=str(tmp_path / "a.jsonl"))
+    task = HubTask(name=str(tmp_path / "a.jsonl"))
 
     assert len(task) == 3
     assert task.example(2) == Example("2?", "2", "2")
@@ -37,8 +37,8 @@ def test_a_local_folder_has_splits(tmp_path):
     write(folder / "train.jsonl", 3)
     write(folder / "test.jsonl", 2)
 
-    assert len(Hub(name=str(folder))) == 3
-    assert len(Hub(name=str(folder), split="test")) == 2
+    assert len(HubTask(name=str(folder))) == 3
+    assert len(HubTask(name=str(folder), split="test")) == 2
 
 
 @pytest.mark.usefixtures("cache")
@@ -48,7 +48,7 @@ def test_a_split_that_is_not_there_is_named(tmp_path):
     write(folder / "train.jsonl", 3)
 
     with pytest.raises(DataError, match="split 'dev' cannot be loaded"):
-        Hub(name=str(folder), split="dev")
+        HubTask(name=str(folder), split="dev")
 
 
 @pytest.mark.usefixtures("cache")
@@ -58,13 +58,13 @@ def test_a_row_that_does_not_fit_is_named(tmp_path):
     write(folder / "train.jsonl", 3)
 
     with pytest.raises(DataError, match=r"sums\[train\] row 1: .*'q'"):
-        Hub(name=str(folder), prompt_field="q")
+        HubTask(name=str(folder), prompt_field="q")
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_data_set_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match=r"'.*nowhere', split 'train' cannot be loaded"):
-        Hub(name=str(tmp_path / "nowhere"))
+        HubTask(name=str(tmp_path / "nowhere"))
 
 
 @pytest.mark.usefixtures("cache")
@@ -76,4 +76,4 @@ def test_other_columns_go_along_without_pictures(tmp_path):
     (tmp_path / "data").mkdir()
     table.cast_column("seen", datasets.Image()).to_parquet(tmp_path / "data" / "train.parquet")
 
-    assert Hub(name=str(tmp_path / "data")).example(0).columns == {"tests": ["a", "b"]}
+    assert HubTask(name=str(tmp_path / "data")).example(0).columns == {"tests": ["a", "b"]}

@@ -4,7 +4,7 @@ import pytest
 
 from components.position import PatternMatches, WordSpans
 from components.task.masked_span import MaskedSpan, MaskProposal
-from components.task.text import Text
+from components.task.text import TextTask
 from rlcomp.data.masked_text import mask_span, span_problem
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
@@ -13,7 +13,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 
 def made(kind, text, tmp_path, pattern=r"(\w+)", **arguments):
     (tmp_path / "a.txt").write_text(text)
-    corpus = Text(path=str(tmp_path / "a.txt"), shortest=1)
+    corpus = TextTask(path=str(tmp_path / "a.txt"), shortest=1)
     given = {"position": PatternMatches(pattern=pattern)} | arguments
     return kind(corpus=corpus, tokenizer=byte_tokenizer(), **given)
 
@@ -67,7 +67,7 @@ def test_a_proposal_is_a_span_of_the_text(tmp_path):
 
 
 def test_random_words_of_a_text_are_fair_proposals():
-    corpus = Text(longest=400)
+    corpus = TextTask(longest=400)
     task = MaskProposal(
         corpus=corpus, tokenizer=byte_tokenizer(), position=WordSpans(per_document=3)
     )

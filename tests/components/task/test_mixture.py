@@ -1,6 +1,6 @@
 import pytest
 
-from components.task.mixture import Mixture
+from components.task.mixture import TaskMixture
 from components.worlds.addition.task import Addition
 from components.worlds.repeat_digit.task import RepeatDigit
 from components.worlds.sorting.task import Sorting
@@ -9,7 +9,7 @@ from rlcomp.errors import ConfigError
 
 def mixture(**changes):
     tasks = {"sort": Sorting(length=1), "sums": Addition(digits=1), "long": Sorting(length=2)}
-    return Mixture(**{"tasks": tasks, **changes})
+    return TaskMixture(**{"tasks": tasks, **changes})
 
 
 def test_the_tasks_take_turns_and_short_ones_repeat_themselves():
@@ -34,7 +34,7 @@ def test_columns_of_the_task_are_kept():
 
 
 def test_what_a_task_holds_out_is_not_trained_on():
-    task = Mixture(
+    task = TaskMixture(
         tasks={"a": Addition(digits=1, held_out=0.2), "b": Sorting(length=2)}, held_out=0.3
     )
     held = [n for n in range(100) if Addition(digits=1).example(n).is_held_out(0.2)]
@@ -44,20 +44,20 @@ def test_what_a_task_holds_out_is_not_trained_on():
     with pytest.raises(
         ConfigError, match=r"'a' holds out 0.2 .* mixture is 0.1: .* raise task.held"
     ):
-        Mixture(tasks={"a": Addition(digits=1, held_out=0.2)}, held_out=0.1)
+        TaskMixture(tasks={"a": Addition(digits=1, held_out=0.2)}, held_out=0.1)
     benchmark = Addition(digits=1)
     benchmark.held_out = 1.0
     with pytest.raises(ConfigError, match=r"'a' holds out 1 of .* take it out of the mixture"):
-        Mixture(tasks={"a": benchmark}, held_out=0.9)
+        TaskMixture(tasks={"a": benchmark}, held_out=0.9)
 
 
 def test_more_examples_than_an_index_counts_are_refused():
     # 9 * 10**18 < 2**63 - 1 = 9.22e18 < 10 * 10**18
     long = Sorting(length=18)
-    assert len(Mixture(tasks={str(n): long for n in range(9)})) == 9 * 10**18
+    assert len(TaskMixture(tasks={str(n): long for n in range(9)})) == 9 * 10**18
 
     with pytest.raises(ConfigError, match=r"10 tasks as long as the longest .* more than 9223372"):
-        Mixture(tasks={str(n): long for n in range(10)})
+        TaskMixture(tasks={str(n): long for n in range(10)})
 
 
 def test_the_largest_index_still_counts():
@@ -65,7 +65,7 @@ def test_the_largest_index_still_counts():
         def __len__(self):
             return (2**63 - 1) // 7  # 2**63 = 8**21 leaves 1
 
-    assert len(Mixture(tasks={str(n): Seventh(length=1) for n in range(7)})) == 2**63 - 1
+    assert len(TaskMixture(tasks={str(n): Seventh(length=1) for n in range(7)})) == 2**63 - 1
 
 
 def test_a_column_of_the_task_is_not_overwritten():

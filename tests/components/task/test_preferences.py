@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.task.preferences import Preferences
+from components.task.preferences import PreferenceTask
 from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.text.prompt import TextPrompt
@@ -21,7 +21,7 @@ def task(tmp_path):
     def made(*rows, **settings):
         file = tmp_path / "prefs.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return Preferences(path=str(file), **settings)
+        return PreferenceTask(path=str(file), **settings)
 
     return made
 
@@ -69,7 +69,7 @@ def test_settings_reach_the_rows(task):
 
 
 def test_the_pairs_of_hh_become_rows(shared_data):
-    task = Preferences(path=str(shared_data / "prefs" / "hh_harmless_300.jsonl.gz"))
+    task = PreferenceTask(path=str(shared_data / "prefs" / "hh_harmless_300.jsonl.gz"))
     tokenizer = byte_tokenizer()
 
     rows = pair_rows(tokenizer, TextPrompt(tokenizer=tokenizer), [task.example(n) for n in (0, 1)])

@@ -1,9 +1,9 @@
-from components.task.seeds import Seeds
+from components.task.seeds import SeedTask
 from rlcomp.interfaces.task import Task
 
 
 def test_each_example_is_a_world_and_the_held_out_ones_are_others():
-    task: Task = Seeds(prompt="Go.", examples=1000, held_out=0.1)
+    task: Task = SeedTask(prompt="Go.", examples=1000, held_out=0.1)
     examples = [task.example(index) for index in range(len(task))]
 
     assert {example.prompt for example in examples} == {"Go."}

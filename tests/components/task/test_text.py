@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from components.sampler.demonstrations import Demonstrations
-from components.task.text import Text
+from components.task.text import TextTask
 from rlcomp.batch import decode_texts
 from rlcomp.data import corpus
 from rlcomp.errors import ConfigError, DataError
@@ -25,14 +25,14 @@ def written(folder, data, name="a.txt"):
 
 
 def test_a_document_goes_on_from_its_first_word_and_is_held_out_by_its_text(tmp_path):
-    example = Text(path=written(tmp_path, b"To be"), shortest=1).example(0)
+    example = TextTask(path=written(tmp_path, b"To be"), shortest=1).example(0)
 
     assert (example.prompt, example.answer, example.demonstration) == ("To", "To be", " be")
     assert (example.source, example.answer_ends) == ("To be", None)
 
 
 def test_documents_end_at_the_separator_which_belongs_to_none(tmp_path):
-    task = Text(path=written(tmp_path, b"a\nb\n\nc\n\n\n\nd\n"), separator="\n\n", shortest=1)
+    task = TextTask(path=written(tmp_path, b"a\nb\n\nc\n\n\n\nd\n"), separator="\n\n", shortest=1)
 
     assert texts(task) == ["a\nb", "c", "d\n"]
     assert [task.document(index).start for index in range(3)] == [0, 5, 10]
@@ -40,7 +40,7 @@ def test_documents_end_at_the_separator_which_belongs_to_none(tmp_path):
 
 def test_a_long_document_is_cut_behind_line_ends(tmp_path):
     # Of the first 8 bytes "aa bb\ncc" the line end at 5 lies in the second half.
-    task = Text(path=written(tmp_path, b"aa bb\ncc dd"), longest=8, shortest=1)
+    task = TextTask(path=written(tmp_path, b"aa bb\ncc dd"), longest=8, shortest=1)
 
     assert texts(task) == ["aa bb\n", "cc dd"]
 
@@ -54,18 +54,18 @@ def test_a_long_document_is_cut_behind_line_ends(tmp_path):
     ],
 )
 def test_without_a_line_end_it_is_cut_before_a_space(tmp_path, data, pieces):
-    assert texts(Text(path=written(tmp_path, data), longest=8, shortest=1)) == pieces
+    assert texts(TextTask(path=written(tmp_path, data), longest=8, shortest=1)) == pieces
 
 
 def test_without_either_it_is_cut_between_characters(tmp_path):
     # 2 bytes a character: 5 bytes hold two.
-    task = Text(path=written(tmp_path, "ééééé".encode()), longest=5, shortest=1)
+    task = TextTask(path=written(tmp_path, "ééééé".encode()), longest=5, shortest=1)
 
     assert texts(task) == ["éé", "éé", "é"]
 
 
 def test_short_pieces_are_left_out(tmp_path):
-    task = Text(path=written(tmp_path, b"aaaa|bb|c|"), separator="|", shortest=2)
+    task = TextTask(path=written(tmp_path, b"aaaa|bb|c|"), separator="|", shortest=2)
 
     assert texts(task) == ["aaaa", "bb"]
 
@@ -79,7 +79,7 @@ def test_a_document_stands_where_it_says_and_nothing_is_lost(tmp_path_factory, t
     data = text.encode()
     path = written(tmp_path_factory.getbasetemp(), data)
     assume(between is None or text.replace(between, ""))
-    task = Text(path=path, separator=between, longest=most, shortest=1)
+    task = TextTask(path=path, separator=between, longest=most, shortest=1)
 
     for index in range(len(task)):
         document, file, start = task.document(index)
@@ -92,7 +92,7 @@ def test_a_document_stands_where_it_says_and_nothing_is_lost(tmp_path_factory, t
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path):
-    task = Text(path=written(tmp_path, b"\xef\xbb\xbfabc"), shortest=1)
+    task = TextTask(path=written(tmp_path, b"\xef\xbb\xbfabc"), shortest=1)
 
     assert task.document(0)[::2] == ("abc", 3)
 
@@ -100,7 +100,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 def test_offsets_into_a_packed_file_are_those_of_its_content(tmp_path):
     path = written(tmp_path, gzip.compress("é|b".encode()), "a.txt.gz")
 
-    task = Text(path=path, separator="|", shortest=1)
+    task = TextTask(path=path, separator="|", shortest=1)
 
     assert task.document(1) == ("b", path, 3)
 
@@ -110,7 +110,7 @@ def test_a_row_of_json_lines_is_a_text_of_its_own(tmp_path, pack):
     rows = "".join(json.dumps({"body": text}) + "\n" for text in ("a|é", "", "c"))
     path = written(tmp_path, pack(rows.encode()), "a.jsonl" + ".gz" * (pack is not bytes))
 
-    task = Text(path=path, field="body", separator="|", shortest=1)
+    task = TextTask(path=path, field="body", separator="|", shortest=1)
 
     assert [task.document(index) for index in range(3)] == [
         ("a", f"{path}:1", 0),
@@ -127,15 +127,15 @@ def test_a_corpus_that_no_memory_holds_is_told(tmp_path, monkeypatch, name):
         data = json.dumps({"text": "x" * size}).encode() if name == "a.jsonl" else b"x" * size
         return written(tmp_path, gzip.compress(data) if name == "a.txt.gz" else data, name)
 
-    assert len(Text(path=write(2 << 20), shortest=1).document(0).text) > 0
+    assert len(TextTask(path=write(2 << 20), shortest=1).document(0).text) > 0
     path = write((2 << 20) + 1)
     with pytest.raises(DataError, match=r"with it the corpus has more than 2 MiB, unpacked"):
-        Text(path=path, shortest=1)
+        TextTask(path=path, shortest=1)
     # Two files together as well.
     write((2 << 20) - 1)
     written(tmp_path, b"xx", "b.txt")
     with pytest.raises(DataError, match=r"b\.txt: with it the corpus has more than 2 MiB"):
-        Text(path=str(tmp_path), shortest=1)
+        TextTask(path=str(tmp_path), shortest=1)
 
 
 def test_the_limit_of_a_corpus_is_a_gibibyte():
@@ -150,7 +150,7 @@ def test_a_folder_is_all_text_files_below_it_in_order(tmp_path):
     written(tmp_path, b"\xff", "README.md")
 
     # "b" before "b.txt.txt": a folder's files stand where the folder does.
-    assert texts(Text(path=str(tmp_path), shortest=1)) == ["one", "three", "two"]
+    assert texts(TextTask(path=str(tmp_path), shortest=1)) == ["one", "three", "two"]
 
 
 @pytest.mark.parametrize(
@@ -169,26 +169,26 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, name, data, words):
     path = written(tmp_path, data, name)
 
     with pytest.raises(DataError, match=words):
-        Text(path=path, shortest=2)
+        TextTask(path=path, shortest=2)
 
 
 def test_a_missing_file_and_an_empty_folder_are_named(tmp_path):
     with pytest.raises(DataError, match=r"no file or folder '.*none\.txt'"):
-        Text(path=str(tmp_path / "none.txt"))
+        TextTask(path=str(tmp_path / "none.txt"))
     with pytest.raises(DataError, match="holds no file of a known kind"):
-        Text(path=str(tmp_path))
+        TextTask(path=str(tmp_path))
 
 
 @pytest.mark.parametrize(("longest", "shortest"), [(63, 64), (3, 1)])
 def test_pieces_must_be_long_enough(longest, shortest):
     with pytest.raises(ConfigError, match=f"longest is {longest}: must be at least shortest"):
-        Text(longest=longest, shortest=shortest)
+        TextTask(longest=longest, shortest=shortest)
 
 
 def test_the_shipped_text_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    task = Text(shortest=1)
+    task = TextTask(shortest=1)
 
     assert texts(task)[0].startswith("SAMPSON:\nGregory, o' my word")
     assert texts(task)[-1].endswith("Whiles thou art waking.\n")
@@ -196,7 +196,7 @@ def test_the_shipped_text_is_found_from_anywhere(tmp_path, monkeypatch):
 
 
 def test_to_imitate_demonstrations_is_to_read_documents():
-    tokenizer, task = byte_tokenizer(), Text(longest=100, shortest=100)
+    tokenizer, task = byte_tokenizer(), TextTask(longest=100, shortest=100)
     sampler = Demonstrations(task=task, tokenizer=tokenizer, batch_size=3, context_length=102)
 
     batch = sampler()

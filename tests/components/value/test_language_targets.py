@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reward.answer import ExactMatch
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote
 from components.value import LanguageTargets
 from rlcomp.batch import encode_texts
@@ -57,7 +57,7 @@ def even_prompt(prompt, response):
 def test_each_state_is_answered_by_the_word_of_its_mean_outcome(policy):
     rows = answered(policy)
 
-    found = targets(policy, Function(function=even_prompt))(rows.copy())
+    found = targets(policy, FunctionReward(function=even_prompt))(rows.copy())
 
     told = texts(policy, found)
     assert [word for _, word in told] == [["good", "<eos>"], ["bad", "<eos>"]]
@@ -77,7 +77,7 @@ def test_a_mean_is_rounded_to_the_nearest_word(policy):
         seen.append(response)
         return float(len(seen) % 3 == 0)
 
-    found = targets(policy, Function(function=one_of_three))(answered(policy))
+    found = targets(policy, FunctionReward(function=one_of_three))(answered(policy))
 
     assert [word[0] for _, word in texts(policy, found)] == ["even"] * 3  # 1/3 is nearer to .5
 
@@ -90,7 +90,7 @@ def test_targets_are_recorded(policy):
         taken.append(response)
         return even_prompt(prompt, response)
 
-    part = targets(policy, Function(function=judged))
+    part = targets(policy, FunctionReward(function=judged))
     with recording() as ledger:
         found = part(rows.copy())
 
@@ -106,7 +106,7 @@ def test_cuts_are_spread_over_the_response_and_never_take_all_of_it(policy):
     rows = answered(policy)
     lengths = rows["response_mask"].sum(1).tolist()
     prompts = [len(prompt) for prompt in PROMPTS]
-    part = targets(policy, Function(function=lambda response: 1.0), continuations=1)
+    part = targets(policy, FunctionReward(function=lambda response: 1.0), continuations=1)
     kept = [set(), set(), set()]
     for _ in range(60):
         found = part(rows.copy())
@@ -118,7 +118,9 @@ def test_cuts_are_spread_over_the_response_and_never_take_all_of_it(policy):
 
 
 def test_behind_the_horizon_the_critic_s_value_counts(policy):
-    part = targets(policy, Function(function=lambda response: 0.0), horizon=1, continuations=2)
+    part = targets(
+        policy, FunctionReward(function=lambda response: 0.0), horizon=1, continuations=2
+    )
     part.critic.values = lambda batch: batch["response_mask"].float()  # 1 for any state
 
     rows = answered(policy)
@@ -133,7 +135,7 @@ def test_behind_the_horizon_the_critic_s_value_counts(policy):
 
 
 def test_the_critic_is_asked_for_the_state_behind_the_last_token(policy):
-    part = targets(policy, Function(function=lambda response: 0.0))
+    part = targets(policy, FunctionReward(function=lambda response: 0.0))
     rows = answered(policy)
     asked = []
 
@@ -152,7 +154,7 @@ def test_the_critic_is_asked_for_the_state_behind_the_last_token(policy):
 
 
 def test_without_any_valid_reward_it_says_so(policy):
-    part = targets(policy, Function(function=lambda response: None))
+    part = targets(policy, FunctionReward(function=lambda response: None))
 
     with pytest.raises(DataError, match="no continuation has a valid reward"):
         part(answered(policy))
@@ -170,6 +172,6 @@ def test_the_prompt_s_own_entries_reach_the_reward(policy):
         seen.append(prompt + answer)
         return 1.0
 
-    targets(policy, Function(function=noted))(answered(policy))
+    targets(policy, FunctionReward(function=noted))(answered(policy))
 
     assert seen == ["12a"] * 3 + ["345b"] * 3 + ["6c"] * 3

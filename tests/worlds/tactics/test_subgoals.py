@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.search import BestFirst
+from components.search import BestFirstSearch
 from components.worlds.tactics.environment import TacticsEnvironment
 from components.worlds.tactics.lean_theorem import write_lean_theorem
 from components.worlds.tactics.natural_deduction import initial_state, proves, state_text
@@ -70,7 +70,7 @@ def test_each_hole_is_searched_by_itself():
     names = [f"{verb} h{n}" for verb in ("apply", "exact") for n in range(5)]
     found, proofs = check_sketch(initial_state(GOAL), SKETCH), []
     for example in hole_examples(found):
-        graph, strategy = ProofGraph(TacticsEnvironment(), example), BestFirst()
+        graph, strategy = ProofGraph(TacticsEnvironment(), example), BestFirstSearch()
         while not graph.root.solved:
             graph.expand(strategy.select(graph), [Proposal(name, -1.0) for name in names], 99)
         proofs.append([edge.tactic for edge in graph.proof()])
