@@ -95,7 +95,7 @@ def quick_hydra() -> Iterator[None]:
     from hydra._internal.hydra import Hydra
     from hydra.core.object_type import ObjectType
 
-    from rlcomp.wiring.options import config_directory
+    from rlcomp.config.options import config_directory
 
     mode = Hydra.get_mode
     traced, read = ConfigLoaderImpl.load_configuration, ConfigRepository.load_config
@@ -209,9 +209,9 @@ TINY = (
 @pytest.fixture(scope="session")
 def play() -> Callable[..., Path]:
     """A run of a second: ``play(directory, *overrides)`` gives the directory."""
+    from rlcomp.config.compose import compose_config
+    from rlcomp.config.resolve import plan_of
     from rlcomp.run.launch import launch
-    from rlcomp.wiring.compose import compose_config
-    from rlcomp.wiring.resolve import plan_of
 
     def run(directory: Path, *overrides: str) -> Path:
         config = compose_config([*TINY, *overrides, f"directory={directory}"])

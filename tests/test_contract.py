@@ -24,16 +24,16 @@ import components
 from components.store.replay import Replay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
+from rlcomp.config.build import Builder
+from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.declare import declare
+from rlcomp.config.plan import read
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import CONTROL, SCHEMA
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component, check_loss, example_batch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.checks.arguments import check_arguments
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import plan_of
 
 setup_globals()
 

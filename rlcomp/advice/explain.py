@@ -19,12 +19,12 @@ from rlcomp.advice.similar_settings import fit
 from rlcomp.advice.translation import all_refused, corrected
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
+from rlcomp.config.command_line import Line, line_of
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.reader import unset_variable
+from rlcomp.config.shell_words import as_typed, in_shell, overrides_in, whole_line
 from rlcomp.errors import nearest
-from rlcomp.wiring.command_line import Line, line_of
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.reader import unset_variable
-from rlcomp.wiring.shell_words import as_typed, in_shell, overrides_in, whole_line
 
 
 def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:

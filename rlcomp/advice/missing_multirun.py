@@ -6,9 +6,9 @@ import re
 
 from omegaconf import ListConfig, OmegaConf
 
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.options import NO_SWEEP, TOGETHER, config_directory
-from rlcomp.wiring.shell_words import in_shell
+from rlcomp.config.command_line import Line
+from rlcomp.config.options import NO_SWEEP, TOGETHER, config_directory
+from rlcomp.config.shell_words import in_shell
 
 
 def unswept(text: str) -> str | None:

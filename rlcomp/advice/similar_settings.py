@@ -6,8 +6,8 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import PLACES
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.compose import compose_config
+from rlcomp.config.command_line import Line
+from rlcomp.config.compose import compose_config
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}

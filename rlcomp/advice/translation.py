@@ -9,10 +9,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import TABLE, known_by, option_here, word_here
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.filter_overrides import Refused, sift
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.shell_words import as_typed, overrides_in, whole_line
+from rlcomp.config.compose import compose_config
+from rlcomp.config.filter_overrides import Refused, sift
+from rlcomp.config.options import config_directory
+from rlcomp.config.shell_words import as_typed, overrides_in, whole_line
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 # Overrides that a setting of others becomes, by its name: "{}" is its value.

@@ -11,10 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.advice.foreign_options import known_by, near_word, word_here
 from rlcomp.advice.similar_settings import fit, like
 from rlcomp.advice.translation import in_our_words, translated
+from rlcomp.config.command_line import Line
+from rlcomp.config.migrations import new_name
+from rlcomp.config.options import config_directory, having
 from rlcomp.errors import nearest
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.migrations import new_name
-from rlcomp.wiring.options import config_directory, having
 
 # Most options, and most places of a setting, in a message.
 _SHOWN, _PLACES = 5, 3

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcomp.config.command_line import Line
+from rlcomp.config.options import config_directory, options_of, usual_option
 from rlcomp.errors import as_dotted
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.options import config_directory, options_of, usual_option
 
 # What reads a folder, by its group.
 _FOLDERS = {

@@ -13,20 +13,20 @@ from rich.table import Table
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.error_handler import guard
 from rlcomp.cli.model_facts import model_facts
+from rlcomp.config.checks.data_parallel import ranks_told
+from rlcomp.config.checks.remote_stages import marks
+from rlcomp.config.choices import repeated
+from rlcomp.config.compare import changed
+from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.declare import declare
+from rlcomp.config.equation import equations
+from rlcomp.config.flow_source import flow_of, ran
+from rlcomp.config.lint.no_effect import warn_of_no_effect
+from rlcomp.config.plan import PhasePlan, Plan, read
+from rlcomp.config.reader import Node
+from rlcomp.config.resolve import as_typed, check_plan, warn_of
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
-from rlcomp.wiring.checks.data_parallel import ranks_told
-from rlcomp.wiring.checks.remote_stages import marks
-from rlcomp.wiring.choices import repeated
-from rlcomp.wiring.compare import changed
-from rlcomp.wiring.composition import compose_or_explain
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.equation import equations
-from rlcomp.wiring.flow_source import flow_of, ran
-from rlcomp.wiring.lint.no_effect import warn_of_no_effect
-from rlcomp.wiring.plan import PhasePlan, Plan, read
-from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import as_typed, check_plan, warn_of
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from shutil import get_terminal_size
 from typing import NamedTuple
 
 from rlcomp.cli.escape import printable
+from rlcomp.config.declare import declare
+from rlcomp.config.options import chosen_as
 from rlcomp.errors import ConfigError, UserError, nearest
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.options import chosen_as
 
 _HEAD = "rlcomp: reinforcement learning out of named parts."
 _PARTS = "Parts, chosen by group=option:"

@@ -41,6 +41,15 @@ from rlcomp.cli.overrides import (
 )
 from rlcomp.cli.ranks import as_a_rank, check_shared, leads
 from rlcomp.cli.supervisor import in_child
+from rlcomp.config.base_model import with_base
+from rlcomp.config.choices import check_choices
+from rlcomp.config.filter_overrides import sift
+from rlcomp.config.lint.no_effect import warn_of_no_effect
+from rlcomp.config.lint.unused_settings import check_unread
+from rlcomp.config.options import config_directory
+from rlcomp.config.plan import Plan
+from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
+from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
 from rlcomp.files.shared_status import SharedStatus
@@ -48,15 +57,6 @@ from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
-from rlcomp.wiring.base_model import with_base
-from rlcomp.wiring.choices import check_choices
-from rlcomp.wiring.filter_overrides import sift
-from rlcomp.wiring.lint.no_effect import warn_of_no_effect
-from rlcomp.wiring.lint.unused_settings import check_unread
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.wiring.user_yaml import check_own_yamls
 
 
 def main(*, apart: bool = True) -> None:

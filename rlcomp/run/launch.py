@@ -18,6 +18,11 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.base_model import named_models
+from rlcomp.config.build import Builder
+from rlcomp.config.checks.remote_stages import remote_runs
+from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.files.digests import Digests, input_digests
@@ -43,11 +48,6 @@ from rlcomp.text.folder import check_at_hand
 from rlcomp.trackers.display import Display
 from rlcomp.trackers.tracker import JsonLines, Tracker
 from rlcomp.trackers.wandb import WandB
-from rlcomp.wiring.base_model import named_models
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.checks.remote_stages import remote_runs
-from rlcomp.wiring.checks.settings import SETTINGS
-from rlcomp.wiring.plan import PhasePlan, Plan, read
 
 # Keys at the root of a config that are for the run itself.
 _OF_RUNS = (*SETTINGS, "base")

@@ -13,11 +13,11 @@ from hydra.core.override_parser.types import Override
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp.config.command_line import Line
+from rlcomp.config.filter_overrides import Refused, sift
+from rlcomp.config.lint.unused_settings import check_unread, unread
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.filter_overrides import Refused, sift
-from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 # Message to a job whose config could not be composed: Hydra passes env_set to every job.
 REFUSED = "RLCOMP_REFUSED"

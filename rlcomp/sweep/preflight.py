@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp.config.plan import read
+from rlcomp.config.resolve import added, as_typed, check_plan, check_used
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, refusals
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import added, as_typed, check_plan, check_used
 
 # Largest number of configs to compose, at a third of a second each.
 _MOST = 60

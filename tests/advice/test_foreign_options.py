@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice.foreign_options import HERE, TABLE, option_here, word_here
 from rlcomp.advice.translation import translated
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import check_used
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import check_used
 
 OPTIONS = [here for group in TABLE["options"].values() for here in group.values()]
 

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import missing_multirun as module
 from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
-from rlcomp.wiring.command_line import Line
+from rlcomp.config.command_line import Line
 
 CONFIG = {"seed": 0, "lr": 0.1, "fast": True, "names": ["a"], "template": "x", "prompt": None}
 

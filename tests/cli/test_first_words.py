@@ -13,8 +13,8 @@ from rlcomp.advice.explain import explain_composition
 from rlcomp.advice.foreign_options import word_here
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.overrides import check_modes, hydra_arguments
+from rlcomp.config.composition import compose_or_explain
 from rlcomp.errors import ConfigError, UserError
-from rlcomp.wiring.composition import compose_or_explain
 
 
 def test_every_program_tells_its_version(capsys):
@@ -178,7 +178,7 @@ def folder(tmp_path):
 
 def facts(tmp_path, *words):
     from rlcomp.cli.model_facts import model_facts
-    from rlcomp.wiring.plan import read
+    from rlcomp.config.plan import read
 
     plan, _ = read(compose_or_explain([f"base={tmp_path}", *words]))
     return [" ".join(line.split()) for line in model_facts(plan)]

@@ -33,6 +33,7 @@ from components.loss.weight.importance import SelfNormalisedWeight
 from components.loss.weight.rows import BranchShareWeight, EqualRoles, TopEntropy
 from components.parallel import Replicate, Shard
 from components.pareto.gradients import Mgda
+from rlcomp.config.build import Make
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Part
@@ -46,7 +47,6 @@ from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import Sharded
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.build import Make
 
 PARTS = {
     "bapo": ("trust_region", Bapo),

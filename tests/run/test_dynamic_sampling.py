@@ -3,9 +3,9 @@
 import pytest
 
 from rlcomp.cli import describe
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.flow_source import check_flow
-from rlcomp.wiring.plan import read
+from rlcomp.config.compose import compose_config
+from rlcomp.config.flow_source import check_flow
+from rlcomp.config.plan import read
 
 
 def planned(*words):
