@@ -27,6 +27,7 @@ from rlcomp.component import Component
 from rlcomp.config.build import Builder
 from rlcomp.config.checks.arguments import check_arguments
 from rlcomp.config.declare import declare
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import MissingExtra
@@ -789,7 +790,7 @@ def plans(option, folder):
             own = [f"recipe={recipe}", f"+{group}@probe={name}"]
         plan, errors = read(composed(*own, *given(option, folder)))
         mine = nodes_of(option, plan, own[0])
-        errors += [fault for fault in check_arguments(plan) if fault not in errors]
+        errors += [fault for fault in messages(check_arguments(plan)) if fault not in errors]
         first = first or (plan, errors, mine)
         if not errors:
             return plan, errors, mine

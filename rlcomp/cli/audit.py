@@ -265,6 +265,7 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     """
     from rlcomp.config.checks.arguments import check_arguments
     from rlcomp.config.checks.settings import check_settings
+    from rlcomp.config.finding import messages
     from rlcomp.config.plan import Plan, below, read
     from rlcomp.config.resolve import as_typed
 
@@ -274,8 +275,8 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
         raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
     nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if checked and (errors := check_settings(small) + check_arguments(small)):
-        raise ConfigErrors(as_typed(errors, (), plan))
+    if checked and (errors := messages([*check_settings(small), *check_arguments(small)])):
+        raise ConfigErrors(as_typed(errors, plan))
     return small
 
 

@@ -44,7 +44,6 @@ from rlcomp.cli.supervisor import in_child
 from rlcomp.config.base_model import with_base
 from rlcomp.config.choices import check_choices
 from rlcomp.config.filter_overrides import sift
-from rlcomp.config.lint.no_effect import warn_of_no_effect
 from rlcomp.config.lint.unused_settings import check_unread
 from rlcomp.config.options import config_directory
 from rlcomp.config.plan import Plan
@@ -214,12 +213,10 @@ def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
         raise ConfigErrors(faults)
     plan = plan_of(config, words)
     check_shared(plan)
-    if leads():
-        warn_of_no_effect(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, watch, words)
+    job = partial(_job, config, plan, watch)
     if watch.watched:
         with _tracker_closed(config, watch):
             in_child(job, watch)
@@ -236,13 +233,13 @@ def _tracker_closed(config: DictConfig, watch: SharedStatus) -> AbstractContextM
     return closing_tracker(get_object(str(settings.pop("_target_"))), settings, watch)
 
 
-def _job(config: DictConfig, plan: Plan, watch: SharedStatus, words: Sequence[str]) -> None:
+def _job(config: DictConfig, plan: Plan, watch: SharedStatus) -> None:
     from rlcomp.cli.report import left_by
     from rlcomp.files.storage_errors import storage_errors
     from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
-    with traced_errors(plan, words):
+    with traced_errors(plan):
         launch(config, plan, watch, left_by)
     if leads():
         with storage_errors("the summary", watch):

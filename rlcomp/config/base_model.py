@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.model_folder import no_model, no_policy
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
@@ -97,16 +98,17 @@ def _readers(plan: Plan) -> list[Node]:
     return [node for node in plan.nodes.values() if node.target.startswith(_READERS)]
 
 
-def check_base(plan: Plan) -> list[str]:
-    """Errors where models or tokenizers are read from ``base`` or a path, and none is there."""
-    nodes = _readers(plan)
-    lacking = [node.path for node in nodes if node.arguments.get("path") is None]
+def check_base(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each model or tokenizer that ``base`` or a path does not lead to."""
     if faults := check_models(named_models(plan)):
-        return faults
-    return lacking and [
-        f"base is not set, and {' and '.join(lacking)} "
-        f"{'is' if len(lacking) == 1 else 'are'} read from it: set base=DIR, {_BASES}"
-    ]
+        yield from map(refuse, faults)
+        return
+    unset = [node.path for node in _readers(plan) if node.arguments.get("path") is None]
+    if unset:
+        yield refuse(
+            f"base is not set, and {' and '.join(unset)} "
+            f"{'is' if len(unset) == 1 else 'are'} read from it: set base=DIR, {_BASES}"
+        )
 
 
 def check_models(named: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,6 @@ from hydra.utils import instantiate
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.component import Component
-from rlcomp.config.declare import declare
 from rlcomp.config.plan import Plan, below, children
 from rlcomp.config.reader import Node
 from rlcomp.errors import ConfigError, RlcompError, exit_refused
@@ -95,7 +94,7 @@ class Builder:
 def _handed_over(node: Node, name: str) -> list[Node]:
     """Return the nodes of an argument that are handed over as descriptions, not as objects."""
     value = node.arguments[name]
-    known = isinstance(value, (Node, dict)) and declare(node.target).parameters.get(name)
+    known = isinstance(value, (Node, dict)) and node.declaration.parameters.get(name)
     if not known:
         return []
     kinds = typing.get_args(known.annotation)
@@ -120,15 +119,8 @@ _MODELS = ("PreTrainedModel", "PeftModel", "Module")
 
 def builds_model(node: Node) -> bool:
     """Return whether a node or an argument of it builds a model, by the return annotations."""
-    return _returns_model(node.target) or any(builds_model(child) for child in children(node))
-
-
-def _returns_model(target: str) -> bool:
-    try:
-        returns = declare(target).returns
-    except ConfigError:
-        return False  # told by the check of arguments, or when it is built
-    return returns.rpartition(".")[2].strip("\"'") in _MODELS
+    returned = node.declaration.returns.rpartition(".")[2].strip("\"'")
+    return returned in _MODELS or any(builds_model(child) for child in children(node))
 
 
 # What constructors of other people's say of an argument they cannot use.

@@ -35,7 +35,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of a target, known before it is built."""
+    """The declaration of a target, known before the target is built.
+
+    ``fault`` is the message of a target whose source cannot be read; it is empty for all others.
+    """
 
     target: str
     parameters: dict[str, Parameter] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Declaration:
     begins: bool = True
     undeclared: tuple[str, ...] = ()
     function: bool = False
+    fault: str = ""
 
     @property
     def name(self) -> str:
@@ -87,6 +91,14 @@ def declare(target: str) -> Declaration:
         return _declare(target)
     except RecursionError:
         raise ConfigError(f"'{target}' cannot be read: too deeply nested") from None
+
+
+def declaration_of(target: str) -> Declaration:
+    """Return the declaration of a dotted target; an opaque one with a ``fault`` if it has none."""
+    try:
+        return declare(target)
+    except ConfigError as error:
+        return Declaration(target, fault=str(error))
 
 
 def _declare(target: str) -> Declaration:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from rlcomp.config.checks.foreign_losses import losses_of
-from rlcomp.config.declare import declare
 from rlcomp.config.flow_source import ran
 from rlcomp.config.plan import PhasePlan, Plan, children
 from rlcomp.config.reader import Node
@@ -47,16 +46,16 @@ def _of_phase(phase: PhasePlan) -> list[tuple[str, str]]:
 
 
 def _of_stage(node: Node) -> list[tuple[str, str]]:
-    own, losses = filled(declare(node.target).equation, node), losses_of(node)
+    own, losses = filled(node.declaration.equation, node), losses_of(node)
     inside = [row for child in children(node) for row in _of_stage(child)]
     rows = [row for loss in losses for row in _rows(loss, 0)] if losses else inside
     return [(node.path, own), *rows] if own else rows
 
 
 def _rows(node: Node, depth: int) -> list[tuple[str, str]]:
-    declaration = declare(node.target)
+    declaration = node.declaration
     own = filled(declaration.equation, node) or f"{declaration.name}: states no equation"
-    below = [row for child in ran(node, declaration) for row in _rows(child, depth + 1)]
+    below = [row for child in ran(node) for row in _rows(child, depth + 1)]
     return [("  " * depth + node.path, own), *below]
 
 

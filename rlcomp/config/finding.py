@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Level = Literal["refuse", "warn"]
@@ -41,3 +42,18 @@ remedy='set learner.lr=1e-4')
     def __str__(self) -> str:
         """Return the message."""
         return f"{self.path}{self.value}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def refuse(message: str) -> Finding:
+    """Return the finding of a message for which the run is refused."""
+    return Finding.of("refuse", message)
+
+
+def warn(message: str) -> Finding:
+    """Return the finding of a message with which the run begins."""
+    return Finding.of("warn", message)
+
+
+def messages(findings: Iterable[Finding]) -> list[str]:
+    """Return the messages of findings."""
+    return [str(finding) for finding in findings]

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
-from rlcomp.config.declare import Declaration, declare
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
-from rlcomp.config.plan import PhasePlan, Plan, children
+from rlcomp.config.plan import PhasePlan, Plan, below, children
 from rlcomp.config.reader import BROKEN, Node
-from rlcomp.errors import ConfigError
 from rlcomp.keys import prompt_keys
 
 
-def ran(node: Node, declaration: Declaration) -> list[Node]:
+def ran(node: Node) -> list[Node]:
     """Return the children that a composite calls, in calling order."""
     order: list[Node] = []
-    for name in declaration.runs:
+    for name in node.declaration.runs:
         order += children(Node(node.path, node.target, {name: node.arguments.get(name)}))
     return order
 
 
 def flow_of(node: Node) -> Flow:
     """Return the flow of a node, from its declaration and its children's."""
-    declaration = declare(node.target)
-    inner = fold(flow_of(child) for child in ran(node, declaration))
+    declaration = node.declaration
+    inner = fold(flow_of(child) for child in ran(node))
     left = frozenset() if declaration.contained else inner.writes
     known = frozenset(declaration.optional) if declaration.fresh else frozenset()
     handed = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
@@ -43,14 +42,14 @@ def flow_of(node: Node) -> Flow:
 
 def stage_of(node: Node) -> Stage:
     """Return the data of a node for the flow check."""
-    declaration, size = declare(node.target), node.arguments.get("group_size")
-    run = [] if declaration.contained else [stage_of(c) for c in ran(node, declaration)]
+    declaration, size = node.declaration, node.arguments.get("group_size")
+    run = [] if declaration.contained else [stage_of(child) for child in ran(node)]
     return Stage(
         path=node.path,
         kind=declaration.name,
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
-        min_group_size=_min_group_size(node, declaration),
+        min_group_size=_min_group_size(node),
         must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
         reads=_all_reads(node),
         marks=_marks(node),
@@ -58,9 +57,9 @@ def stage_of(node: Node) -> Stage:
     )
 
 
-def _min_group_size(node: Node, declaration: Declaration) -> int:
-    size = node.arguments.get(declaration.min_group_size_from)
-    return max(declaration.min_group_size, size if isinstance(size, int) else 0)
+def _min_group_size(node: Node) -> int:
+    size = node.arguments.get(node.declaration.min_group_size_from)
+    return max(node.declaration.min_group_size, size if isinstance(size, int) else 0)
 
 
 def _all_reads(node: Node) -> frozenset[str]:
@@ -68,16 +67,16 @@ def _all_reads(node: Node) -> frozenset[str]:
 
     What it only refers to (a critic asks the objectives for their names) reads nothing there.
     """
-    declaration = declare(node.target)
+    declaration = node.declaration
     own = (*declaration.reads, *declaration.optional)
     keys = frozenset(node.keys.get(key, key) for key in own)
-    run = children(node) if declaration.opaque else ran(node, declaration)
+    run = children(node) if declaration.opaque else ran(node)
     inside = frozenset[str]().union(*(_all_reads(child) for child in run))
     return keys | (inside - frozenset(declaration.supplies))
 
 
 def _marks(node: Node) -> dict[str, frozenset[str]]:
-    declaration = declare(node.target)
+    declaration = node.declaration
     condition = declaration.exclusive_if
     counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
     counts = counts and declaration.exclusive not in node.keys  # it reads another key so
@@ -93,36 +92,50 @@ _MOST_ROWS = 2**24
 _EVERY = ", and say how often with every.checkpoint"
 
 
-def check_flow(plan: Plan) -> list[str]:
-    """Return the mistakes in how the stages of the phases fit together."""
-    return [error for name, phase in plan.phases.items() for error in _check(name, phase, plan)]
+def check_flow(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each mistake in how the stages of the phases fit together."""
+    for name, phase in plan.phases.items():
+        yield from map(refuse, _check_phase(name, phase, plan))
 
 
-def _check(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
-    beside_them = [stage for _, stage in phase.every.values()]
-    if any(stage is BROKEN for stage in (*phase.all_stages(), *beside_them)):
-        return []  # a name is wrong: told already, and what follows from it is no news
-    errors = [error for stages in phase.lists() for error in _check_list(name, stages, phase, plan)]
-    return list(dict.fromkeys(errors))
+def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
+    """Return the mistakes of a phase; none where a stage could not be read."""
+    periodic = [stage for _, stage in phase.every.values()]
+    if any(stage is BROKEN for stage in (*phase.all_stages(), *periodic)):
+        return []
+    beside = [stage for stage in periodic if isinstance(stage, Node)]
+    errors: dict[str, None] = {}
+    for stages in phase.lists():
+        nodes = [stage for stage in stages if isinstance(stage, Node)]
+        if all(_is_readable(node) for node in (*nodes, *beside)):
+            errors |= dict.fromkeys(_check_list(name, nodes, beside, phase, plan))
+    return list(errors)
 
 
-def _check_list(name: str, listed: list[Any], phase: PhasePlan, plan: Plan) -> list[str]:
-    nodes = [stage for stage in listed if isinstance(stage, Node)]
-    try:
-        stages = [stage_of(node) for node in nodes]
-        beside = [stage_of(s) for _, s in phase.every.values() if isinstance(s, Node)]
-    except ConfigError:
-        return []  # a target is wrong: told by the check of arguments
+def _is_readable(node: Node) -> bool:
+    """Return whether the targets of a node and of its parts have a declaration.
+
+    The check of arguments reports those that have none.
+    """
+    return not any(part.declaration.fault for part in (node, *below(node)))
+
+
+def _check_list(
+    name: str, nodes: list[Node], beside: list[Node], phase: PhasePlan, plan: Plan
+) -> list[str]:
     used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
-    others = {node.path: _quiet_flow(node) for node in top}
+    others = {node.path: flow_of(node) for node in top}
     parts = [
-        f"phases.{name}.stages: {node.path} ({declare(node.target).name}) is no stage: it has no "
+        f"phases.{name}.stages: {node.path} ({node.declaration.name}) is no stage: it has no "
         f"forward; take it out of the list{_EVERY if node.path == 'checkpoint' else ''}"
         for node in nodes
-        if not declare(node.target).runnable
+        if not node.declaration.runnable
     ]
-    return parts or check_stages(name, stages, beside, others) + _check_rows(nodes)
+    if parts:
+        return parts
+    stages, periodic = ([stage_of(node) for node in group] for group in (nodes, beside))
+    return check_stages(name, stages, periodic, others) + _check_rows(nodes)
 
 
 def _check_rows(nodes: list[Node]) -> list[str]:
@@ -154,10 +167,3 @@ def _check_rows(nodes: list[Node]) -> list[str]:
                 "it, or raise batch_size or group_size"
             )
     return errors
-
-
-def _quiet_flow(node: Node) -> Flow:
-    try:
-        return flow_of(node)
-    except ConfigError:
-        return Flow()

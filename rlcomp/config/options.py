@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 
-from rlcomp.config.declare import Declaration, declare
-from rlcomp.errors import ConfigError
+from rlcomp.config.declare import Declaration, declaration_of
 
 # What a run has one of, and nobody compares.
 NO_SWEEP = ("tracker",)
@@ -95,17 +94,10 @@ def _options(suits: Callable[[Declaration], bool], group: str) -> list[str]:
     choices = []
     for file in sorted(config_directory().glob(f"{group}/*.yaml")):
         targets = _TARGET.findall(file.read_text(encoding="utf-8"))
-        if any(suits(part) for part in map(_declared, targets) if part is not None):
+        if any(suits(declaration_of(target)) for target in targets):
             inside = file.parent.relative_to(config_directory()).as_posix()
             choices.append(f"{placed(inside)}={file.stem}")
     return choices
-
-
-def _declared(target: str) -> Declaration | None:
-    try:
-        return declare(target)
-    except ConfigError:
-        return None  # an option whose package is not installed offers nothing here
 
 
 def placed(group: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,15 +45,21 @@ class PhasePlan:
 
 @dataclass
 class Plan:
-    """A whole config, read: its top-level values, all its nodes by path, and its phases.
+    """A whole config as plain values.
 
-    ``origins`` has, for each value that is a reference, the path it refers to, or its text.
+    Attributes:
+        tree: the top-level values.
+        nodes: all nodes by path.
+        phases: the phases by name.
+        origins: the path, or the text, that each value which is a reference refers to.
+        words: the overrides of the command line that the config was composed from.
     """
 
     tree: dict[str, Any]
     nodes: dict[str, Node]
     phases: dict[str, PhasePlan]
     origins: dict[str, str] = field(default_factory=dict)
+    words: Sequence[str] = ()
 
     def reached(self) -> Plan:
         """Return the plan of the nodes that a run needs.
@@ -68,11 +74,15 @@ class Plan:
         return replace(self, nodes=nodes)
 
 
-def read(config: DictConfig) -> tuple[Plan, list[str]]:
+def read(config: DictConfig, words: Sequence[str] = ()) -> tuple[Plan, list[str]]:
     """Read a config into plain values and nodes.
 
+    Args:
+        config: a whole config.
+        words: the overrides that it was composed from.
+
     Returns:
-        The plan, and every mistake found on the way (empty when all is well).
+        The plan, and a message on each value that could not be read.
     """
     old = of_version_0_1(config)
     if old is not None:
@@ -90,7 +100,7 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     parts = ((p.lists(), p.every, p.on_begin) for p in phases.values())
     for value in (*tree.values(), *parts):
         collect(value, nodes)
-    return Plan(tree, nodes, phases, reader.origins), list(dict.fromkeys(reader.errors))
+    return Plan(tree, nodes, phases, reader.origins, words), list(dict.fromkeys(reader.errors))
 
 
 def _phases(reader: Reader) -> dict[str, PhasePlan]:

@@ -15,6 +15,7 @@ from omegaconf import Container, DictConfig, ListConfig
 from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
+from rlcomp.config.declare import Declaration, declaration_of
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import recipes_with
 from rlcomp.config.user_yaml import meant_target
@@ -32,6 +33,11 @@ class Node:
     arguments: dict[str, Any] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     partial: bool = False
+
+    @property
+    def declaration(self) -> Declaration:
+        """The declaration of the target, read once; it has a ``fault`` if it cannot be read."""
+        return declaration_of(self.target)
 
 
 class Broken:

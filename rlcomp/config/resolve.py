@@ -28,8 +28,9 @@ from rlcomp.config.checks.settings import (
     check_settings,
     check_tracker,
 )
-from rlcomp.config.finding import Finding, Level
+from rlcomp.config.finding import Finding, messages
 from rlcomp.config.flow_source import check_flow
+from rlcomp.config.lint.no_effect import settings_without_effect
 from rlcomp.config.lint.suspicious_values import suspicious_values
 from rlcomp.config.options import config_directory
 from rlcomp.config.origin import trace
@@ -38,108 +39,104 @@ from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning, nearest
 
 
 def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
-    """Read and check a config.
+    """Read and check a config; return its plan.
 
     Args:
-        config: of a run.
+        config: config of a run.
         words: its overrides, as the command line wrote them.
 
     Raises:
-        ConfigErrors: everything that is wrong with it.
+        ConfigErrors: everything that is wrong with the config.
     """
-    plan, errors = read(config)
-    errors += check_plan(plan)
-    if errors:
-        raise ConfigErrors(as_typed(errors, words, plan))
-    warn_of(plan, words)
+    plan, errors = read(config, words)
+    raise_or_warn(plan, errors, check(plan))
     return plan
 
 
-def as_typed(errors: Iterable[str], words: Sequence[str], plan: Plan) -> list[str]:
-    """Return messages that name the words which were typed, each message once.
+def check(plan: Plan) -> list[Finding]:
+    """Return the findings of all checks, in the order of the checks."""
+    subjects = {"all": plan, "reached": plan.reached()}
+    return [finding for subject, check in CHECKS for finding in check(subjects[subject])]
+
+
+def raise_or_warn(plan: Plan, errors: Sequence[str], findings: Iterable[Finding]) -> None:
+    """Refuse a plan with mistakes; warn of the settings of another that are probably mistakes.
 
     Args:
-        errors: messages about a plan.
-        words: overrides.
-        plan: that the messages are about.
+        plan: plan of a run.
+        errors: messages of :func:`rlcomp.config.plan.read`.
+        findings: findings of the checks.
+
+    Raises:
+        ConfigErrors: the plan has mistakes.
     """
-    traced = (trace(message, plan.origins, words) for message in errors)
-    return list(dict.fromkeys(as_written(message, words) for message in traced))
-
-
-@contextmanager
-def traced_errors(plan: Plan, words: Sequence[str]) -> Iterator[None]:
-    """Name the words which were typed in every ConfigError that is raised within.
-
-    Args:
-        plan: whose nodes are built.
-        words: overrides.
-    """
-    try:
-        yield
-    except ConfigError as error:
-        error.args = ("\n".join(as_typed(str(error).splitlines(), words, plan)),)
-        raise
+    warned = [finding for finding in findings if finding.level == "warn"]
+    refused = [finding for finding in findings if finding.level == "refuse"]
+    if errors or refused:
+        raise ConfigErrors(as_typed([*errors, *messages(refused)], plan))
+    for message in messages(warned):
+        text = trace(message, plan.origins, plan.words)
+        warnings.warn(text, RlcompWarning, stacklevel=3)
 
 
 def check_plan(plan: Plan) -> list[str]:
     """Return the mistakes for which a plan that could be read is refused."""
-    return [str(finding) for finding in check(plan, "refuse")]
+    return messages(finding for finding in check(plan) if finding.level == "refuse")
 
 
-def warn_of(plan: Plan, words: Sequence[str] = ()) -> None:
-    """Warn of the settings of a plan that are probably mistakes.
-
-    Args:
-        plan: of a run, without mistakes for which it would be refused.
-        words: its overrides.
-    """
-    for finding in check(plan, "warn"):
-        message = trace(str(finding), plan.origins, words)
-        warnings.warn(message, RlcompWarning, stacklevel=2)
-
-
-def check(plan: Plan, *levels: Level) -> Iterator[Finding]:
-    """Yield what is wrong with a plan, or probably wrong.
+def as_typed(errors: Iterable[str], plan: Plan) -> list[str]:
+    """Return messages that name the words which were typed, each message once.
 
     Args:
-        plan: of a run, as it was read.
-        levels: of the findings that are asked for.
+        errors: messages about a plan.
+        plan: the plan.
     """
-    reached = plan.reached()
-    for level, subject, messages in CHECKS:
-        if level in levels:
-            for message in messages(reached if subject == "reached" else plan):
-                yield Finding.of(level, message)
+    traced = (trace(message, plan.origins, plan.words) for message in errors)
+    return list(dict.fromkeys(as_written(message, plan.words) for message in traced))
 
 
-def _check_parts(plan: Plan) -> list[str]:
-    """Return mistakes in losses of other libraries, else in arguments.
+@contextmanager
+def traced_errors(plan: Plan) -> Iterator[None]:
+    """Name the words which were typed in every ConfigError that is raised within a context.
+
+    Args:
+        plan: plan whose nodes are built.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        error.args = ("\n".join(as_typed(str(error).splitlines(), plan)),)
+        raise
+
+
+def _check_parts(plan: Plan) -> Iterable[Finding]:
+    """Return the findings on losses of other libraries, else those on arguments.
 
     The arguments of a foreign loss are of no interest where it cannot run.
     """
-    return check_foreign(plan.reached()) or check_arguments(plan)
+    return [*check_foreign(plan.reached())] or check_arguments(plan)
 
 
-# What is checked, in the order of the messages; of all nodes of a plan, or of those that it needs.
-CHECKS: Sequence[tuple[Level, Literal["all", "reached"], Callable[[Plan], Iterable[str]]]] = (
-    ("refuse", "all", check_settings),
-    ("refuse", "all", check_tracker),
-    ("refuse", "reached", check_adapters),
-    ("refuse", "all", check_patches),
-    ("refuse", "all", check_randomise),
-    ("refuse", "reached", check_rates),
-    ("refuse", "reached", check_base),
-    ("refuse", "all", _check_parts),
-    ("refuse", "reached", check_returned),
-    ("refuse", "reached", check_scoring),
-    ("refuse", "reached", check_clips),
-    ("refuse", "all", check_flow),
-    ("refuse", "all", check_begun),
-    ("refuse", "all", check_watched),
-    ("refuse", "reached", check_remote),
-    ("refuse", "reached", check_ranks),
-    ("warn", "reached", suspicious_values),
+# The checks, in the order of their messages; of all nodes of a plan, or of those that a run needs.
+CHECKS: Sequence[tuple[Literal["all", "reached"], Callable[[Plan], Iterable[Finding]]]] = (
+    ("all", check_settings),
+    ("all", check_tracker),
+    ("reached", check_adapters),
+    ("all", check_patches),
+    ("all", check_randomise),
+    ("reached", check_rates),
+    ("reached", check_base),
+    ("all", _check_parts),
+    ("reached", check_returned),
+    ("reached", check_scoring),
+    ("reached", check_clips),
+    ("all", check_flow),
+    ("all", check_begun),
+    ("all", check_watched),
+    ("reached", check_remote),
+    ("reached", check_ranks),
+    ("reached", suspicious_values),
+    ("all", settings_without_effect),
 )
 
 

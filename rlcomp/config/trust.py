@@ -19,6 +19,7 @@ from omegaconf import DictConfig
 from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.config.checks.arguments import check_arguments
 from rlcomp.config.checks.settings import check_settings
+from rlcomp.config.finding import messages
 from rlcomp.config.options import config_directory
 from rlcomp.config.plan import Plan, below, read
 from rlcomp.config.reader import Node
@@ -162,7 +163,7 @@ def saved_node(
     nodes = [wanted, *below(wanted)]
     check_targets(nodes, file, trust, groups)  # first: the others look into the code it names
     built = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    errors += check_settings(built) + check_arguments(built)
+    errors += messages([*check_settings(built), *check_arguments(built)])
     if errors or problem(NonNegativeInt, plan.tree.get("seed")):
         faults = "; ".join(errors[:3]) or "it has no seed"
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {faults}")

@@ -56,7 +56,7 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     if faults := check_used(config, added(overrides), overrides):
         raise ConfigErrors(faults)
     plan = plan_of(config, overrides)
-    with traced_errors(plan, overrides):
+    with traced_errors(plan):
         parts = Parts(Builder(plan, int(config.seed)).all())
     parts.config = OmegaConf.to_yaml(config)
     place_on(device(str(config.device)), parts)

@@ -19,6 +19,7 @@ from rlcomp.config.build import Builder
 from rlcomp.config.checks.arguments import check_arguments
 from rlcomp.config.checks.settings import check_settings
 from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import Plan, below, read
 from rlcomp.config.reader import Node
 from rlcomp.config.resolve import as_typed
@@ -82,7 +83,7 @@ def open_suites(
         if isinstance(task, Node) and not below(task):
             builder.build(task)
     check_at_hand_all([model, *later])
-    if errors := check_base(plan):
+    if errors := messages(check_base(plan)):
         raise ConfigErrors(errors)
     prompt = config.prompt
     if not base:
@@ -133,8 +134,8 @@ def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
         raise ConfigErrors(errors)
     nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if errors := check_settings(small) + check_arguments(small):
-        raise ConfigErrors(as_typed(errors, (), plan))
+    if errors := messages([*check_settings(small), *check_arguments(small)]):
+        raise ConfigErrors(as_typed(errors, plan))
     return small
 
 

@@ -98,5 +98,5 @@ def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[
         config.pop("hydra", None)
     if faults := check_used(config, added(words), words):
         return faults
-    plan, errors = read(config)
-    return as_typed(errors + check_plan(plan), words, plan)
+    plan, errors = read(config, words)
+    return as_typed(errors + check_plan(plan), plan)

@@ -9,6 +9,7 @@ from rlcomp.advice.explain import explain_composition
 from rlcomp.config.base_model import check_base, with_base
 from rlcomp.config.checks.arguments import check_arguments
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.model_folder import no_policy
 from rlcomp.config.options import config_directory
 from rlcomp.config.plan import read
@@ -25,7 +26,7 @@ def test_every_recipe_starts_from_it(recipe):
     plan, errors = read(compose_config([f"recipe={recipe}", "base=somewhere", "adapter=lora"]))
 
     # Nothing of the recipe's own model or tokenizer is left; a path may still have to be given.
-    assert [told for told in [*errors, *check_arguments(plan)] if "???" not in told] == []
+    assert [told for told in [*errors, *messages(check_arguments(plan))] if "???" not in told] == []
     policy = plan.nodes["policy"].arguments
     adapter, tokenizer = policy["model"], policy["tokenizer"]
     model = adapter.arguments["model"]
@@ -70,7 +71,7 @@ def test_a_home_directory_is_written_out(monkeypatch, tmp_path):
     assert with_base(["task.path=~/a", "~phases.rl"]) == [f"task.path={tmp_path}/a", "~phases.rl"]
     assert with_base(["base=~/m"])[0] == f"base={tmp_path}/m"
     plan, _ = read(compose_config(["base='~/models/tiny'"]))
-    (told,) = check_base(plan)
+    (told,) = messages(check_base(plan))
     assert told.startswith(
         f"base is '~/models/tiny': write {tmp_path}/models/tiny, for ~ is not read in quotes; "
     )
@@ -81,10 +82,10 @@ def test_a_folder_of_checkpoints_names_the_newest(tmp_path):
         (tmp_path / name).mkdir()
     plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
 
-    (told,) = check_base(plan)
+    (told,) = messages(check_base(plan))
     assert told.endswith(f"it holds checkpoint-1500; set base={tmp_path}/checkpoint-1500")
     (tmp_path / "config.json").touch()
-    assert check_base(plan) == []
+    assert messages(check_base(plan)) == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_a_folder_of_runs_or_of_nothing_is_no_base(tmp_path, inner, sign, told):
         (tmp_path / name / sign).touch()
     plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
 
-    (said,) = check_base(plan)
+    (said,) = messages(check_base(plan))
     assert told.format(tmp_path) in said
 
 
@@ -118,17 +119,20 @@ def test_every_path_without_a_folder_is_told(tmp_path):
     words = ["recipe=grpo", "model=pretrained", "tokenizer=pretrained"]
     plan, _ = read(compose_config([*words, "model.path=/x", f"tokenizer.path=/{'y' * 300}"]))
 
-    assert sorted(one[:12] for one in check_base(plan)) == ["model.path i", "tokenizer.pa"]
+    assert sorted(one[:12] for one in messages(check_base(plan))) == [
+        "model.path i",
+        "tokenizer.pa",
+    ]
 
 
 def test_an_adapter_alone_is_no_base(tmp_path):
     (tmp_path / "adapter_config.json").touch()
     plan, _ = read(compose_config(["recipe=grpo", f"base={tmp_path}"]))
 
-    (told,) = check_base(plan)
+    (told,) = messages(check_base(plan))
     assert "it holds an adapter of peft (adapter_config.json) and no model: write " in told
     (tmp_path / "config.json").touch()
-    assert check_base(plan) == []
+    assert messages(check_base(plan)) == []
 
 
 def test_an_adapter_is_told_the_command_that_merges_it(tmp_path):
@@ -150,7 +154,7 @@ def test_a_reward_model_is_no_policy(tmp_path, tied):
 
     plan, _ = read(compose_config(["recipe=grpo", *with_base([f"base={tmp_path}"])]))
 
-    (told,) = check_base(plan)
+    (told,) = messages(check_base(plan))
     assert told.startswith(f"base is '{tmp_path}': its config.json says Qwen2ForSequence")
     assert told.endswith(f"reward=learned reward.path={tmp_path}")
 

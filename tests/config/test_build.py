@@ -68,7 +68,9 @@ def test_descriptions_are_handed_over_where_they_are_asked_for(
     annotation, argument, handed, monkeypatch
 ):
     parameters = {"a": SimpleNamespace(annotation=annotation)}
-    monkeypatch.setattr(build, "declare", lambda target: SimpleNamespace(parameters=parameters))
+    monkeypatch.setattr(
+        "rlcomp.config.declare.declare", lambda target: SimpleNamespace(parameters=parameters)
+    )
     one, two, late = Node("one", "t"), Node("two", "t"), Node("late", "t", partial=True)
     values = {
         "one": one,

@@ -32,7 +32,7 @@ def test_mistakes_and_suspicious_settings_are_findings_of_one_check():
     words = ["loss.trust_region.clip_high=1.2", "learner.optimizer.lr=[1]"]
     plan, _ = read(compose_config(words))
 
-    findings = [*check(plan, "refuse", "warn")]
+    findings = check(plan)
 
     assert [(one.level, one.path) for one in findings] == [
         ("refuse", "learner.optimizer.lr"),

@@ -4,6 +4,7 @@ import pytest
 
 from rlcomp.config import flow_source as module
 from rlcomp.config.declare import Declaration
+from rlcomp.config.finding import messages
 from rlcomp.config.flow import Flow
 from rlcomp.config.flow_source import check_flow, flow_of, ran, stage_of
 from rlcomp.config.plan import PhasePlan, Plan
@@ -21,7 +22,7 @@ def declared(monkeypatch):
             raise ConfigError(f"no {target}")
         return known[target]
 
-    monkeypatch.setattr(module, "declare", declare)
+    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
     monkeypatch.setattr(module, "prompt_keys", lambda: frozenset({"answer"}))
 
     def node(path, *, arguments=None, keys=None, **settings):
@@ -48,10 +49,10 @@ def test_parts_that_a_node_runs_are_part_of_its_flow(declared):
     inside = {"one": first, "more": [second], "other": unused}
 
     whole = declared("w", reads=("x",), writes=("z",), runs=("one", "more"), arguments=inside)
-    assert ran(whole, module.declare("w")) == [first, second]
+    assert ran(whole) == [first, second]
     assert flow_of(whole) == Flow(reads=keys("x a c given"), writes=keys("z b d"))
     hands = declared("h", runs=("more", "one"), supplies=("given",), arguments=inside)
-    assert ran(hands, module.declare("h")) == [second, first]
+    assert ran(hands) == [second, first]
     assert flow_of(hands) == Flow(reads=keys("a b c"), writes=keys("b d"))
 
 
@@ -189,7 +190,7 @@ def test_a_stage_that_cannot_run_is_told_alone(declared):
     part = declared("checkpoint", runnable=False, reads=("gone",))
     other = declared("other", runnable=False)
 
-    told = check_flow(plan(part, other))
+    told = messages(check_flow(plan(part, other)))
 
     assert [each.split(":")[0] for each in told] == ["phases.rl.stages"] * 2
     assert ["every.checkpoint" in each for each in told] == [True, False]
@@ -197,12 +198,12 @@ def test_a_stage_that_cannot_run_is_told_alone(declared):
 
 def test_what_is_broken_is_told_elsewhere(declared):
     missing = declared("missing", reads=("gone",))
-    assert check_flow(plan(missing))
+    assert messages(check_flow(plan(missing)))
 
-    assert check_flow(plan(missing, BROKEN)) == []
-    assert check_flow(plan(missing, every={"e": (1, BROKEN)})) == []
-    assert check_flow(plan(missing, Node("x", "no.target"))) == []
-    assert check_flow(plan(missing, every={"e": (1, Node("x", "no.target"))})) == []
+    assert messages(check_flow(plan(missing, BROKEN))) == []
+    assert messages(check_flow(plan(missing, every={"e": (1, BROKEN)}))) == []
+    assert messages(check_flow(plan(missing, Node("x", "no.target")))) == []
+    assert messages(check_flow(plan(missing, every={"e": (1, Node("x", "no.target"))}))) == []
 
 
 def test_a_node_beside_the_list_is_a_remedy_and_no_fault(declared):
@@ -210,7 +211,7 @@ def test_a_node_beside_the_list_is_a_remedy_and_no_fault(declared):
     writes = declared("writes", writes=("advantage",))
     inner = declared("a.inner", writes=("advantage",))
 
-    (told,) = check_flow(plan(missing, nodes=[writes, Node("odd", "no.target")]))
+    (told,) = messages(check_flow(plan(missing, nodes=[writes, Node("odd", "no.target")])))
     assert "writes" in told
-    (told,) = check_flow(plan(missing, nodes=[inner]))
+    (told,) = messages(check_flow(plan(missing, nodes=[inner])))
     assert "a.inner" not in told

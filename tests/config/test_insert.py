@@ -4,6 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
 from rlcomp.config.plan import read
 
@@ -191,7 +192,7 @@ REFILLED = (
 def recipe(*words):
     plan, found = read(compose_config(words))
     assert found == []
-    assert check_flow(plan) == []
+    assert messages(check_flow(plan)) == []
     return plan
 
 
@@ -323,5 +324,5 @@ def test_each_of_the_lists_is_checked():
     plan, found = read(compose_config([*words, entry]))
 
     assert found == []
-    assert "reads 'reward'" in " ".join(check_flow(plan))
-    assert check_flow(read(compose_config([words[0]]))[0]) == []
+    assert "reads 'reward'" in " ".join(messages(check_flow(plan)))
+    assert messages(check_flow(read(compose_config([words[0]]))[0])) == []

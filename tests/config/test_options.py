@@ -60,7 +60,7 @@ def directory(tmp_path, monkeypatch):
         raise module.ConfigError("it is not installed")
 
     monkeypatch.setattr(module, "config_directory", lambda: tmp_path)
-    monkeypatch.setattr(module, "declare", declare)
+    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
     module._all_options.cache_clear()
     yield tmp_path
     module._all_options.cache_clear()

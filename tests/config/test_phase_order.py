@@ -4,6 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.config.checks.prerequisites import check_begun
+from rlcomp.config.finding import messages
 from rlcomp.config.phase_order import arranged
 from rlcomp.config.plan import read
 from rlcomp.errors import ConfigError
@@ -129,7 +130,7 @@ def begun(**phases):
     whole = {name: {**plain, **more} for name, more in phases.items()}
     nodes = {"nothing": NOTHING, "taken": SNAPSHOT, "back": RESTORE}
     plan, errors = read(OmegaConf.create({**nodes, "phases": whole}))
-    return errors or check_begun(plan)
+    return errors or messages(check_begun(plan))
 
 
 def test_a_snapshot_comes_before_it_is_restored():
@@ -150,7 +151,7 @@ def test_what_is_done_at_the_begin_has_to_be_able_to():
     phase = {"steps": 1, "stages": ["nothing"], "on_begin": ["y", "nothing"]}
     plan, errors = read(OmegaConf.create({**config, "phases": {"a": phase}}))
     assert errors == []
-    told = check_begun(plan)
+    told = messages(check_begun(plan))
     assert len(told) == 1
     assert told[0].startswith("phases.a.on_begin: y (ShuffledEpochs) does nothing when a phase beg")
 
@@ -177,7 +178,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
     def told(**steps):
         stages = {"fill": ["store"], "draw": ["replay"]}
         phases = {name: {"steps": n, "stages": stages[name]} for name, n in steps.items()}
-        return check_begun(read(OmegaConf.create({**nodes, "phases": phases}))[0])
+        return messages(check_begun(read(OmegaConf.create({**nodes, "phases": phases}))[0]))
 
     assert told(fill=1, draw=1) == []
     assert told(draw=1, fill=1) == [

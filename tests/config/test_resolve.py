@@ -4,6 +4,7 @@ import pytest
 
 from rlcomp.config.checks.settings import check_settings
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.options import recipes_with
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import BROKEN
@@ -48,11 +49,13 @@ def test_an_option_of_none_is_told_as_the_cause():
 
 def test_plain_values_of_a_run_are_of_their_kinds_and_what_was_told_is_not_told_again():
     sound = {"seed": 0, "device": "cpu", "resume": "auto", "trust": False}
-    assert check_settings(Plan(sound, {}, {})) == []
-    assert check_settings(Plan({}, {}, {})) == []
-    assert check_settings(Plan({"seed": BROKEN, "trust": BROKEN}, {}, {})) == []
+    assert messages(check_settings(Plan(sound, {}, {}))) == []
+    assert messages(check_settings(Plan({}, {}, {}))) == []
+    assert messages(check_settings(Plan({"seed": BROKEN, "trust": BROKEN}, {}, {}))) == []
 
-    told = check_settings(Plan({"seed": -1, "resume": "", "trust": "yes", "mine": ""}, {}, {}))
+    told = messages(
+        check_settings(Plan({"seed": -1, "resume": "", "trust": "yes", "mine": ""}, {}, {}))
+    )
 
     assert [line.partition(" is ")[0] for line in told] == ["seed", "resume", "trust"]
     assert "set resume=auto, must, never, or the path of a run" in told[1]

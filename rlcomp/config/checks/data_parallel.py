@@ -1,31 +1,33 @@
-"""Check of the ranks of ``torchrun``: the parts of a plan that they can share."""
+"""Check that the ranks of ``torchrun`` can share the learners of a plan."""
 
 from __future__ import annotations
 
-from rlcomp.config.declare import declare
+from collections.abc import Iterator
+
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan, below
 from rlcomp.config.reader import Node
-from rlcomp.errors import ConfigError
 
 _ADAPTERS = ("rlcomp.model.adapters.", "rlcomp.model.quantized.")
-_LEARNS = {"model", "losses", "optimizer"}
+# Arguments of every learner of a language model.
+_LEARNER_ARGUMENTS = {"model", "losses", "optimizer"}
 
 
-def check_ranks(plan: Plan) -> list[str]:
-    """Return the parts of a plan that ``parallel`` cannot share, with the remedies."""
+def check_ranks(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each part of a plan that ``parallel`` cannot share."""
     parallel = plan.nodes.get("parallel")
     if parallel is None:
-        return []
-    learners, word = shared_learners(plan), f"parallel ({declare(parallel.target).name})"
+        return
+    learners, strategy = shared_learners(plan), parallel.declaration.name
     if not learners:
-        return [
-            f"{word}: no learner of this recipe reads rows of tokens with a model of its own, so "
-            "there is nothing to share (control, or a natural gradient): use parallel=none, "
-            "without torchrun; several seeds at once: rlcomp -m seed=0,1"
-        ]
-    if declare(parallel.target).name not in ("Shard", "Hybrid"):
-        return []
-    return [told for node in learners for told in _not_in_parts(node)]
+        yield refuse(
+            f"parallel ({strategy}): no learner of this recipe reads rows of tokens with a model "
+            "of its own, so there is nothing to share (control, or a natural gradient): use "
+            "parallel=none, without torchrun; several seeds at once: rlcomp -m seed=0,1"
+        )
+    if strategy in ("Shard", "Hybrid"):
+        for node in learners:
+            yield from map(refuse, _sharding_faults(node))
 
 
 def shared_learners(plan: Plan) -> list[Node]:
@@ -33,40 +35,33 @@ def shared_learners(plan: Plan) -> list[Node]:
     return [
         node
         for node in plan.nodes.values()
-        if _learns(node) and isinstance(node.arguments.get("model"), Node)
+        if node.declaration.parameters.keys() >= _LEARNER_ARGUMENTS
+        and isinstance(node.arguments.get("model"), Node)
     ]
 
 
-def ranks_told(plan: Plan) -> list[str]:
-    """Describe how ranks share a plan, in a line; no line if a run is one process."""
+def describe_ranks(plan: Plan) -> list[str]:
+    """Return one line on how ranks share a plan; no line if a run is one process."""
     parallel = plan.nodes.get("parallel")
     if parallel is None:
         return []
     names = ", ".join(node.path for node in shared_learners(plan))
     return [
-        f"ranks of torchrun ({declare(parallel.target).name}): rank 0 runs all stages; every rank "
+        f"ranks of torchrun ({parallel.declaration.name}): rank 0 runs all stages; every rank "
         f"has its share of the passes of {names}, and of scoring by what they train"
     ]
 
 
-def _learns(node: Node) -> bool:
-    try:
-        return declare(node.target).parameters.keys() >= _LEARNS
-    except ConfigError:
-        return False  # told elsewhere
-
-
-def _not_in_parts(node: Node) -> list[str]:
-    messages = []
-    if "aggregator" in declare(node.target).parameters:
-        messages.append(
-            f"{node.path} ({declare(node.target).name}) compares whole gradients of objectives, "
-            "and parallel=shard has parts of them: use parallel=replicate"
+def _sharding_faults(learner: Node) -> Iterator[str]:
+    """Yield a message on each property of a learner that forbids sharded weights."""
+    if "aggregator" in learner.declaration.parameters:
+        yield (
+            f"{learner.path} ({learner.declaration.name}) compares whole gradients of objectives, "
+            "but parallel=shard splits them: use parallel=replicate"
         )
-    adapted = [n.path for n in below(node) if n.target.startswith(_ADAPTERS)]
-    if adapted:
-        messages.append(
-            f"{node.path} trains adapters ({adapted[0]}), and parallel=shard puts weights into "
-            "parts that are all trained: use parallel=replicate, or adapter=none"
+    adapters = [node.path for node in below(learner) if node.target.startswith(_ADAPTERS)]
+    if adapters:
+        yield (
+            f"{learner.path} trains adapters ({adapters[0]}), but parallel=shard trains all "
+            "weights that it splits: use parallel=replicate, or adapter=none"
         )
-    return messages

@@ -1,10 +1,13 @@
-"""Losses of other libraries that cannot run here, with what is missing and what to take instead.
+"""Check for losses of other libraries that cannot run here.
 
-Known by the names of their modules: no torch is imported to refuse them.
+The names of their modules identify them, so torch is not imported.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan, children
 from rlcomp.config.reader import Node
 
@@ -24,7 +27,7 @@ _INSTEAD = {
 
 
 def refusal(module: str, name: str) -> str | None:
-    """Why a class of another library is no loss for a learner here; None where nothing is known.
+    """Return why a class of another library cannot be a loss here; None: no reason is known.
 
     Examples:
         >>> refusal("torchrl.objectives.llm.sft", "SFTLoss").partition("; ")[2]
@@ -43,14 +46,12 @@ def refusal(module: str, name: str) -> str | None:
     return None
 
 
-def check_foreign(plan: Plan) -> list[str]:
-    """Return a message on each loss of a plan's learners that is known not to run."""
-    return [
-        f"{loss.path}._target_ is {loss.target}: {reason}"
-        for node in plan.nodes.values()
-        for loss in losses_of(node)
-        if (reason := refusal(*loss.target.rpartition(".")[::2]))
-    ]
+def check_foreign(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each loss of a learner that is known not to run."""
+    for node in plan.nodes.values():
+        for loss in losses_of(node):
+            if reason := refusal(*loss.target.rpartition(".")[::2]):
+                yield refuse(f"{loss.path}._target_ is {loss.target}: {reason}")
 
 
 def losses_of(node: Node) -> list[Node]:

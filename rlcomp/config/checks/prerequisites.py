@@ -1,56 +1,45 @@
-"""Check of prerequisites: the nodes of ``on_begin`` can act, and earlier phases do the rest."""
+"""Check that nodes of ``on_begin`` can act, and that earlier phases run what parts need."""
 
 from __future__ import annotations
 
-from rlcomp.config.declare import Declaration, declare
+from collections.abc import Iterator
+
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan, collect, nodes_in
 from rlcomp.config.reader import Node
-from rlcomp.errors import ConfigError
 
 
-def check_begun(plan: Plan) -> list[str]:
-    """Return a message on each part of a phase whose prerequisite no phase has done before it.
+def check_begun(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each part of a phase whose prerequisite no earlier phase has run.
 
-    What a class names in ``earlier`` (the snapshot of a restore, the store of collected rows, the
-    model of a trained scorer) has to be run by an earlier phase, or before it in the same
-    ``on_begin``.
+    The prerequisites are the arguments that a class names in ``earlier`` (the snapshot of a
+    restore, the store of collected rows, the model of a trained scorer). An earlier phase has to
+    run them, or an earlier entry of the same ``on_begin``.
     """
-    errors: list[str] = []
-    done: dict[str, Node] = {}
+    finished: dict[str, Node] = {}
     for name, phase in plan.phases.items():
         for node in phase.on_begin:
-            errors += _cannot_act(f"phases.{name}.on_begin", node)
-            errors += _too_early(f"phases.{name}.on_begin", node, done)
-            collect(node, done)
+            if not node.declaration.begins:
+                yield refuse(
+                    f"phases.{name}.on_begin: {node.path} ({node.declaration.name}) does nothing "
+                    "when a phase begins (it has no begin_phase); name an action there, such as "
+                    "+action@back=restore"
+                )
+            yield from _unmet(f"phases.{name}", ".on_begin", node, finished)
+            collect(node, finished)
         running: dict[str, Node] = {}
         collect((phase.lists(), phase.every), running)
         for node in running.values():
-            errors += _too_early(f"phases.{name}", node, done)
-        done |= running if phase.steps else {}
-    return errors
+            yield from _unmet(f"phases.{name}", "", node, finished)
+        finished |= running if phase.steps else {}
 
 
-def _declared(node: Node) -> Declaration:
-    try:
-        return declare(node.target)
-    except ConfigError:
-        return Declaration(node.target)  # told by the check of arguments
-
-
-def _cannot_act(where: str, node: Node) -> list[str]:
-    if _declared(node).begins:
-        return []
-    return [
-        f"{where}: {node.path} ({_declared(node).name}) does nothing when a phase begins (it has "
-        "no begin_phase); name an action there, such as +action@back=restore"
-    ]
-
-
-def _too_early(where: str, node: Node, done: dict[str, Node]) -> list[str]:
-    needed = (node.arguments.get(name) for name in _declared(node).earlier)
-    return [
-        f"{where}: {node.path} ({_declared(node).name}) needs {other.path}, which no phase before "
-        f"it runs; give it one, and say the order with {where.removesuffix('.on_begin')}.after=..."
-        for other in nodes_in([*needed])
-        if other.path not in done
-    ]
+def _unmet(phase: str, entry: str, node: Node, finished: dict[str, Node]) -> Iterator[Finding]:
+    """Yield a finding on each prerequisite of a node that is not among the finished nodes."""
+    prerequisites = [node.arguments.get(name) for name in node.declaration.earlier]
+    for other in nodes_in(prerequisites):
+        if other.path not in finished:
+            yield refuse(
+                f"{phase}{entry}: {node.path} ({node.declaration.name}) needs {other.path}, but no "
+                f"earlier phase runs it; give {other.path} a phase, and set {phase}.after=..."
+            )

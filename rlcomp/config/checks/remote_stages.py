@@ -1,4 +1,4 @@
-"""Stages of a plan that run on the workers of a cluster, and the check of their choice."""
+"""Stages of a plan that run on the workers of a cluster, and their check."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlcomp.config.checks.async_rollout import check_free
-from rlcomp.config.declare import declare
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.flow_source import flow_of, ran
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 from rlcomp.errors import nearest
 
+_NO_ROLLOUT = (
+    "cluster: no stage of this run rolls prompts out: set cluster=none, or name stages in "
+    "cluster.remote"
+)
+
 
 def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
-    """Return the paths of stages that run on workers together, in order.
+    """Return the paths of the stages that run on workers; the stages of a tuple run together.
 
-    They are those of ``cluster.remote``, or, where it is null, the one that rolls out prompts in
-    each list of stages; none without a cluster.
+    ``cluster.remote`` names them. If it is null, they are the stages that roll out prompts, one in
+    each list of stages. Without a cluster there are none.
     """
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node):
         return []
-    named = cluster.arguments.get("remote")
-    if named is not None:
-        return [tuple(named)]
-    runs = [(node.path,) for each in _lists(plan) for node in each if _rolls_out(node)]
-    return list(dict.fromkeys(runs))
+    remote = cluster.arguments.get("remote")
+    if remote is not None:
+        return [tuple(remote)]
+    groups = [(node.path,) for stages in _lists(plan) for node in stages if _rolls_out(node)]
+    return list(dict.fromkeys(groups))
 
 
 def marks(plan: Plan) -> dict[str, str]:
@@ -37,50 +42,56 @@ def marks(plan: Plan) -> dict[str, str]:
     kind = cluster.target.split(".")[-2]
     count = cluster.arguments.get("workers", 1)
     free = " free" if cluster.arguments.get("schedule") == "free" else ""
-    return {path: f"@{kind} x{count}{free}" for run in remote_runs(plan) for path in run}
+    return {path: f"@{kind} x{count}{free}" for group in remote_runs(plan) for path in group}
 
 
-def check_remote(plan: Plan) -> list[str]:
-    """Return the mistakes in the choice of remote stages."""
+def check_remote(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each mistake in the choice of remote stages."""
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node):
-        return []
-    named = cluster.arguments.get("remote")
-    if named is None:
-        if runs := remote_runs(plan):
-            return check_free(plan, runs)
-        return [
-            "cluster: no stage of this run rolls prompts out: set cluster=none, or name stages in "
-            "cluster.remote"
-        ]
-    if not isinstance(named, list) or not named:
-        return []  # told by the check of arguments
-    lists = [[node.path for node in each] for each in _lists(plan)]
-    if told := _not_together(named, lists):
-        return [told]
-    first = next(n for each in _lists(plan) for n in each if n.path == named[0])
-    if not flow_of(first).fresh:
-        return [
-            f"cluster.remote begins with {named[0]}, which starts no new batch: all that it reads "
-            "would have to travel; begin with the stage that rolls out"
-        ]
-    return check_free(plan, remote_runs(plan))
+        return
+    remote = cluster.arguments.get("remote")
+    if remote is not None and (not isinstance(remote, list) or not remote):
+        return  # the check of arguments reports it
+    if message := _choice_fault(plan, remote):
+        yield refuse(message)
+    else:
+        yield from check_free(plan, remote_runs(plan))
 
 
-def _not_together(named: Sequence[str], lists: Sequence[Sequence[str]]) -> str | None:
-    known = {path for each in lists for path in each}
-    for name in named:
-        if name not in known:
-            return f"cluster.remote names {name!r}, which is no stage{nearest(str(name), known)}"
-    together = [each for each in lists if named[0] in each]
-    for each in together:
-        at = each.index(named[0])
-        if list(each[at : at + len(named)]) != list(named):
-            inside = ", ".join(each[at : at + len(named)])
+def _choice_fault(plan: Plan, remote: Sequence[str] | None) -> str | None:
+    """Return why the stages of ``cluster.remote`` cannot run on workers; None: they can."""
+    if remote is None:
+        return None if remote_runs(plan) else _NO_ROLLOUT
+    lists = [*_lists(plan)]
+    paths = [[node.path for node in stages] for stages in lists]
+    if message := _order_fault(remote, paths):
+        return message
+    first = next(node for stages in lists for node in stages if node.path == remote[0])
+    return (
+        None
+        if flow_of(first).fresh
+        else (
+            f"cluster.remote begins with {remote[0]}, which starts no new batch, so that all that "
+            f"{remote[0]} reads would have to travel; begin with the stage that rolls out"
+        )
+    )
+
+
+def _order_fault(remote: Sequence[str], lists: Sequence[Sequence[str]]) -> str | None:
+    """Return why paths are no consecutive stages of one list; None: they are."""
+    known = {path for stages in lists for path in stages}
+    for path in remote:
+        if path not in known:
+            return f"cluster.remote names {path!r}, which is no stage{nearest(str(path), known)}"
+    for stages in lists:
+        start = stages.index(remote[0]) if remote[0] in stages else None
+        if start is not None and list(stages[start : start + len(remote)]) != list(remote):
+            actual = ", ".join(stages[start : start + len(remote)])
             return (
-                f"cluster.remote is {', '.join(named)}, but these are not consecutive stages of "
-                f"one list: there it goes {inside}, and a loop (refill) is remote as a whole or "
-                f"not at all; set cluster.remote=[{each[at]}], or name the loop itself"
+                f"cluster.remote is {', '.join(remote)}, but these are not consecutive stages of "
+                f"one list: the list has {actual}, and a loop (refill) is remote as a whole or "
+                f"not at all; set cluster.remote=[{remote[0]}], or name the loop itself"
             )
     return None
 
@@ -97,7 +108,7 @@ def _inside(stages: Sequence[Any]) -> Iterator[list[Node]]:
     yield nodes
     for node in nodes:
         if isinstance(node.arguments.get("stages"), list):
-            yield from _inside(ran(node, declare(node.target)))
+            yield from _inside(ran(node))
 
 
 def _rolls_out(node: Node) -> bool:

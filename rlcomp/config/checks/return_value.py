@@ -6,36 +6,36 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from rlcomp.config.declare import declare
+from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan
+from rlcomp.config.reader import Node
 from rlcomp.config.source import find, lineage
 from rlcomp.errors import ConfigError
 
 _REMEDY = "forward must return the batch: write into it, batch['advantage'] = ..., and return batch"
 
 
-def check_returned(plan: Plan) -> list[str]:
-    """Return a message on each stage whose ``forward`` surely returns no batch.
+def check_returned(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each stage whose ``forward`` surely returns no batch.
 
-    What cannot be told from the source is told when the stage runs.
+    A case that the source does not decide is checked when the stage runs.
     """
-    return [
-        f"{node.path}._target_ is {node.target}: {fault}; {_REMEDY}"
-        for node in plan.nodes.values()
-        if not _is_other(node.target) and (fault := not_returned(node.target))
-    ]
+    for node in plan.nodes.values():
+        if _has_keys(node) and (fault := not_returned(node.target)):
+            yield refuse(f"{node.path}._target_ is {node.target}: {fault}; {_REMEDY}")
 
 
-def check_scoring(plan: Plan) -> list[str]:
-    """Return a message on each function of the user's that is a reward and returns no score."""
-    return [
-        f"{node.path}.function is {path!r}: it returns nothing (line {line}), so that every row "
-        "would be invalid; end it with the score, return reward"
-        for node in plan.nodes.values()
-        if node.target.endswith("reward.function.Function")
-        and isinstance(path := node.arguments.get("function"), str)
-        and (line := _without_return(path)) is not None
-    ]
+def check_scoring(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each reward function of the user that returns no score."""
+    for node in plan.nodes.values():
+        path = node.arguments.get("function")
+        if not node.target.endswith("reward.function.Function") or not isinstance(path, str):
+            continue
+        if (line := _without_return(path)) is not None:
+            yield refuse(
+                f"{node.path}.function is {path!r}: it returns nothing (line {line}), so that "
+                "every row would be invalid; end it with the score, return reward"
+            )
 
 
 def _without_return(path: str) -> int | None:
@@ -44,27 +44,25 @@ def _without_return(path: str) -> int | None:
     try:
         binding = find(module, name) if module else None
     except ConfigError:
-        return None  # told when it is imported
+        return None  # its import reports the fault
     if binding is None or not isinstance(binding[1], (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
-    own = [*_own(binding[1])]
+    syntax = [*_body_syntax(binding[1])]
+    returns_value = any(isinstance(part, ast.Return) and part.value is not None for part in syntax)
     other = (ast.Yield, ast.YieldFrom, ast.Raise)
-    gives = any(isinstance(part, ast.Return) and part.value is not None for part in own)
-    return None if gives or any(isinstance(part, other) for part in own) else binding[1].lineno
+    if returns_value or any(isinstance(part, other) for part in syntax):
+        return None
+    return binding[1].lineno
 
 
-def _is_other(target: str) -> bool:
-    try:
-        declaration = declare(target)
-    except ConfigError:
-        return True  # told by the check of arguments
-    return declaration.opaque or not (
-        declaration.reads or declaration.writes or declaration.optional
-    )
+def _has_keys(node: Node) -> bool:
+    """Return whether the target of a node is a component that reads or writes keys."""
+    part = node.declaration
+    return not part.opaque and bool(part.reads or part.writes or part.optional)
 
 
 def not_returned(target: str) -> str | None:
-    """Why a component's ``forward`` is sure to return no batch; None: it may well."""
+    """Return why a component's ``forward`` surely returns no batch; None: it may return one."""
     module, _, name = target.rpartition(".")
     definition = find(module, name)
     if definition is None or not isinstance(definition[1], ast.ClassDef):
@@ -77,30 +75,30 @@ def not_returned(target: str) -> str | None:
 
 
 def _fault(forward: ast.FunctionDef) -> str | None:
-    own = [*_own(forward)]
-    if any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in own):
+    syntax = [*_body_syntax(forward)]
+    if any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in syntax):
         return f"its forward is a generator (line {forward.lineno})"
-    returns = [part for part in own if isinstance(part, ast.Return)]
+    returns = [part for part in syntax if isinstance(part, ast.Return)]
     if not returns:
-        ends = any(isinstance(part, ast.Raise) for part in own)
+        ends = any(isinstance(part, ast.Raise) for part in syntax)
         return None if ends else f"its forward returns nothing (line {forward.lineno})"
     arguments = forward.args.args[1:2]
     batch = arguments[0].arg if arguments else ""
     for line in returns:
-        if line.value is None or _is_other_value(line.value, batch, _assigned(own)):
+        if line.value is None or _is_other_value(line.value, batch, _assigned(syntax)):
             shown = "nothing" if line.value is None else ast.unparse(line.value)
             return f"its forward returns {shown:.80} (line {line.lineno})"
     return None
 
 
-def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of a function, but none of inner functions."""
-    left: list[ast.AST] = [*forward.body]
-    while left:
-        part = left.pop()
+def _body_syntax(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    """Yield the syntax nodes of a function's body, without those of inner functions."""
+    stack: list[ast.AST] = [*function.body]
+    while stack:
+        part = stack.pop()
         yield part
         if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            left += ast.iter_child_nodes(part)
+            stack += ast.iter_child_nodes(part)
 
 
 def _assigned(parts: list[ast.AST]) -> dict[str, ast.expr]:
@@ -115,7 +113,7 @@ def _assigned(parts: list[ast.AST]) -> dict[str, ast.expr]:
 
 
 def _is_other_value(value: ast.expr, batch: str, names: dict[str, ast.expr]) -> bool:
-    """Return whether a value is surely no batch: an entry of it, a number, or computed of such."""
+    """Return whether a value is surely no batch: an entry, a number, or computed from these."""
     if isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Compare)):
         return True
     if isinstance(value, ast.Subscript):

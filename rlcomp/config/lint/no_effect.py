@@ -1,44 +1,39 @@
-"""Warnings of settings that change nothing under the other choices of a command line."""
+"""Check for settings that change nothing under the other choices of a command line."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from rlcomp.config.finding import Finding, warn
 from rlcomp.config.plan import OWN, Plan, collect
 from rlcomp.config.reader import Node
-from rlcomp.errors import RlcompWarning
 
 _CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)([./])trust_region(?:\.\w+)*=(?!none$)")
 
 
-def warn_of_no_effect(plan: Plan, words: Sequence[str]) -> None:
-    """Warn of every word that sets what the run does not use.
+def settings_without_effect(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on every override of the command line that the run does not use.
 
-    A recipe may well do so: one that is deleted in part keeps the settings of the rest.
-
-    Args:
-        plan: a checked one.
-        words: overrides of the command line.
+    A recipe may set values that its own choices leave unused, so its values are not checked.
     """
-    used = _used(plan)
-    for word in words:
-        if told := _of_no_phase(plan, used, word) or _never_clips(plan, word):
-            warnings.warn(f"{word}: it changes nothing: {told}", RlcompWarning, stacklevel=2)
+    used = _used_nodes(plan)
+    for word in plan.words:
+        if reason := _unused_reason(plan, used, word) or _unclipped_reason(plan, word):
+            yield warn(f"{word}: it changes nothing: {reason}")
 
 
-def _used(plan: Plan) -> dict[str, Node]:
+def _used_nodes(plan: Plan) -> dict[str, Node]:
     """Return the nodes that a phase of at least one step runs, and the nodes within them."""
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for phase in plan.phases.values():
         if phase.steps:
-            collect((phase.lists(), phase.every, phase.on_begin), found)
-    return found
+            collect((phase.lists(), phase.every, phase.on_begin), nodes)
+    return nodes
 
 
-def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
-    """Explain that no phase runs the node of a setting; None: one does."""
+def _unused_reason(plan: Plan, used: dict[str, Node], word: str) -> str | None:
+    """Return that no phase runs the node of a setting; None if a phase does."""
     names = word.lstrip("+").partition("=")[0].split(".")
     paths = [".".join(names[:end]) for end in range(1, len(names))]
     node = next((path for path in paths if path in plan.nodes), None)
@@ -47,8 +42,8 @@ def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
     return f"no phase of this run uses {node}; leave it out"
 
 
-def _never_clips(plan: Plan, word: str) -> str | None:
-    """Explain that a trust region never clips, as each ratio is 1; None: it may clip."""
+def _unclipped_reason(plan: Plan, word: str) -> str | None:
+    """Return why each ratio of a trust region is 1, so that it never clips; None: it may clip."""
     match = _CLIP.match(word)
     loss = match and plan.nodes.get(match[1])
     ratio = loss and loss.arguments.get("ratio")
@@ -72,6 +67,6 @@ def _losses(node: Node) -> Iterator[object]:
 
 
 def _steps(learner: Node) -> object:
-    """Optimiser steps a batch."""
+    """Return the optimiser steps a batch; None if they are no numbers."""
     counts = [learner.arguments.get(name, 1) for name in ("num_minibatches", "epochs")]
     return counts[0] * counts[1] if all(isinstance(count, int) for count in counts) else None

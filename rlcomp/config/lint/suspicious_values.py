@@ -1,4 +1,4 @@
-"""Warnings of legal but suspicious values."""
+"""Check for legal but suspicious values."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from collections.abc import Iterator
 
 from rlcomp.config.checks.clip_range import are_ratios, clip_range
-from rlcomp.config.declare import declare
+from rlcomp.config.finding import Finding, warn
 from rlcomp.config.plan import Plan
 
 # The part that takes the sampler's log-probs for the old log-probs of the policy.
 _COPY = "old_log_probs.FromRollout"
 
 
-def suspicious_values(plan: Plan) -> Iterator[str]:
-    """Yield a message on every setting of a plan that is probably a mistake."""
+def suspicious_values(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on every setting of a plan that is probably a mistake."""
     nodes = [node for node in plan.nodes.values() if not are_ratios(node)]
-    yield from filter(None, map(clip_range, nodes))
-    yield from _alike(plan)
-    yield from _undeclared(plan)
-    yield from _named_alike(plan)
+    yield from map(warn, filter(None, map(clip_range, nodes)))
+    yield from map(warn, _identical_log_probs(plan))
+    yield from map(warn, _undeclared_keys(plan))
+    yield from map(warn, _shared_metric_names(plan))
 
 
-def _alike(plan: Plan) -> Iterator[str]:
-    """Yield a message on parts that compare the policy before the update with its own copy."""
+def _identical_log_probs(plan: Plan) -> Iterator[str]:
+    """Yield a message on parts that compare the rollout's log-probs with a copy of them."""
     slots = [node.path for node in plan.nodes.values() if node.target.endswith(_COPY)]
     for node in plan.nodes.values() if slots else ():
-        reads = {*declare(node.target).reads}
+        reads = {*node.declaration.reads}
         if reads >= {"old_log_probs", "rollout_log_probs"} and "log_probs" not in reads:
             yield (
                 f"{node.path} compares old_log_probs with rollout_log_probs, and "
@@ -35,7 +35,7 @@ def _alike(plan: Plan) -> Iterator[str]:
             )
 
 
-def _named_alike(plan: Plan) -> Iterator[str]:
+def _shared_metric_names(plan: Plan) -> Iterator[str]:
     """Yield a message on learners and evaluators that record under one name."""
     paths: dict[str, list[str]] = {}
     for node in plan.nodes.values():
@@ -51,10 +51,10 @@ def _named_alike(plan: Plan) -> Iterator[str]:
             )
 
 
-def _undeclared(plan: Plan) -> Iterator[str]:
+def _undeclared_keys(plan: Plan) -> Iterator[str]:
     """Yield a message on each part whose ``forward`` reads undeclared keys."""
     for node in plan.nodes.values():
-        declaration = declare(node.target)
+        declaration = node.declaration
         if keys := declaration.undeclared:
             yield (
                 f"{node.path} ({declaration.name}) reads {', '.join(map(repr, keys))} without "

@@ -1,13 +1,14 @@
 import pytest
 
 from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import BROKEN, Node
 
 
 def faults(target, keys=None, partial=False, **arguments):
     node = Node("slot", target, arguments, keys or {}, partial)
-    return check_arguments(Plan({}, {"slot": node}, {}))
+    return messages(check_arguments(Plan({}, {"slot": node}, {})))
 
 
 MATCH = "components.reward.answer.ExactMatch"

@@ -3,6 +3,7 @@ import pytest
 from rlcomp.config.checks.async_rollout import check_free
 from rlcomp.config.checks.remote_stages import check_remote, marks, remote_runs
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
 
 FREE = ("cluster=local", "cluster.schedule=free")
@@ -27,7 +28,7 @@ def plan(*words):
     ],
 )
 def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
-    assert check_remote(plan(*words, *FREE)) == []
+    assert messages(check_remote(plan(*words, *FREE))) == []
 
 
 @pytest.mark.parametrize(
@@ -60,20 +61,20 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
     ],
 )
 def test_what_cannot_work_is_told_by_name_with_the_remedy(words, told):
-    (found,) = check_remote(plan(*words, *FREE))
+    (found,) = messages(check_remote(plan(*words, *FREE)))
 
     assert told in found
     assert "set " in found
 
 
 def test_either_cluster_may_be_free():
-    assert check_remote(plan("recipe=grpo", "cluster=ray", "cluster.schedule=free")) == []
+    assert messages(check_remote(plan("recipe=grpo", "cluster=ray", "cluster.schedule=free"))) == []
 
 
 def test_schedule_fixed_asks_for_none_of_it():
-    assert check_free(plan("recipe=reinforce"), []) == []
+    assert messages(check_free(plan("recipe=reinforce"), [])) == []
     found = plan("recipe=reinforce", "cluster=local")
-    assert check_free(found, remote_runs(found)) == []
+    assert messages(check_free(found, remote_runs(found))) == []
 
 
 def test_the_description_says_where_it_runs():

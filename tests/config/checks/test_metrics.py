@@ -5,6 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.config.checks.metrics import check_watched
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
 from rlcomp.config.plan import read
 from rlcomp.config.resolve import check_plan, plan_of
@@ -26,7 +27,7 @@ def told(every, **changed):
     phase = {"steps": 150, "stages": ["policy"], "every": every}
     plan, errors = read(OmegaConf.create({**PARTS, **changed, "phases": {"rl": phase}}))
     assert errors == []
-    return check_watched(plan)
+    return messages(check_watched(plan))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_two_early_stops_of_a_phase_are_refused_by_name():
     phase = {"steps": 9, "stages": ["policy"], "every": {"early_stop": 1, "alarm": 1}}
     plan, _ = read(OmegaConf.create({**PARTS, "phases": {"rl": phase}}))
 
-    assert check_flow(plan) == [
+    assert messages(check_flow(plan)) == [
         "phases.rl: 'early_stop' is counted by early_stop and by alarm: keep one (~alarm)"
     ]
 

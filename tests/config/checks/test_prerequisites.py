@@ -2,9 +2,9 @@
 
 import pytest
 
-from rlcomp.config.checks import prerequisites as module
 from rlcomp.config.checks.prerequisites import check_begun
 from rlcomp.config.declare import Declaration
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 from rlcomp.errors import ConfigError
@@ -41,11 +41,11 @@ def declared(monkeypatch):
             raise ConfigError("it is not there")
         return PARTS[target]
 
-    monkeypatch.setattr(module, "declare", declare)
+    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
 
 
 def faults(**phases):
-    return check_begun(Plan({}, {}, phases))
+    return messages(check_begun(Plan({}, {}, phases)))
 
 
 def test_what_was_run_before_may_be_needed():

@@ -2,6 +2,7 @@ import pytest
 
 from rlcomp.config.checks.remote_stages import check_remote, marks, remote_runs
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors
@@ -18,7 +19,7 @@ def test_without_a_cluster_no_stage_is_remote():
 
     assert remote_runs(found) == []
     assert marks(found) == {}
-    assert check_remote(found) == []
+    assert messages(check_remote(found)) == []
 
 
 def test_the_collector_of_each_phase_is_remote_by_itself_loops_included():
@@ -33,7 +34,7 @@ def test_named_stages_are_remote_together():
     found = plan("recipe=grpo", "cluster=local", "cluster.remote=[rollout, reward]")
 
     assert remote_runs(found) == [("rollout", "reward")]
-    assert check_remote(found) == []
+    assert messages(check_remote(found)) == []
 
 
 def test_stages_that_run_elsewhere_say_where():
@@ -68,7 +69,7 @@ def test_stages_that_run_elsewhere_say_where():
     ],
 )
 def test_a_choice_that_cannot_work_is_told_with_the_remedy(words, told):
-    (found,) = check_remote(plan(*words, "cluster=local"))
+    (found,) = messages(check_remote(plan(*words, "cluster=local")))
 
     assert told in found
 
@@ -76,7 +77,7 @@ def test_a_choice_that_cannot_work_is_told_with_the_remedy(words, told):
 def test_the_whole_loop_may_be_remote():
     found = plan("recipe=dapo", "cluster=local", "cluster.remote=[refill]")
 
-    assert check_remote(found) == []
+    assert messages(check_remote(found)) == []
 
 
 def test_a_plan_is_refused_before_anything_is_built():
@@ -85,4 +86,4 @@ def test_a_plan_is_refused_before_anything_is_built():
 
 
 def test_no_stages_are_told_by_their_node_and_not_twice():
-    assert check_remote(plan("recipe=grpo", "cluster=local", "cluster.remote=[]")) == []
+    assert messages(check_remote(plan("recipe=grpo", "cluster=local", "cluster.remote=[]"))) == []

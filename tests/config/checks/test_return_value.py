@@ -8,6 +8,7 @@ import pytest
 
 from rlcomp.config.checks.return_value import check_returned, check_scoring, not_returned
 from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
 
 HEAD = """
@@ -100,7 +101,7 @@ def test_a_run_with_such_a_stage_is_refused(written):
     plan, errors = read(compose_config(["recipe=grpo", f"advantage._target_={target}"]))
 
     assert errors == []
-    assert check_returned(plan) == [
+    assert messages(check_returned(plan)) == [
         f"advantage._target_ is {target}: its forward returns batch['reward'] (line 10); forward "
         "must return the batch: write into it, batch['advantage'] = ..., and return batch"
     ]
@@ -136,5 +137,5 @@ def test_a_reward_that_never_returns_a_score_is_told(tmp_path, monkeypatch, body
     plan, _ = read(compose_config(["reward=function", f"reward.function={name}.score"]))
 
     told = f"reward.function is '{name}.score': it returns nothing (line {line}), so that every "
-    found = check_scoring(plan)
+    found = messages(check_scoring(plan))
     assert [one.startswith(told) for one in found] == ([True] if line else [])

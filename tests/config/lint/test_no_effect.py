@@ -3,7 +3,6 @@ import warnings
 import pytest
 
 from rlcomp.config.compose import compose_config
-from rlcomp.config.lint.no_effect import warn_of_no_effect
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import RlcompWarning
 
@@ -25,10 +24,8 @@ ONE = "learner.num_minibatches=1"
     ],
 )
 def test_a_setting_that_changes_nothing_is_told(words, told):
-    plan = plan_of(compose_config(words))
-
     with pytest.warns(RlcompWarning, match=told):
-        warn_of_no_effect(plan, words)
+        plan_of(compose_config(words), words)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +42,6 @@ def test_a_setting_that_changes_nothing_is_told(words, told):
     ],
 )
 def test_a_setting_that_counts_is_not(words):
-    plan = plan_of(compose_config(words))
-
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_no_effect(plan, words)
+        plan_of(compose_config(words), words)
