@@ -15,6 +15,7 @@ from rlcomp.config.options import (
     recipes_with,
     usual_option,
 )
+from rlcomp.errors import ConfigError
 
 FILES = {
     "config": "defaults:\n  - recipe: grpo\n  - kl: none\n",
@@ -57,7 +58,7 @@ def directory(tmp_path, monkeypatch):
     def declare(target):
         if target in PARTS:
             return PARTS[target]
-        raise module.ConfigError("it is not installed")
+        raise ConfigError("it is not installed")
 
     monkeypatch.setattr(module, "config_directory", lambda: tmp_path)
     monkeypatch.setattr("rlcomp.config.declare.declare", declare)

@@ -137,8 +137,8 @@ def test_a_snapshot_comes_before_it_is_restored():
     assert begun(a={"on_begin": ["taken"]}, b={"on_begin": ["back"]}) == []
     assert begun(a={"on_begin": ["taken", "back"]}) == []
     assert begun(a={"on_begin": ["back", "taken"]}) == [
-        "phases.a.on_begin: back (Restore) needs taken, which no phase before it runs; give it "
-        "one, and say the order with phases.a.after=..."
+        "phases.a.on_begin: back (Restore) needs taken, but no earlier phase runs it; give "
+        "taken a phase, and set phases.a.after=..."
     ]
     assert len(begun(a={"on_begin": ["back"]}, b={"on_begin": ["taken"]})) == 1
     assert begun(a={"on_begin": ["back"], "after": "b"}, b={"on_begin": ["taken"]}) == []
@@ -182,8 +182,8 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 
     assert told(fill=1, draw=1) == []
     assert told(draw=1, fill=1) == [
-        "phases.draw: replay (Replay) needs store, which no phase before it runs; give it one, and "
-        "say the order with phases.draw.after=..."
+        "phases.draw: replay (Replay) needs store, but no earlier phase runs it; give store a "
+        "phase, and set phases.draw.after=..."
     ]
     assert len(told(fill=0, draw=1)) == 1
 

@@ -48,7 +48,7 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
         ),
         (
             ("recipe=grpo", "cluster.remote=[rollout, reward]"),
-            "cluster.remote is rollout, reward: groups come back one by one",
+            "cluster.remote is rollout, reward: answer groups",
         ),
         (
             ("recipe=areal_decoupled", "sampler_engine=transformers_batching"),

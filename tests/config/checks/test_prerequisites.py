@@ -58,7 +58,7 @@ def test_what_was_run_before_may_be_needed():
 def test_what_no_phase_before_has_run_is_told():
     (told,) = faults(one=Phase(begin=[BACK, SAVE]))
     assert "phases.one.on_begin: back" in told
-    assert "needs save, which no phase before it runs" in told
+    assert "needs save, but no earlier phase runs it" in told
     assert "phases.one.after=..." in told
     (told,) = faults(one=Phase(STORE, USES), two=Phase(USES))
     assert told.startswith("phases.one: uses")

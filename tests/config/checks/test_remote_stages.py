@@ -56,7 +56,7 @@ def test_stages_that_run_elsewhere_say_where():
         (
             ("recipe=grpo", "cluster.remote=[rollout, learner]"),
             "cluster.remote is rollout, learner, but these are not consecutive stages of one list: "
-            "there it goes rollout, reward,",
+            "the list has rollout, reward,",
         ),
         (
             ("recipe=dapo", "cluster.remote=[rollout, old_log_probs]"),
