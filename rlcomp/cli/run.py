@@ -28,7 +28,6 @@ from rlcomp.cli.command_arguments import gathered
 from rlcomp.cli.completion import words_with_line
 from rlcomp.cli.error_handler import guard, user_directories, verdict
 from rlcomp.cli.escape import printable
-from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import (
     check_folders,
     check_modes,
@@ -133,6 +132,8 @@ def _app(apart: bool) -> None:
     sys.argv = words_with_line(sys.argv)
     places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
+        from rlcomp.cli.help import help_text, tell
+
         places_named = {"help", *user_directories()}
         words = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
         return tell(words, places) if words else print(help_text(places))
@@ -141,6 +142,8 @@ def _app(apart: bool) -> None:
     check_no_config_file(sys.argv[1:])
     arguments, unknown = hydra_arguments(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
+        from rlcomp.cli.help import tell
+
         return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
     check_modes(sys.argv[1:], arguments)
@@ -234,16 +237,23 @@ def _tracker_closed(config: DictConfig, watch: SharedStatus) -> AbstractContextM
 
 
 def _job(config: DictConfig, plan: Plan, watch: SharedStatus) -> None:
-    from rlcomp.cli.report import left_by
     from rlcomp.files.storage_errors import storage_errors
-    from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
     with traced_errors(plan):
-        launch(config, plan, watch, left_by)
+        launch(config, plan, watch, _files_for_tracker)
     if leads():
+        from rlcomp.report.summary import summarise
+
         with storage_errors("the summary", watch):
             print(summarise(config.directory), flush=True)
+
+
+def _files_for_tracker(directory: Path) -> Sequence[Path]:
+    """Write the report of a finished run; return its files."""
+    from rlcomp.cli.report import left_by
+
+    return left_by(directory)
 
 
 def _unread(config: DictConfig, words: Sequence[str]) -> list[str]:

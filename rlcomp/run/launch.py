@@ -38,7 +38,6 @@ from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
-from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
@@ -116,7 +115,7 @@ def _launch(
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
-    place_remote(phases, nodes, remote_runs(plan), directory)
+    _place_remote(plan, phases, nodes, directory)
     with storage_errors("run.yaml", watch):
         _accept(config, directory, checkpoint)
     if shared is not None:
@@ -136,6 +135,16 @@ def _launch(
         if checkpoint is None:
             raise
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
+
+
+def _place_remote(
+    plan: Plan, phases: dict[str, Phase], nodes: dict[str, object], directory: Path
+) -> None:
+    """Put the remote stages of a cluster into the phases; no-op without a cluster."""
+    if "cluster" in nodes:
+        from rlcomp.run.place_remote import place_remote
+
+        place_remote(phases, nodes, remote_runs(plan), directory)
 
 
 def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None) -> Digests:
