@@ -196,9 +196,9 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
         return f"it is an option: {commands}"
     if name == "phases":
         return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
-    from rlcomp.advice.foreign_options import word_here
+    from rlcomp.advice.foreign_options import our_name
 
-    if here := word_here(name):
+    if here := our_name(name):
         return f"there is no such group; here it is {here}"
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"
 

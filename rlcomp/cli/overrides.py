@@ -249,12 +249,12 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         return None if values else "the sweep has no values"
     value = override.value()
     if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
-        from rlcomp.advice.foreign_options import word_here
+        from rlcomp.advice.foreign_options import our_name
 
         texts = str(override.input_line).partition("=")[2].strip("[]").replace(" ", "")
         return (
             "a learning rate must be a number; a sweep has no brackets, rlcomp -m "
-            f"{word_here(key) if '.' not in key else key}={texts}"
+            f"{our_name(key) if '.' not in key else key}={texts}"
         )
     if value == {} and not override.is_add():
         return (

@@ -37,10 +37,10 @@ def read_annotation(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
         >>> read_annotation("m", ast.parse("list[PositiveInt] | None", mode="eval").body)
         list[typing.Annotated[int, Gt(gt=0)]] | None
     """
-    return Any if node is None else _Reader().read(home, node, 0)
+    return Any if node is None else _AnnotationReader().read(home, node, 0)
 
 
-class _Reader:
+class _AnnotationReader:
     """Reads one annotation, as far as its size allows."""
 
     def __init__(self) -> None:

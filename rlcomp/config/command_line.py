@@ -17,7 +17,7 @@ from rlcomp.config.options import config_directory, usual_option
 _NOT_ASKED = ("experiment", "suite")
 
 
-class Line(NamedTuple):
+class CommandLine(NamedTuple):
     """The config of a command line's choices.
 
     Attributes:
@@ -106,7 +106,7 @@ def _is_group(name: str) -> bool:
     return (config_directory() / name.partition("@")[0]).is_dir()
 
 
-def line_of(words: Sequence[str], config_dirs: Sequence[str]) -> Line:
+def line_of(words: Sequence[str], config_dirs: Sequence[str]) -> CommandLine:
     """Return the choices of a command line, as many of the first as compose.
 
     Args:
@@ -118,7 +118,7 @@ def line_of(words: Sequence[str], config_dirs: Sequence[str]) -> Line:
     there = [place for place in config_dirs if Path(place).is_dir()]
     while True:
         try:
-            return Line(chosen, there, *compose_with_choices(chosen, there))
+            return CommandLine(chosen, there, *compose_with_choices(chosen, there))
         except (HydraException, OmegaConfBaseException, ValueError):
             if not chosen:
                 raise

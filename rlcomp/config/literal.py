@@ -30,10 +30,10 @@ def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
         ValueError: it is something else, or too large.
         TypeError: it unpacks what holds nothing, or has a key that cannot be one.
     """
-    return _Reader().read(home, node, 0, 0)
+    return _LiteralReader().read(home, node, 0, 0)
 
 
-class _Reader:
+class _LiteralReader:
     """Reads one declaration, as far as its size allows."""
 
     def __init__(self) -> None:

@@ -40,11 +40,11 @@ class Node:
         return declaration_of(self.target)
 
 
-class Broken:
+class BrokenValue:
     """Placeholder of an unreadable value; the error is in the reader's list."""
 
 
-BROKEN = Broken()
+BROKEN = BrokenValue()
 
 
 def dotted(path: Path) -> str:
@@ -83,7 +83,7 @@ class Reader:
         self._open: list[Path] = []
         self._nodes: dict[str, Path] = {}
 
-    def fail(self, message: str) -> Broken:
+    def fail(self, message: str) -> BrokenValue:
         """Note a mistake."""
         self.errors.append(message)
         return BROKEN

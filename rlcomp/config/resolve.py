@@ -203,7 +203,7 @@ def _is_value(config: DictConfig, name: str) -> bool:
 
 
 def _here(config: DictConfig, name: str) -> str | None:
-    from rlcomp.advice.foreign_options import word_here
+    from rlcomp.advice.foreign_options import our_name
 
     inner = [*config[name]] if isinstance(config[name], Mapping) else []
-    return word_here(".".join([name, *map(str, inner[:1])]))
+    return our_name(".".join([name, *map(str, inner[:1])]))

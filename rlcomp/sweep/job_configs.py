@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from rlcomp.config.command_line import Line
+from rlcomp.config.command_line import CommandLine
 from rlcomp.config.filter_overrides import Refused, sift
 from rlcomp.config.lint.unused_settings import check_unread, unread
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
@@ -62,7 +62,7 @@ def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
     own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
     choices = _chosen(configs[-1])
     recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
-    line = Line(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
+    line = CommandLine(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
     return "\n".join(explain_composition(error, own, keys, line) for _, error in refused)
 
 

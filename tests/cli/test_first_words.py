@@ -10,7 +10,7 @@ import pytest
 
 from rlcomp import __version__
 from rlcomp.advice.explain import explain_composition
-from rlcomp.advice.foreign_options import word_here
+from rlcomp.advice.foreign_options import our_name
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.overrides import check_modes, hydra_arguments
 from rlcomp.config.composition import compose_or_explain
@@ -145,7 +145,7 @@ end_e train_frequency save_model upload_model
 
 @pytest.mark.parametrize("word", OTHERS.split())
 def test_words_of_control_are_known(word):
-    assert word_here(word)
+    assert our_name(word)
 
 
 def folder(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.config.command_line import Line
+from rlcomp.config.command_line import CommandLine
 
 # Read by the program itself, and told elsewhere.
 _ALWAYS_READ = ("phases", "hydra", "tracker")
@@ -30,7 +30,7 @@ def check_unread(
         choices: the option of each group.
         config_dirs: directories of the user's own configs.
     """
-    line = Line([], config_dirs, config, choices)
+    line = CommandLine([], config_dirs, config, choices)
     reasons = [(word, line.lacks(_path(word)[0])) for word in unread(config, words)]
     return [
         f"{word}: nothing in this run reads it: {why or 'leave it out'}" for word, why in reasons
