@@ -16,7 +16,7 @@ import pytest
         (["task=file", "task.path=rovs.jsonl"], "did you mean 'rows.jsonl'?", "Traceback"),
         (
             ["reference=adapter_off"],
-            "adapter=none there are none: add adapter=lora, or take reference=frozen\n",
+            "adapter=none the policy has none: add adapter=lora, or take reference=frozen\n",
             "Loading",
         ),
         (
