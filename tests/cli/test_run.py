@@ -116,7 +116,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
     monkeypatch.setattr(module, "leads", lambda: leads)
     plan = object()
 
-    module._job(config, plan, watch, ["seed=1"])
+    module._job(config, plan, watch)
 
     assert launched == [(config, plan, watch)]
     assert capsys.readouterr().out == (f"sum of {tmp_path}\n" if leads else "")
