@@ -21,7 +21,7 @@ from rlcomp import Component, Phase, run_phases
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.state import collect
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.wiring.compose import compose_config
+from rlcomp.config.compose import compose_config
 
 GOAL = 0.05
 

@@ -24,14 +24,13 @@ import torch
 from measure import emit, gate, row
 
 from components.cluster.local import LocalCluster
-from rlcomp.interfaces.cluster import RolloutReply
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.metrics import Ledger
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import empty_batch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 # Steps that wait for a worker to import torch, and the one behind them.
 UNMEASURED = 2

@@ -1,8 +1,9 @@
 """How large the code is, and how much of it a run enters: ``python benchmarks/house.py [--sizes]``.
 
 Prints lines and files by place; the files that a run of ``recipe=grpo`` enters, as a whole, before
-``launch``, and in its rollout and learner stages; and through how many functions the config goes on
-its way to ``launch``. ``--sizes`` leaves out the run. A file is entered when a frame of it starts.
+``launch``, before torch is imported, and in its rollout and learner stages; and through how many
+functions the config goes on its way to ``launch``. ``--sizes`` leaves out the run. A file is
+entered when a frame of it starts.
 """
 
 import argparse
@@ -89,6 +90,7 @@ class Tracer:
             "file": name,
             "function": function != "<module>",
             "before": not self.launched,
+            "checks": "torch" not in sys.modules,
             "stage": self.stages[-1] if self.stages else "",
             "config": function if not self.launched and _has_config(frame) else "",
         }
@@ -128,6 +130,7 @@ def entered():
         "run, any frame": {row["file"] for row in rows},
         "run, functions": {row["file"] for row in rows if row["function"]},
         "before launch": {row["file"] for row in rows if row["before"]},
+        "before torch": {row["file"] for row in rows if row["checks"]},
         "config, functions": {(row["file"], row["config"]) for row in rows if row["config"]},
         "config, files": {row["file"] for row in rows if row["config"]},
         "advice": {row["file"] for row in rows if row["file"].startswith("rlcomp/advice/")},

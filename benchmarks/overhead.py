@@ -18,15 +18,15 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.engine import decode_native, draw, logit_functions, scoring
 from rlcomp.engine import decode_packed as loop
 from rlcomp.engine.transformer import Transformer
 from rlcomp.run.launch import build_phase
 from rlcomp.run.program import Program
 from rlcomp.trackers.tracker import JsonLines
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 GOAL = 0.10
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rlcomp.keys import CONTROL, SCHEMA, Spec, spec
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.options import config_directory
+from rlcomp.config.declare import declare
+from rlcomp.config.options import config_directory
 
 PAGE = Path(__file__).with_name("keys.md")
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rlcomp.cli.help import files_of, is_patch, read_option
-from rlcomp.wiring.options import chosen_as, config_directory
+from rlcomp.config.options import chosen_as, config_directory
 
 PAGE = Path(__file__).with_name("parts.md")
 

@@ -19,8 +19,8 @@ import rlcomp.run.launch as launching
 from rlcomp.cli.report import report
 from rlcomp.trackers.display import Display
 from rlcomp.report.summary import summarise
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 
 IMAGES = Path(__file__).parent / "images"
 STEPS, TAKEN = 60, 41

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.flow_source import flow_of
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.reader import Node
+from rlcomp.config.compose import compose_config
+from rlcomp.config.declare import declare
+from rlcomp.config.flow_source import flow_of
+from rlcomp.config.plan import read
+from rlcomp.config.reader import Node
 
 PICTURE = Path(__file__).parent / "images" / "step.svg"
 LEFT, TOP, ROW, COLUMN = 250, 130, 34, 34

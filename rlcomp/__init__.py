@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlcomp.batch import decode_texts, encode_texts
     from rlcomp.component import Component
+    from rlcomp.config.build import Make
     from rlcomp.engine.decoding import Decoding
     from rlcomp.files.json_lines import read_lines
     from rlcomp.interfaces.advantage import broadcast
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rlcomp.text.answers import answer_prompts
     from rlcomp.text.tokenizer import character_tokenizer
     from rlcomp.trackers.tracker import JsonLines
-    from rlcomp.wiring.build import Make
 
 __version__ = "0.2.0.dev0"
 
@@ -37,7 +37,7 @@ _MODULES = {
     "JsonLines": "rlcomp.trackers.tracker",
     "LanguageModel": "rlcomp.model.language_model",
     "Loss": "rlcomp.interfaces.loss",
-    "Make": "rlcomp.wiring.build",
+    "Make": "rlcomp.config.build",
     "Phase": "rlcomp.run.phase",
     "RowLoss": "rlcomp.interfaces.loss",
     "Decoding": "rlcomp.engine.decoding",

@@ -135,7 +135,7 @@ class QuickCompose:
         from hydra._internal.config_repository import ConfigRepository
         from hydra._internal.hydra import Hydra
 
-        from rlcomp.wiring.options import config_directory
+        from rlcomp.config.options import config_directory
 
         self.get_mode = Hydra.get_mode
         self.load_configuration = ConfigLoaderImpl.load_configuration
@@ -320,9 +320,9 @@ TINY = (
 @pytest.fixture(scope="session")
 def play() -> Callable[..., Path]:
     """A run of a second: ``play(directory, *overrides)`` gives the directory."""
+    from rlcomp.config.compose import compose_config
+    from rlcomp.config.resolve import plan_of
     from rlcomp.run.launch import launch
-    from rlcomp.wiring.compose import compose_config
-    from rlcomp.wiring.resolve import plan_of
 
     def run(directory: Path, *overrides: str) -> Path:
         config = compose_config([*TINY, *overrides, f"directory={directory}"])

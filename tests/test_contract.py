@@ -24,16 +24,17 @@ import components
 from components.store.replay import AnswerReplay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
+from rlcomp.config.build import Builder
+from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.declare import declare
+from rlcomp.config.finding import messages
+from rlcomp.config.plan import read
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import CONTROL, SCHEMA
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component, check_loss, example_batch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.checks.arguments import check_arguments
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import plan_of
 
 setup_globals()
 
@@ -789,7 +790,7 @@ def plans(option, folder):
             own = [f"recipe={recipe}", f"+{group}@probe={name}"]
         plan, errors = read(composed(*own, *given(option, folder)))
         mine = nodes_of(option, plan, own[0])
-        errors += [fault for fault in check_arguments(plan) if fault not in errors]
+        errors += [fault for fault in messages(check_arguments(plan)) if fault not in errors]
         first = first or (plan, errors, mine)
         if not errors:
             return plan, errors, mine

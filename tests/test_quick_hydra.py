@@ -6,7 +6,7 @@ import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from omegaconf import OmegaConf
 
-from rlcomp.wiring.compose import compose_config
+from rlcomp.config.compose import compose_config
 
 
 def flatten(value: Any) -> list[str]:

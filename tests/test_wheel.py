@@ -42,7 +42,7 @@ def test_every_config_travels_inside_the_wheel(wheel):
 
 def test_the_words_of_other_libraries_travel_inside(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"rlcomp/advice/foreign_options.yaml", "rlcomp/wiring/renamed.json"} <= {*names}
+    assert {"rlcomp/advice/foreign_options.yaml", "rlcomp/config/renamed.json"} <= {*names}
 
 
 def test_the_native_library_travels_inside_and_is_all_that_depends_on_the_platform(wheel):

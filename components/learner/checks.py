@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from rlcomp.canonical import missing_calls_hint, missing_keys_message
 from rlcomp.component import Component
+from rlcomp.config.checks.foreign_losses import refusal
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Loss, LossPart
 from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import dotted, nested
 from rlcomp.metrics import recording
-from rlcomp.wiring.checks.foreign_losses import refusal
 
 
 def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:

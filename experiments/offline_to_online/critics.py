@@ -13,8 +13,8 @@ from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.state import owned
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.report.runs import finished
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import read
+from rlcomp.config.build import Builder
+from rlcomp.config.plan import read
 
 ARMS = ("iql", "td3_bc", "cql")
 ACTIONS = 41  # of one number, between the bounds

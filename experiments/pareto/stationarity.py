@@ -24,8 +24,8 @@ from rlcomp.pareto.objectives import centred, stacked
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
 from rlcomp.seed import named_seed
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import read
+from rlcomp.config.build import Builder
+from rlcomp.config.plan import read
 
 SAMPLED = ("prompts", "rollout", "reward")
 GROUP = 8

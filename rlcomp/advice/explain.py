@@ -13,18 +13,18 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.advice.foreign_options import option_here, plugin_hint
+from rlcomp.advice.foreign_options import our_option, plugin_hint
 from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
 from rlcomp.advice.similar_settings import fit
 from rlcomp.advice.translation import all_refused, corrected
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
+from rlcomp.config.command_line import CommandLine, line_of
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.reader import unset_variable
+from rlcomp.config.shell_words import as_typed, in_shell, overrides_in, whole_line
 from rlcomp.errors import nearest
-from rlcomp.wiring.command_line import Line, line_of
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.reader import unset_variable
-from rlcomp.wiring.shell_words import as_typed, in_shell, overrides_in, whole_line
 
 
 def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
@@ -76,7 +76,7 @@ def explain_composition(
     error: Exception,
     directories: Sequence[str],
     keys: Callable[[str], Iterable[str]],
-    line: Line | None = None,
+    line: CommandLine | None = None,
 ) -> str:
     """Return one message for an error of Hydra or OmegaConf.
 
@@ -111,7 +111,7 @@ def explain_composition(
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
 
 
-def _no_option(text: str, directories: Sequence[str], line: Line | None) -> str | None:
+def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) -> str | None:
     """Explain that a group has no such option; None for another error."""
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing is None:
@@ -119,7 +119,7 @@ def _no_option(text: str, directories: Sequence[str], line: Line | None) -> str 
     group, _, option = missing.group(1).rpartition("/")
     if message := plugin_hint(group, option):
         return message
-    translation = own_option(group, option, directories, line) or option_here(group, option)
+    translation = own_option(group, option, directories, line) or our_option(group, option)
     known = (
         f"; here: {translation}" if translation else nearest(option, _options(group, directories))
     )

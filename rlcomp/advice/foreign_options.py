@@ -19,15 +19,15 @@ TABLE: dict[str, Any] = yaml.safe_load(
 )
 _SECTIONS = ("control", "machinery", "training", "runs")
 # What each setting of others is here, by the last names of its path.
-HERE: dict[str, str] = {
+OUR_NAMES: dict[str, str] = {
     word: entry["here"]
     for section in _SECTIONS
     for entry in TABLE[section]
     for word in entry["words"].split()
 }
 # Settings of control that count in the same unit here, with their paths.
-PLACES = {
-    word: HERE[word].split(" ")[0]
+CONTROL_PATHS = {
+    word: OUR_NAMES[word].split(" ")[0]
     for entry in TABLE["control"]
     for word in entry["words"].split()
     if re.match(
@@ -35,21 +35,21 @@ PLACES = {
         entry["here"],
     )
 }
-WHOLE: dict[str, str] = TABLE["whole"]
+FULL_KEYS: dict[str, str] = TABLE["whole"]
 
 
-def option_here(group: str, option: str) -> str | None:
+def our_option(group: str, option: str) -> str | None:
     """Return our name for another library's option of a group; a path of a model is one too.
 
     Examples:
-        >>> option_here("advantage", "rloo"), option_here("advantage", "gae")
+        >>> our_option("advantage", "rloo"), our_option("advantage", "gae")
         ('advantage=leave_one_out', None)
-        >>> option_here("model/Qwen", "Qwen3")
+        >>> our_option("model/Qwen", "Qwen3")
         'base=Qwen/Qwen3 (a folder, a run, or a name on the Hugging Face hub)'
     """
     if group.split("/")[0] == "model" and ("/" in group or "." in option):
         path = f"{group}/{option}".removeprefix("model/")
-        return HERE["model_name_or_path"].replace("DIR", path)
+        return OUR_NAMES["model_name_or_path"].replace("DIR", path)
     if group == "reward" and "." in option:
         file = option.endswith(".py")
         own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
@@ -80,35 +80,35 @@ basic, joblib, submitit_local, submitit_slurm)"
     return f"{group}={option}: there is no such option{guess or nearest(option, known)}"
 
 
-def word_here(key: str) -> str | None:
+def our_name(key: str) -> str | None:
     """Return our name for a setting of another library.
 
     Args:
         key: as it was given: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
 
     Examples:
-        >>> word_here("num_generations"), word_here("actor_rollout_ref.actor.clip_ratio_low")
+        >>> our_name("num_generations"), our_name("actor_rollout_ref.actor.clip_ratio_low")
         ('group_size', 'loss.trust_region.clip_low')
-        >>> word_here("--top-p"), word_here("advantage")
+        >>> our_name("--top-p"), our_name("advantage")
         ('decoding.top_p', None)
     """
-    known = known_by(key)
-    return WHOLE.get(known) or HERE.get(known)
+    known = known_key(key)
+    return FULL_KEYS.get(known) or OUR_NAMES.get(known)
 
 
-def known_by(key: str) -> str:
+def known_key(key: str) -> str:
     """Return the last names by which a setting of another library is known; empty: it is not.
 
     Examples:
-        >>> known_by("actor.clip-ratio"), known_by("data.train_batch_size"), known_by("loss")
+        >>> known_key("actor.clip-ratio"), known_key("data.train_batch_size"), known_key("loss")
         ('clip_ratio', 'train_batch_size', '')
     """
     words = key.lstrip("+~-").replace("-", "_").lower().split(".")
     ends = [".".join(words[start:]) for start in range(len(words))]
-    return ends[0] if ends[0] in WHOLE else next((end for end in ends if end in HERE), "")
+    return ends[0] if ends[0] in FULL_KEYS else next((end for end in ends if end in OUR_NAMES), "")
 
 
-def near_word(name: str, group: str) -> str | None:
+def near_foreign_name(name: str, group: str) -> str | None:
     """Return a similar word of another library, with our name for it in a group.
 
     Args:
@@ -116,14 +116,14 @@ def near_word(name: str, group: str) -> str | None:
         group: below which it was looked for.
 
     Examples:
-        >>> near_word("clip_grad", "learner")
+        >>> near_foreign_name("clip_grad", "learner")
         'grad_clip, which is learner.max_grad_norm'
-        >>> near_word("lora_dropuot", "adapter"), near_word("colour", "adapter")
+        >>> near_foreign_name("lora_dropuot", "adapter"), near_foreign_name("colour", "adapter")
         ('lora_dropout, which is nothing: adapter=lora has no dropout; leave it out', None)
     """
     words = {
         word: here
-        for word, here in HERE.items()
+        for word, here in OUR_NAMES.items()
         if here.startswith(f"{group}.") or (here.startswith("nothing") and f"{group}=" in here)
     }
     words_of_name = sorted(name.lower().split("_"))

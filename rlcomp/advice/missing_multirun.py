@@ -6,9 +6,9 @@ import re
 
 from omegaconf import ListConfig, OmegaConf
 
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.options import NO_SWEEP, TOGETHER, config_directory
-from rlcomp.wiring.shell_words import in_shell
+from rlcomp.config.command_line import CommandLine
+from rlcomp.config.options import NO_SWEEP, TOGETHER, config_directory
+from rlcomp.config.shell_words import in_shell
 
 
 def unswept(text: str) -> str | None:
@@ -17,7 +17,7 @@ def unswept(text: str) -> str | None:
     return match[1] if match else None
 
 
-def several(word: str, line: Line | None) -> str:
+def several(word: str, line: CommandLine | None) -> str:
     """Return what to write for several values of one setting, by the kind of its value.
 
     Args:

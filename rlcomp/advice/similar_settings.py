@@ -5,17 +5,17 @@ from __future__ import annotations
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.advice.foreign_options import PLACES
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.compose import compose_config
+from rlcomp.advice.foreign_options import CONTROL_PATHS
+from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import compose_config
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
 # What control is used to call settings, where a recipe has them.
-_OF_CONTROL = {**PLACES, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
+_OF_CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
-def like(line: Line, path: str) -> str | None:
+def like(line: CommandLine, path: str) -> str | None:
     """Return the same setting in a line's config: itself, or what does that there.
 
     Args:
@@ -37,18 +37,18 @@ def like(line: Line, path: str) -> str | None:
     return next((one for one in others if rest and line.has(one)), None)
 
 
-def fit(line: Line, remedy: str) -> str | None:
+def fit(line: CommandLine, remedy: str) -> str | None:
     """Return overrides that a line takes: as they are, or with what its config has instead."""
     instead = " ".join(_instead(line, word) for word in remedy.split())
     return next((one for one in (remedy, instead) if _takes(line, one)), None)
 
 
-def _instead(line: Line, word: str) -> str:
+def _instead(line: CommandLine, word: str) -> str:
     path, is_set, value = word.partition("=")
     return f"{like(line, path) or path}{is_set}{value}"
 
 
-def _takes(line: Line, remedy: str) -> bool:
+def _takes(line: CommandLine, remedy: str) -> bool:
     if any(line.lacks(word.partition("=")[0].split(".")[0]) for word in remedy.split()):
         return False
     try:

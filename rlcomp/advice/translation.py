@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.advice.foreign_options import TABLE, known_by, option_here, word_here
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.filter_overrides import Refused, sift
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.shell_words import as_typed, overrides_in, whole_line
+from rlcomp.advice.foreign_options import TABLE, known_key, our_name, our_option
+from rlcomp.config.compose import compose_config
+from rlcomp.config.filter_overrides import Refused, sift
+from rlcomp.config.options import config_directory
+from rlcomp.config.shell_words import as_typed, overrides_in, whole_line
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 # Overrides that a setting of others becomes, by its name: "{}" is its value.
@@ -38,7 +38,7 @@ def translated(key: str, value: str) -> str | None:
         >>> translated("ppo_mini_batch_size", "64"), translated("top_k", "-1")
         (None, None)
     """
-    word = known_by(key)
+    word = known_key(key)
     if not word or not value:
         return None
     if group := _GROUPS.get(word):
@@ -47,7 +47,7 @@ def translated(key: str, value: str) -> str | None:
         return override
     if word in _TEXTS:
         return _TEXTS[word].format(value)
-    plain = word_here(word) or ""
+    plain = our_name(word) or ""
     takes = _NUMBERS.get(word) or (f"{plain}={{}}" if re.fullmatch(r"[\w.]+", plain) else None)
     return takes.format(value) if takes and re.fullmatch(_NUMBER, value, re.I) else None
 
@@ -55,7 +55,7 @@ def translated(key: str, value: str) -> str | None:
 def _option(group: str, value: str) -> str | None:
     """Return the choice of an option, by its name here or elsewhere."""
     folder, _, at = group.partition("@")
-    if here := option_here(folder, value):
+    if here := our_option(folder, value):
         return here if re.fullmatch(r"[\w/]+=\w+", here) and not at else None
     there = (config_directory() / folder / f"{value.lower()}.yaml").is_file()
     return f"{group}={value.lower()}" if there else None
@@ -70,12 +70,12 @@ def in_our_words(key: str, value: str) -> str | None:
         >>> in_our_words("temperature", "warm"), in_our_words("no_such", "1")
         ('decoding.temperature', None)
     """
-    here, own = word_here(key), translated(key, value)
+    here, own = our_name(key), translated(key, value)
     if here is None or own is None:
         return here
     path, _, about = here.partition(" ")
     whole = f"recipe={own.rpartition('=')[2]}"
-    if known_by(key) in _METHODS and whole != own and _is_recipe(whole):
+    if known_key(key) in _METHODS and whole != own and _is_recipe(whole):
         return f"{own} (the part alone; the whole method is {whole})"
     return f"{own} {about}" if about.startswith("(") and own.startswith(f"{path}=") else own
 
@@ -113,7 +113,7 @@ def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[st
 
 
 def _is_foreign(key: str) -> bool:
-    return bool(known_by(key)) and not (config_directory() / key.split(".")[0]).is_dir()
+    return bool(known_key(key)) and not (config_directory() / key.split(".")[0]).is_dir()
 
 
 def corrected(

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.advice.foreign_options import known_by, near_word, word_here
+from rlcomp.advice.foreign_options import known_key, near_foreign_name, our_name
 from rlcomp.advice.similar_settings import fit, like
 from rlcomp.advice.translation import in_our_words, translated
+from rlcomp.config.command_line import CommandLine
+from rlcomp.config.migrations import new_name
+from rlcomp.config.options import config_directory, having
 from rlcomp.errors import nearest
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.migrations import new_name
-from rlcomp.wiring.options import config_directory, having
 
 # Most options, and most places of a setting, in a message.
 _SHOWN, _PLACES = 5, 3
@@ -25,7 +25,7 @@ _FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "acto
 
 
 def unknown_key(
-    key: str, text: str, keys: Callable[[str], Iterable[str]], line: Line | None
+    key: str, text: str, keys: Callable[[str], Iterable[str]], line: CommandLine | None
 ) -> str:
     """Explain that the config does not have a setting.
 
@@ -69,7 +69,7 @@ def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
     )
 
 
-def _no_phase(key: str, line: Line) -> str | None:
+def _no_phase(key: str, line: CommandLine) -> str | None:
     """Explain that a choice takes the phase of a setting out (``phases.online: null``)."""
     group, _, name = key.rpartition(".")[0].partition(".")
     phases = OmegaConf.select(line.config, "phases")
@@ -94,7 +94,7 @@ def _drops(choice: str, option: object, phase: str) -> bool:
     return isinstance(own, DictConfig) and phase in own and own[phase] is None
 
 
-def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:
+def _not_there(key: str, text: str, beside: list[str], line: CommandLine | None) -> str:
     """Explain an unknown setting, by the settings beside it."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if having := _options_with(key, line):
@@ -110,7 +110,7 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
             f"{_given(key, text)[0]} is not in the config, and nothing here is known to be the "
             "same; leave it out (rlcomp --help lists what there is)"
         )
-    if parent and "_" in name and (here := word_here(name)):  # a plain word may be anything
+    if parent and "_" in name and (here := our_name(name)):  # a plain word may be anything
         value = _given(key, text)[1]
         message = in_our_words(name, value) if value is not None else here
         return f"{key} is not in the config; {_fitting(name, value or '', str(message), line)}"
@@ -134,7 +134,7 @@ def _an_option(name: str) -> str | None:
     return f"it is an option, {files[0].parent.name}={name}" if len(files) == 1 else None
 
 
-def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | None:
+def _of_other_part(name: str, beside: list[str], line: CommandLine | None) -> str | None:
     """Which part elsewhere has a setting of this name, where one alone has; None: none."""
     groups = having(name)
     if any(one.startswith(name) for one in beside):
@@ -146,13 +146,13 @@ def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | Non
     return f"here it is {path}" + (f", and {lacks}" if lacks else "")
 
 
-def _standing(name: str, line: Line | None) -> str | None:
+def _standing(name: str, line: CommandLine | None) -> str | None:
     """Return the few other places of a setting of this name; None if there are many."""
     places = line.places(name) if line else []
     return f"here it is {' or '.join(places)}" if 0 < len(places) <= _PLACES else None
 
 
-def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -> str | None:
+def _due(parent: str, beside: list[str], value: str | None, line: CommandLine | None) -> str | None:
     """Return the only setting of a part that is still missing (``???``), with the value."""
     node = OmegaConf.select(line.config, parent) if line else None
     due = [
@@ -166,9 +166,9 @@ def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -
 
 def _like(name: str, group: str) -> str:
     """Return a setting like one that a group does not have, there or elsewhere."""
-    if near := near_word(name, group):
+    if near := near_foreign_name(name, group):
         return f"like it is {near}"
-    here = word_here(name)
+    here = our_name(name)
     return f"elsewhere {name} is {here}" if here else "it takes no other: leave this out"
 
 
@@ -181,7 +181,7 @@ def _known(name: str, beside: Iterable[str]) -> str:
     return f"; did you mean '{longer[0]}'?{known}" if only else known
 
 
-def unmatched_group(text: str, line: Line | None) -> str | None:
+def unmatched_group(text: str, line: CommandLine | None) -> str | None:
     """Explain that the defaults of this line do not have a group; None for another error."""
     match = re.search(r"Could not override '([^']+)'\.", text)
     if match is None or ("No match" not in text and "Did you mean" not in text):
@@ -201,7 +201,7 @@ def unmatched_group(text: str, line: Line | None) -> str | None:
     return f"{override}: {group} stands elsewhere in this line; write {' or '.join(places)}"
 
 
-def _named_part(group: str, given: str, line: Line | None) -> str | None:
+def _named_part(group: str, given: str, line: CommandLine | None) -> str | None:
     """Return how an option is added to a part that holds its group by name, by the part's yaml."""
     option = given.rpartition("=")[2]
     pattern = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
@@ -220,7 +220,7 @@ def _given(key: str, text: str) -> tuple[str, str | None]:
     return (whole[1], whole[2]) if whole else (key, None)
 
 
-def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> str | None:
+def _elsewhere(key: str, text: str, own: Iterable[str], line: CommandLine | None) -> str | None:
     """Return our name for the setting, or the choice that has it; None: neither is known."""
     root, (given, value) = key.split(".")[0], _given(key, text)
     set_to = "" if value is None else f"={value}"
@@ -228,11 +228,11 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
         recipe = line.choices["recipe"]
         return f"{given} is not in the config with recipe={recipe}; here it is {same}{set_to}"
     lacks = line and root != given and root not in _FOREIGN and line.lacks(root)
-    if lacks and known_by(given) != given:
+    if lacks and known_key(given) != given:
         return f"{given} is not in the config: {lacks}"
     if root in own and root != key:  # below a key of ours only what is below it
         given = key
-    here = word_here(given)
+    here = our_name(given)
     there = here and (
         root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(given)
     )
@@ -243,7 +243,7 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     return f"{given} is not in the config; {_fitting(given, value or '', str(message), line)}"
 
 
-def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
+def _fitting(given: str, value: str, told: str, line: CommandLine | None) -> str:
     """Return a setting of another library in words that this line takes."""
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", told)
     ours = translated(given, value)
@@ -259,7 +259,7 @@ def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
     return f"here it is {told}" + (f", but {lacks}" if lacks else "")
 
 
-def _options_with(key: str, line: Line | None) -> list[str]:
+def _options_with(key: str, line: CommandLine | None) -> list[str]:
     """Return the options of a group, ``task=file``, whose yaml sets this key.
 
     Where a group stands at another path, they are written so: ``evaluator@evaluation=shifted``.

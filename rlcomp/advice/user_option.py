@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcomp.config.command_line import CommandLine
+from rlcomp.config.options import config_directory, options_of, usual_option
 from rlcomp.errors import as_dotted
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.options import config_directory, options_of, usual_option
 
 # What reads a folder, by its group.
 _FOLDERS = {
@@ -26,7 +26,7 @@ _NOT_OF_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
 
 
 def own_option(
-    group: str, option: str, directories: Sequence[str], line: Line | None
+    group: str, option: str, directories: Sequence[str], line: CommandLine | None
 ) -> str | None:
     """Return what to write for a class, a file, a folder, or a yaml that lies in no group.
 
@@ -63,7 +63,7 @@ def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None
     return None
 
 
-def _of_class(group: str, target: str, line: Line | None) -> str:
+def _of_class(group: str, target: str, line: CommandLine | None) -> str:
     """Return how the user's class is chosen: by a yaml, or in place of a bare option."""
     choices = [*(line.choices if line else ())]
     choice = next((one for one in choices if one.partition("@")[0] == group), group)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from rlcomp.audit.audit import Audit
-    from rlcomp.wiring.plan import Plan
+    from rlcomp.config.plan import Plan
 
 # Keys that a text response provides; with a tokenizer, also the keys of its tokens.
 _TEXTS = {"prompt", "response", "answer", "answer_ends", "columns", "group_id"}
@@ -214,8 +214,8 @@ def audited(
     from rlcomp.audit.audit import audit, examples_of
     from rlcomp.audit.judge import RewardJudge
     from rlcomp.audit.wrong_answers import all_forms
-    from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.composition import compose_or_explain
+    from rlcomp.config.build import Builder
+    from rlcomp.config.composition import compose_or_explain
 
     worn = all_forms(forms)
     plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))
@@ -239,7 +239,7 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
     Raises:
         ConfigError: the faults in them.
     """
-    from rlcomp.wiring.flow_source import flow_of
+    from rlcomp.config.flow_source import flow_of
 
     plan = nodes_of(config, ["reward", "task"], checked=False)
     reads = flow_of(plan.nodes["reward"]).reads
@@ -263,10 +263,11 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     Raises:
         ConfigError: one of them is missing, or cannot work.
     """
-    from rlcomp.wiring.checks.arguments import check_arguments
-    from rlcomp.wiring.checks.settings import check_settings
-    from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import as_typed
+    from rlcomp.config.checks.arguments import check_arguments
+    from rlcomp.config.checks.settings import check_settings
+    from rlcomp.config.finding import messages
+    from rlcomp.config.plan import Plan, below, read
+    from rlcomp.config.resolve import as_typed
 
     plan, errors = read(config)
     missing = [name for name in names if name not in plan.nodes]
@@ -274,8 +275,8 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
         raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
     nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if checked and (errors := check_settings(small) + check_arguments(small)):
-        raise ConfigErrors(as_typed(errors, (), plan))
+    if checked and (errors := messages([*check_settings(small), *check_arguments(small)])):
+        raise ConfigErrors(as_typed(errors, plan))
     return small
 
 

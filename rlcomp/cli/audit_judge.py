@@ -39,9 +39,9 @@ def audited_judge(
     """
     from rlcomp.audit.audit import examples_of
     from rlcomp.cli.audit import nodes_of
+    from rlcomp.config.build import Builder
+    from rlcomp.config.composition import compose_or_explain
     from rlcomp.report.judge import judge_report, labelled_pair
-    from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.composition import compose_or_explain
 
     words = [_WORD.sub("+pairwise_judge=", word) for word in overrides]
     plan = nodes_of(compose_or_explain(words, config_dirs), ["pairwise_judge", "task"])

@@ -13,20 +13,18 @@ from rich.table import Table
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.model_facts import model_facts
-from rlcomp.errors import ConfigError, ConfigErrors
+from rlcomp.config.checks.data_parallel import describe_ranks
+from rlcomp.config.checks.remote_stages import marks
+from rlcomp.config.choices import repeated
+from rlcomp.config.compare import changed
+from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.equation import equations
+from rlcomp.config.flow_source import flow_of, ran
+from rlcomp.config.plan import PhasePlan, Plan, read
+from rlcomp.config.reader import Node
+from rlcomp.config.resolve import check, raise_or_warn
+from rlcomp.errors import ConfigErrors
 from rlcomp.keys import CONTROL, lookup
-from rlcomp.wiring.checks.data_parallel import ranks_told
-from rlcomp.wiring.checks.remote_stages import marks
-from rlcomp.wiring.choices import repeated
-from rlcomp.wiring.compare import changed
-from rlcomp.wiring.composition import compose_or_explain
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.equation import equations
-from rlcomp.wiring.flow_source import flow_of, ran
-from rlcomp.wiring.lint.no_effect import warn_of_no_effect
-from rlcomp.wiring.plan import PhasePlan, Plan, read
-from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import as_typed, check_plan, warn_of
 
 
 def main() -> None:
@@ -56,24 +54,18 @@ def _app() -> None:
         names = " ".join(options.overrides) or "default", " ".join(options.against)
         console.print(difference(config, other, names))
         return
-    plan, errors = read(config)
-    errors += check_plan(plan)
-    try:
-        for line in equations(plan) if options.equation else (*model_facts(plan), *describe(plan)):
-            console.print(line, soft_wrap=isinstance(line, str))
-    except ConfigError as error:  # a missing target is among the errors already
-        errors += [] if errors else [str(error)]
-    if errors:
-        raise ConfigErrors(as_typed(errors, options.overrides, plan))
-    warn_of(plan, options.overrides)
-    warn_of_no_effect(plan, options.overrides)
+    plan, errors = read(config, options.overrides)
+    findings = check(plan)
+    for line in equations(plan) if options.equation else (*model_facts(plan), *describe(plan)):
+        console.print(line, soft_wrap=isinstance(line, str))
+    raise_or_warn(plan, errors, findings)
 
 
 def describe(plan: Plan) -> list[Table | str]:
     """Return one table per phase, or one per alternating list of stages of a phase; the ranks."""
     at = marks(plan)
     tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
-    return [*tables, *ranks_told(plan.reached())]
+    return [*tables, *describe_ranks(plan.reached())]
 
 
 def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:
@@ -97,7 +89,7 @@ def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[st
         table.add_column(column, overflow="fold")
     empty = []
     for stage in (*stages, *(stage for _, stage in phase.every.values())):
-        if isinstance(stage, Node) and declare(stage.target).name == "Nothing":
+        if isinstance(stage, Node) and stage.declaration.name == "Nothing":
             empty.append(stage.path)
         elif isinstance(stage, Node):
             _rows(table, stage, 0, at)
@@ -107,7 +99,7 @@ def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[st
 
 
 def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
-    declaration, flow = declare(node.target), flow_of(node)
+    declaration, flow = node.declaration, flow_of(node)
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
     suffix = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
@@ -119,7 +111,7 @@ def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
         unknown or _keys(flow.reads, declaration.optional),
         unknown or prefix + _keys(writes, declaration.may_write) + suffix,
     )
-    for child in ran(node, declaration):
+    for child in ran(node):
         _rows(table, child, depth + 1, at)
 
 

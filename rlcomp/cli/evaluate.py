@@ -127,7 +127,7 @@ def read_words(words: Sequence[str]) -> EvaluationRequest:
 
 
 def _check_suites(suites: Sequence[str], config_dirs: Sequence[str]) -> None:
-    from rlcomp.wiring.options import config_directory
+    from rlcomp.config.options import config_directory
 
     places = [config_directory(), *map(Path, config_dirs)]
     known = [file.stem for place in places for file in (place / "suite").glob("*.yaml")]

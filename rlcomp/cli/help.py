@@ -14,9 +14,9 @@ from shutil import get_terminal_size
 from typing import NamedTuple
 
 from rlcomp.cli.escape import printable
+from rlcomp.config.declare import declare
+from rlcomp.config.options import chosen_as
 from rlcomp.errors import ConfigError, UserError, nearest
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.options import chosen_as
 
 _HEAD = "rlcomp: reinforcement learning out of named parts."
 _PARTS = "Parts, chosen by group=option:"
@@ -196,9 +196,9 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
         return f"it is an option: {commands}"
     if name == "phases":
         return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
-    from rlcomp.advice.foreign_options import word_here
+    from rlcomp.advice.foreign_options import our_name
 
-    if here := word_here(name):
+    if here := our_name(name):
         return f"there is no such group; here it is {here}"
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from rlcomp.config.plan import Plan
+from rlcomp.config.reader import Node
 from rlcomp.errors import DataError
 from rlcomp.files.untrusted import parse_json, read_bounded
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.reader import Node
 
 # Largest JSON file and largest header of a file of weights, in bytes.
 _LARGEST, _HEADER = 1 << 27, 1 << 26

@@ -14,13 +14,13 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
+from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.choices import repeated
+from rlcomp.config.options import config_directory
+from rlcomp.config.shell_words import whole_line
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.files.run_directory import check_links
 from rlcomp.sweep.jobs import check_count, texts_of
-from rlcomp.wiring.checks.settings import SETTINGS
-from rlcomp.wiring.choices import repeated
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.shell_words import whole_line
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -249,12 +249,12 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         return None if values else "the sweep has no values"
     value = override.value()
     if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
-        from rlcomp.advice.foreign_options import word_here
+        from rlcomp.advice.foreign_options import our_name
 
         texts = str(override.input_line).partition("=")[2].strip("[]").replace(" ", "")
         return (
             "a learning rate must be a number; a sweep has no brackets, rlcomp -m "
-            f"{word_here(key) if '.' not in key else key}={texts}"
+            f"{our_name(key) if '.' not in key else key}={texts}"
         )
     if value == {} and not override.is_add():
         return (

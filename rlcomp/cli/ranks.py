@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rlcomp.cli.error_handler import check_alone
+from rlcomp.config.plan import Plan
 from rlcomp.errors import RlcompWarning, UserError
 from rlcomp.parallel.world import world
-from rlcomp.wiring.plan import Plan
 
 
 @contextmanager

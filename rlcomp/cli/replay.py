@@ -74,14 +74,14 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
             start it; or its config names code that rlcomp does not ship.
     """
     from rlcomp.checkpoint.dump import read_dump
+    from rlcomp.config.build import Builder
+    from rlcomp.config.migrations import update_classes
+    from rlcomp.config.trust import LEARNER, built_from, saved_node
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
     from rlcomp.interfaces.protocols import SupportsTrace
     from rlcomp.model.allocation_limit import Allowance
     from rlcomp.run.launch import device, place_on
-    from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.migrations import update_classes
-    from rlcomp.wiring.trust import LEARNER, built_from, saved_node
 
     dump = read_dump(folder)
     file = dump.saved.path / "config.yaml"

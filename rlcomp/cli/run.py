@@ -28,7 +28,6 @@ from rlcomp.cli.command_arguments import overrides_first
 from rlcomp.cli.completion import add_config_dirs
 from rlcomp.cli.error_handler import error_report, run_program, user_directories
 from rlcomp.cli.escape import printable
-from rlcomp.cli.help import help_text, print_help
 from rlcomp.cli.overrides import (
     check_folders,
     check_modes,
@@ -41,6 +40,14 @@ from rlcomp.cli.overrides import (
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
 from rlcomp.cli.supervisor import in_child
+from rlcomp.config.base_model import with_base
+from rlcomp.config.choices import check_choices
+from rlcomp.config.filter_overrides import sift
+from rlcomp.config.lint.unused_settings import check_unread
+from rlcomp.config.options import config_directory
+from rlcomp.config.plan import Plan
+from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
+from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
 from rlcomp.files.shared_status import SharedStatus
@@ -48,15 +55,6 @@ from rlcomp.sweep.job_configs import REFUSED_VARIABLE, hide_words
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
-from rlcomp.wiring.base_model import with_base
-from rlcomp.wiring.choices import check_choices
-from rlcomp.wiring.filter_overrides import sift
-from rlcomp.wiring.lint.no_effect import warn_of_no_effect
-from rlcomp.wiring.lint.unused_settings import check_unread
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.wiring.user_yaml import check_own_yamls
 
 
 def main(*, apart: bool = True) -> None:
@@ -134,6 +132,8 @@ def _app(apart: bool) -> None:
     sys.argv = add_config_dirs(sys.argv)
     config_directories = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
+        from rlcomp.cli.help import help_text, print_help
+
         excluded = {"help", *user_directories()}
         words = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in excluded]
         return (
@@ -144,6 +144,8 @@ def _app(apart: bool) -> None:
     check_no_config_file(sys.argv[1:])
     arguments, unknown = hydra_arguments(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
+        from rlcomp.cli.help import print_help
+
         return print_help(arguments.overrides[1:], config_directories)
     check_options(sys.argv[1:], unknown, config_directories)
     check_modes(sys.argv[1:], arguments)
@@ -216,12 +218,10 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
         raise ConfigErrors(faults)
     plan = plan_of(config, words)
     check_rank_settings(plan)
-    if is_first_rank():
-        warn_of_no_effect(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, status, words)
+    job = partial(_job, config, plan, status)
     if status.watched:
         with _tracker_closed(config, status):
             in_child(job, status)
@@ -238,17 +238,24 @@ def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContext
     return closing_tracker(get_object(str(settings.pop("_target_"))), settings, status)
 
 
-def _job(config: DictConfig, plan: Plan, status: SharedStatus, words: Sequence[str]) -> None:
-    from rlcomp.cli.report import report_files
+def _job(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
     from rlcomp.files.storage_errors import storage_errors
-    from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
-    with traced_errors(plan, words):
-        launch(config, plan, status, report_files)
+    with traced_errors(plan):
+        launch(config, plan, status, _files_for_tracker)
     if is_first_rank():
+        from rlcomp.report.summary import summarise
+
         with storage_errors("the summary", status):
             print(summarise(config.directory), flush=True)
+
+
+def _files_for_tracker(directory: Path) -> Sequence[Path]:
+    """Write the report of a finished run; return its files."""
+    from rlcomp.cli.report import report_files
+
+    return report_files(directory)
 
 
 def _unused_settings(config: DictConfig, words: Sequence[str]) -> list[str]:

@@ -17,6 +17,9 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
 from rlcomp.checkpoint.state import check_tensors, copy_tensors, owned
+from rlcomp.config.build import Builder
+from rlcomp.config.migrations import of_version_0_1, update_classes
+from rlcomp.config.trust import POLICY, built_from, saved_node
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.files.untrusted import read_saved_config
@@ -32,9 +35,6 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.merge import merge_adapters
 from rlcomp.model.scorer import Scorer
 from rlcomp.text.tokenizer import load_tokenizer
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.migrations import of_version_0_1, update_classes
-from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 _WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward model"}
 

@@ -8,10 +8,10 @@ from typing import cast
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
+from rlcomp.config.build import Builder
+from rlcomp.config.trust import POLICY, built_from, saved_node
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.prompt import TextPrompt
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 
 def trained_prompt(

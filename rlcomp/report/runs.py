@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from rlcomp.config.compare import flat
 from rlcomp.errors import DataError, RlcompWarning, in_one_line, nearest
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.lock import is_locked
@@ -24,7 +25,6 @@ from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_
 from rlcomp.files.untrusted import check_plain
 from rlcomp.report.early_stops import read_early_ends
 from rlcomp.sweep.jobs import jobs_of_sweep, plain_key, requested_overrides, swept_keys
-from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # Places of a run's config.

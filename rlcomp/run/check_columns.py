@@ -9,11 +9,11 @@ from itertools import chain
 
 from torch import nn
 
+from rlcomp.config.build import builds_model
+from rlcomp.config.plan import Plan, below
+from rlcomp.config.reader import Node
 from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.interfaces.reward import NeedsColumns, SupportsTrial, TextReward
-from rlcomp.wiring.build import builds_model
-from rlcomp.wiring.plan import Plan, below
-from rlcomp.wiring.reader import Node
 
 # Our names for arguments of rewards in verl and OpenRLHF.
 _OUR_ARGUMENT_NAMES = {

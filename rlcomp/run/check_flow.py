@@ -9,10 +9,10 @@ from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
 from rlcomp.component import Component
+from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import dotted, prompt_keys
 from rlcomp.run.phase import Phase
-from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, renamed
 
 
 def built_flow(stage: object) -> Flow:

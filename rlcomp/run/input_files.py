@@ -14,12 +14,12 @@ from huggingface_hub.errors import HFValidationError
 
 from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
+from rlcomp.config.base_model import named_models
+from rlcomp.config.plan import Plan
+from rlcomp.config.source_files import source_files
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.files.digests import Digests, digest_changes
 from rlcomp.run.resume import START_ANEW_REMEDY
-from rlcomp.wiring.base_model import named_models
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.source_files import source_files
 
 # Last words in names of arguments that always hold paths.
 _PATHS = (

@@ -18,6 +18,11 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.base_model import named_models
+from rlcomp.config.build import Builder
+from rlcomp.config.checks.remote_stages import remote_runs
+from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.files.digests import Digests, input_digests
@@ -33,7 +38,6 @@ from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, reward_and_task_nodes
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
-from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
@@ -43,11 +47,6 @@ from rlcomp.text.folder import check_at_hand
 from rlcomp.trackers.display import Display
 from rlcomp.trackers.tracker import JsonLines, Tracker
 from rlcomp.trackers.wandb import WandB
-from rlcomp.wiring.base_model import named_models
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.checks.remote_stages import remote_runs
-from rlcomp.wiring.checks.settings import SETTINGS
-from rlcomp.wiring.plan import PhasePlan, Plan, read
 
 # Keys at the root of a config that are for the run itself.
 _RUN_SETTINGS = (*SETTINGS, "base")
@@ -119,7 +118,7 @@ def _launch(
     try_environments(nodes)
     place_on(target if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
-    place_remote(phases, nodes, remote_runs(plan), directory)
+    _place_remote(plan, phases, nodes, directory)
     with storage_errors("run.yaml", status):
         _claim_directory(config, directory, checkpoint)
     if shared is not None:
@@ -139,6 +138,16 @@ def _launch(
         if checkpoint is None:
             raise
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
+
+
+def _place_remote(
+    plan: Plan, phases: dict[str, Phase], nodes: dict[str, object], directory: Path
+) -> None:
+    """Put the remote stages of a cluster into the phases; no-op without a cluster."""
+    if "cluster" in nodes:
+        from rlcomp.run.place_remote import place_remote
+
+        place_remote(phases, nodes, remote_runs(plan), directory)
 
 
 def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None) -> Digests:

@@ -11,11 +11,11 @@ from omegaconf import OmegaConf
 
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.build import Builder
+from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.run.launch import device, place_on
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.composition import compose_or_explain
-from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
 
 
 class Parts(dict[str, object]):
@@ -56,7 +56,7 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     if faults := check_used(config, added(overrides), overrides):
         raise ConfigErrors(faults)
     plan = plan_of(config, overrides)
-    with traced_errors(plan, overrides):
+    with traced_errors(plan):
         parts = Parts(Builder(plan, int(config.seed)).all())
     parts.config = OmegaConf.to_yaml(config)
     place_on(device(str(config.device)), parts)

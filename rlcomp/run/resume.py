@@ -14,14 +14,14 @@ from rlcomp.checkpoint.manifest import CONFIG, written_in
 from rlcomp.checkpoint.progress import check_within
 from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.compare import changed
+from rlcomp.config.migrations import of_version_0_1, update_classes
+from rlcomp.config.plan import Plan, read
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.environment import differences, environment
 from rlcomp.files.run_directory import OVERWRITTEN, check_record
 from rlcomp.files.run_record import has_record
 from rlcomp.files.untrusted import read_saved_config
-from rlcomp.wiring.compare import changed
-from rlcomp.wiring.migrations import of_version_0_1, update_classes
-from rlcomp.wiring.plan import Plan, read
 
 # Remedy in messages that refuse to continue.
 START_ANEW_REMEDY = (

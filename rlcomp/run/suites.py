@@ -14,6 +14,16 @@ from typing import NamedTuple, cast
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.base_model import check_base, check_models
+from rlcomp.config.build import Builder
+from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.checks.settings import check_settings
+from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.finding import messages
+from rlcomp.config.plan import Plan, below, read
+from rlcomp.config.reader import Node
+from rlcomp.config.resolve import as_typed
+from rlcomp.config.source import source_of
 from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
 from rlcomp.interfaces.protocols import Suite
 from rlcomp.interfaces.reward import check_decides
@@ -23,15 +33,6 @@ from rlcomp.model.load_prompt_format import trained_prompt
 from rlcomp.run.evaluate import hash_problems
 from rlcomp.run.launch import device, place_on
 from rlcomp.text.folder import check_at_hand
-from rlcomp.wiring.base_model import check_base, check_models
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.checks.arguments import check_arguments
-from rlcomp.wiring.checks.settings import check_settings
-from rlcomp.wiring.composition import compose_or_explain
-from rlcomp.wiring.plan import Plan, below, read
-from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import as_typed
-from rlcomp.wiring.source import source_of
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
@@ -82,7 +83,7 @@ def open_suites(
         if isinstance(task, Node) and not below(task):
             builder.build(task)
     check_at_hand_all([model, *later])
-    if errors := check_base(plan):
+    if errors := messages(check_base(plan)):
         raise ConfigErrors(errors)
     prompt = config.prompt
     if not base:
@@ -137,8 +138,8 @@ def _checked_plan(config: DictConfig, suites: Sequence[str]) -> Plan:
         raise ConfigErrors(errors)
     nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if errors := check_settings(small) + check_arguments(small):
-        raise ConfigErrors(as_typed(errors, (), plan))
+    if errors := messages([*check_settings(small), *check_arguments(small)]):
+        raise ConfigErrors(as_typed(errors, plan))
     return small
 
 

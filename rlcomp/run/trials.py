@@ -9,6 +9,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import encode_texts
 from rlcomp.checkpoint.random_state import random_state, set_random_state
+from rlcomp.config.plan import Plan
 from rlcomp.data.examples import prompt_batch
 from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.player import Player
@@ -18,7 +19,6 @@ from rlcomp.interfaces.sampler_engine import RemoteEngine
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.run.check_columns import tasks_with_rewards
-from rlcomp.wiring.plan import Plan
 
 
 def try_engines(nodes: Mapping[str, object]) -> None:

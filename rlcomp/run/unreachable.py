@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rlcomp.config.plan import Plan
+from rlcomp.config.reader import Node
 from rlcomp.errors import RlcompWarning
 from rlcomp.run.check_columns import tasks_with_rewards
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.reader import Node
 
 # Number of examples to read, and the share of long answers that gives a warning.
 _EXAMPLES_READ = 50

@@ -11,13 +11,13 @@ import torch
 from hydra.utils import get_object
 from torch import nn
 
+from rlcomp.config.build import Builder
+from rlcomp.config.reader import Node
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.interfaces.protocols import SharesSteps
 from rlcomp.parallel.ranks import Ranks, sharing
 from rlcomp.parallel.weights import Parallel
 from rlcomp.run.signals import StopRequest
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.reader import Node
 
 
 def rank_context(builder: Builder, device: torch.device) -> AbstractContextManager[Ranks | None]:

@@ -13,11 +13,11 @@ from hydra.core.override_parser.types import Override
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp.config.command_line import CommandLine
+from rlcomp.config.filter_overrides import Refused, sift
+from rlcomp.config.lint.unused_settings import check_unread, unread
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.wiring.command_line import Line
-from rlcomp.wiring.filter_overrides import Refused, sift
-from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 # Message to a job whose config could not be composed: Hydra passes env_set to every job.
 REFUSED_VARIABLE = "RLCOMP_REFUSED"
@@ -62,7 +62,7 @@ def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
     own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
     choices = _chosen(configs[-1])
     recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
-    line = Line(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
+    line = CommandLine(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
     return "\n".join(explain_composition(error, own, keys, line) for _, error in refused)
 
 

@@ -13,9 +13,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig, OmegaConf
 
+from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
 from rlcomp.files.untrusted import check_plain
-from rlcomp.wiring.options import config_directory
 
 # A day has 86,400 seconds, and every run takes at least one.
 MOST_JOBS = 10_000

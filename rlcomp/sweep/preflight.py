@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp.config.plan import read
+from rlcomp.config.resolve import added, as_typed, check_plan, check_used
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, describe_refused
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import added, as_typed, check_plan, check_used
 
 # Largest number of configs to compose, at a third of a second each.
 _MOST = 60
@@ -102,5 +102,5 @@ def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[
         config.pop("hydra", None)
     if faults := check_used(config, added(words), words):
         return faults
-    plan, errors = read(config)
-    return as_typed(errors + check_plan(plan), words, plan)
+    plan, errors = read(config, words)
+    return as_typed(errors + check_plan(plan), plan)

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.advice.foreign_options import HERE, TABLE, option_here, word_here
+from rlcomp.advice.foreign_options import OUR_NAMES, TABLE, our_name, our_option
 from rlcomp.advice.translation import translated
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import check_used
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import check_used
 
 OPTIONS = [here for group in TABLE["options"].values() for here in group.values()]
 
 # In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
 CHOICE = re.compile(r"(?<![\w.])([a-z_/]+(?:@[a-z_.]+)?)=([a-z0-9_]+)\b")
 PATH = re.compile(r"(?!rlcomp)(?<![\w./@=])[a-z_]+(?:\.[a-z_]+)+(?!\w*['(:,]? _)")
-WHOLE = re.compile(r"^[a-z_]+(?= \(|$)")
+FULL_KEYS = re.compile(r"^[a-z_]+(?= \(|$)")
 SAID = {
-    HERE[word]
+    OUR_NAMES[word]
     for word in ("logging_steps", "trust_remote_code", "val_kwargs.top_p", "entity", "nnodes")
 }
-REMEDIES = sorted({*HERE.values(), *OPTIONS, *TABLE["whole"].values()} - SAID)
+REMEDIES = sorted({*OUR_NAMES.values(), *OPTIONS, *TABLE["whole"].values()} - SAID)
 # What has the same name here, or is a word of anything.
 OURS = {"seed", "debug", "project"}
 composed = functools.cache(lambda *words: compose_config(list(words)))
@@ -38,7 +38,7 @@ def has(config, path):
 
 
 def test_there_are_words_enough():
-    assert len(HERE) >= 100
+    assert len(OUR_NAMES) >= 100
     assert len(OPTIONS) >= 20
 
 
@@ -49,7 +49,7 @@ def test_what_a_remedy_names_is_there(remedy):
         composed(*(f"{group}={option}" for group, option in dict(order).items()))
         for order in (chosen, chosen[::-1])  # of two options of a group, each has its settings
     ]
-    paths = [*PATH.findall(remedy), *WHOLE.findall(remedy)]
+    paths = [*PATH.findall(remedy), *FULL_KEYS.findall(remedy)]
 
     for group, option in chosen:
         folder = config_directory() / group.partition("@")[0]
@@ -78,7 +78,7 @@ def test_every_setting_of_their_trainers_has_an_answer(package, file, name):
     private = {one for one in fields if one.startswith("_")}
 
     assert len(fields) > 10
-    assert {one for one in fields - private - OURS if not word_here(one)} == set()
+    assert {one for one in fields - private - OURS if not our_name(one)} == set()
 
 
 @pytest.mark.parametrize(
@@ -94,25 +94,25 @@ def test_every_setting_of_their_trainers_has_an_answer(package, file, name):
             "actor_rollout_ref.rollout.gpu_memory_utilization",
             "nothing to set: answers are sampled in the run's own process; leave it out",
         ),
-        ("trainer.n_gpus_per_node", HERE["num_processes"]),
+        ("trainer.n_gpus_per_node", OUR_NAMES["num_processes"]),
         ("group_size", None),
         ("numgenerations", None),
     ],
 )
 def test_a_word_is_known_by_its_last_part(key, here):
-    assert word_here(key) == here
+    assert our_name(key) == here
 
 
 def test_a_path_of_a_model_is_told_whole():
     told = "base={0} (a folder, a run, or a name on the Hugging Face hub)"
 
-    assert option_here("model/a", "b") == told.format("a/b")
-    assert option_here("model", "Qwen3.5") == told.format("Qwen3.5")
-    assert option_here("model", "tny") is None
-    assert option_here("advantage", "RLOO") == "advantage=leave_one_out"
-    assert option_here("reward/a", "b") is None
-    assert option_here("environment", "Pong-v5") == "environment.name=Pong-v5 (of gymnasium)"
-    assert option_here("environment", "carpole") is None
+    assert our_option("model/a", "b") == told.format("a/b")
+    assert our_option("model", "Qwen3.5") == told.format("Qwen3.5")
+    assert our_option("model", "tny") is None
+    assert our_option("advantage", "RLOO") == "advantage=leave_one_out"
+    assert our_option("reward/a", "b") is None
+    assert our_option("environment", "Pong-v5") == "environment.name=Pong-v5 (of gymnasium)"
+    assert our_option("environment", "carpole") is None
 
 
 @pytest.mark.parametrize(

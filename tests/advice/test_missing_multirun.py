@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import missing_multirun as module
 from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
-from rlcomp.wiring.command_line import Line
+from rlcomp.config.command_line import CommandLine
 
 CONFIG = {"seed": 0, "lr": 0.1, "fast": True, "names": ["a"], "template": "x", "prompt": None}
 
@@ -18,7 +18,7 @@ def groups(tmp_path, monkeypatch):
 
 
 def told(word, line=True):
-    own = Line([], [], OmegaConf.create(CONFIG), {}) if line else None
+    own = CommandLine([], [], OmegaConf.create(CONFIG), {}) if line else None
     return several(word, own)
 
 

@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from rlcomp.advice.similar_settings import fit, like
-from rlcomp.wiring.command_line import line_of
+from rlcomp.config.command_line import line_of
 
 line = functools.cache(lambda *words: line_of(words, []))
 

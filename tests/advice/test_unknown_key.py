@@ -5,10 +5,10 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import unknown_key as module
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
-from rlcomp.wiring.command_line import Line
+from rlcomp.config.command_line import CommandLine
 
 
-class Known(Line):
+class Known(CommandLine):
     """A line whose words are told to it."""
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
-from rlcomp.wiring.composition import compose_or_explain
-from rlcomp.wiring.resolve import plan_of
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_what_is_meant_is_named(told, place, line, parts):
 
 def test_help_says_where_a_yaml_belongs(mine, monkeypatch):
     from rlcomp.cli.help import help_on
+    from rlcomp.config.options import config_directory
     from rlcomp.errors import UserError
-    from rlcomp.wiring.options import config_directory
 
     monkeypatch.chdir(mine)
     with pytest.raises(UserError, match=r"mine/per_row.yaml is in .*/mine/advantage/per_row.yaml$"):

@@ -110,14 +110,14 @@ def test_the_message_has_the_line_that_works(told, line, parts):
     ],
 )
 def test_lists_and_texts_that_mean_something_are_taken(words):
-    from rlcomp.wiring.choices import check_choices
+    from rlcomp.config.choices import check_choices
 
     check_choices(words, [])
 
 
 def test_of_parts_of_ones_own_one_counts_as_well(tmp_path):
 
-    from rlcomp.wiring.choices import check_choices
+    from rlcomp.config.choices import check_choices
 
     (tmp_path / "advantage").mkdir()
     (tmp_path / "advantage" / "mine.yaml").write_text("_target_: my.Mine\n")

@@ -16,7 +16,7 @@ import pytest
         (["task=file", "task.path=rovs.jsonl"], "did you mean 'rows.jsonl'?", "Traceback"),
         (
             ["reference=adapter_off"],
-            "adapter=none there are none: add adapter=lora, or take reference=frozen\n",
+            "adapter=none the policy has none: add adapter=lora, or take reference=frozen\n",
             "Loading",
         ),
         (
@@ -55,7 +55,7 @@ def test_a_target_without_its_module_names_file_and_module(tmp_path, monkeypatch
 
 
 def test_adapters_are_switched_off_where_there_are_some():
-    from rlcomp.wiring.compose import compose_config
-    from rlcomp.wiring.resolve import plan_of
+    from rlcomp.config.compose import compose_config
+    from rlcomp.config.resolve import plan_of
 
     plan_of(compose_config(["reference=adapter_off", "adapter=lora"]))

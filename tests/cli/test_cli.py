@@ -276,9 +276,9 @@ def test_a_terminated_run_says_how_to_go_on_and_does_bit_identically(tmp_path):
 
 
 def in_one_piece(folder, words):
+    from rlcomp.config.compose import compose_config
+    from rlcomp.config.resolve import plan_of
     from rlcomp.run.launch import launch
-    from rlcomp.wiring.compose import compose_config
-    from rlcomp.wiring.resolve import plan_of
 
     config = compose_config(words)
     launch(config, plan_of(config))

@@ -5,7 +5,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.cli.describe import difference, main
-from rlcomp.wiring.compose import compose_config
+from rlcomp.config.compose import compose_config
 
 
 @pytest.fixture

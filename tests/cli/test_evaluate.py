@@ -7,16 +7,16 @@ import sys
 import pytest
 
 from rlcomp.cli.evaluate import column_names, main, read_words
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
+from rlcomp.config.source import source_of
 from rlcomp.errors import UserError
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.run.suites import open_suites
 from rlcomp.testing.tiny import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
-from rlcomp.wiring.source import source_of
 
 TINY = [
     "recipe=sft",

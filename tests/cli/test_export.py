@@ -19,14 +19,14 @@ from transformers import (
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.cli.export import _check_words, export, main
 from rlcomp.cli.sample import sample
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, UserError
 from rlcomp.model import hub
 from rlcomp.report.model_card import model_card
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = [
     "phases.warm_start.steps=2",

@@ -10,11 +10,11 @@ import pytest
 
 from rlcomp import __version__
 from rlcomp.advice.explain import explain_composition
-from rlcomp.advice.foreign_options import word_here
+from rlcomp.advice.foreign_options import our_name
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.overrides import check_modes, hydra_arguments
+from rlcomp.config.composition import compose_or_explain
 from rlcomp.errors import ConfigError, UserError
-from rlcomp.wiring.composition import compose_or_explain
 
 
 def test_every_program_tells_its_version(capsys):
@@ -145,7 +145,7 @@ end_e train_frequency save_model upload_model
 
 @pytest.mark.parametrize("word", OTHERS.split())
 def test_words_of_control_are_known(word):
-    assert word_here(word)
+    assert our_name(word)
 
 
 def folder(tmp_path):
@@ -178,7 +178,7 @@ def folder(tmp_path):
 
 def facts(tmp_path, *words):
     from rlcomp.cli.model_facts import model_facts
-    from rlcomp.wiring.plan import read
+    from rlcomp.config.plan import read
 
     plan, _ = read(compose_or_explain([f"base={tmp_path}", *words]))
     return [" ".join(line.split()) for line in model_facts(plan)]

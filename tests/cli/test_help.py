@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from rlcomp.cli.help import files_of, help_on, help_text, read_option
+from rlcomp.config.options import config_directory
 from rlcomp.errors import UserError
-from rlcomp.wiring.options import config_directory
 
 CONF = config_directory()
 YAMLS = sorted(CONF.glob("*/**/*.yaml"))

@@ -6,9 +6,9 @@ import pytest
 
 from rlcomp.cli import model_facts as module
 from rlcomp.cli.model_facts import model_facts
+from rlcomp.config.plan import Plan
+from rlcomp.config.reader import Node
 from rlcomp.errors import DataError
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.reader import Node
 
 # 1,000 operations and 1e12 bytes a second: only the operations count.
 COMPUTE, READ = (1000.0, 1e12), (1e12, 100.0)

@@ -13,11 +13,11 @@ from hydra.core.global_hydra import GlobalHydra
 
 import rlcomp as package
 from rlcomp.cli.run import main
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.report.runs import find_runs
 from rlcomp.report.summary import summarise
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 HOME = Path(package.__file__).parents[1]
 TINY = [

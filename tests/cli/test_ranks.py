@@ -5,9 +5,9 @@ import warnings
 import pytest
 
 from rlcomp.cli.ranks import check_rank_settings
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import RlcompWarning, UserError
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 @pytest.fixture

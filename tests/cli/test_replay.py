@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 from rlcomp.checkpoint.dump import read_dump
 from rlcomp.cli import replay as command
 from rlcomp.cli.replay import dumped_learner, replay
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, NonFiniteSteps, UserError
 from rlcomp.metrics import recording
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = [
     "recipe=ppo",

@@ -116,7 +116,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
     monkeypatch.setattr(module, "is_first_rank", lambda: leads)
     plan = object()
 
-    module._job(config, plan, watch, ["seed=1"])
+    module._job(config, plan, watch)
 
     assert launched == [(config, plan, watch)]
     assert capsys.readouterr().out == (f"sum of {tmp_path}\n" if leads else "")
@@ -142,7 +142,7 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     monkeypatch.setattr(module.HydraConfig, "get", staticmethod(lambda: App))
     for name in ("check_used", "added"):
         monkeypatch.setattr(module, name, lambda *words: [])
-    for name in ("plan_of", "check_shared", "warn_of_no_effect"):
+    for name in ("plan_of", "check_shared"):
         monkeypatch.setattr(module, name, lambda *words: None)
 
     module.run_job(

@@ -3,9 +3,9 @@ import sys
 import pytest
 
 from rlcomp.cli.sample import main
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 TINY = [
     "~phases.rl",

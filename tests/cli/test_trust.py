@@ -11,6 +11,10 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.plan import below
+from rlcomp.config.resolve import plan_of
+from rlcomp.config.trust import check_targets
 from rlcomp.errors import CheckpointError, ConfigError, DataError
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.build import load_causal_lm
@@ -19,10 +23,6 @@ from rlcomp.model.merge import soup
 from rlcomp.model.text_classifier import load_classifier
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.plan import below
-from rlcomp.wiring.resolve import plan_of
-from rlcomp.wiring.trust import check_targets
 
 # By target: arguments. PICKLE is a file whose reading writes RAN; TOUCH is a command that does.
 GADGETS = {
@@ -52,7 +52,7 @@ GADGETS = {
     "hydra.utils.call": {"config": {"command": "TOUCH"}},
     "functools.partial": {"func": "os.system"},
     "operator.methodcaller": {"name": "system"},
-    "rlcomp.wiring.build.make": {"node": None, "arguments": {}, "seed": 0},
+    "rlcomp.config.build.make": {"node": None, "arguments": {}, "seed": 0},
     "rlcomp.cli.run.main": {},
     # Attributes of what is ours or allowed.
     "components.reward.function.importlib.import_module": {"name": "evil_module"},

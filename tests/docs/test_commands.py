@@ -21,13 +21,13 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp import causal_lm, character_tokenizer
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import NonFiniteSteps
 from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.run.launch import launch
 from rlcomp.sweep.search import offer_search
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from rlcomp.cli.describe import describe, difference
 from rlcomp.cli.error_handler import explain
+from rlcomp.config.compose import compose_config
+from rlcomp.config.equation import equations
+from rlcomp.config.plan import read
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors
 from rlcomp.sweep.search import offer_search
 from rlcomp.testing import check_component
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.equation import equations
-from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rlcomp.cli.help import files_of
-from rlcomp.wiring.options import config_directory
+from rlcomp.config.options import config_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -6,6 +6,7 @@ import torch
 from hydra.utils import instantiate
 
 from rlcomp.cli.describe import main
+from rlcomp.config.compose import compose_config
 from rlcomp.engine import engine as engines
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
@@ -19,7 +20,6 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.answers import encode_answers
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.compose import compose_config
 
 TOKENIZER = character_tokenizer(characters="abc")
 AUTO, PACKED = Engine(), Engine(forward="packed")

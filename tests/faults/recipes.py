@@ -7,9 +7,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import components.task.text as text
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SHIPPED = Path(text.__file__).parent / "texts" / "the_tempest.txt"
 SMALL = ("model.hidden_size=16", "model.intermediate_size=16", "model.num_hidden_layers=1")

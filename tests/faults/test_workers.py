@@ -9,10 +9,10 @@ from attempts import DONE, INTERRUPTED, attempt, left
 from page import rows_of
 from recipes import TEXT, TINY, planned, pretrain
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 # Everything but processes: parts are pickled, weights published, requests answered late.
 INSIDE = ("cluster=local", "cluster._target_=rlcomp.testing.cluster.InProcessCluster")

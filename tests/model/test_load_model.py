@@ -6,13 +6,13 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, DataError
 from rlcomp.model.load_model import pretrained_model, pretrained_tokenizer
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 TOKENIZER = character_tokenizer(characters="ab")
 IDS = torch.tensor([[2, 3, 2]])

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.model.adapters import has_adapters, lora
 from rlcomp.model.build import load_causal_lm
@@ -14,8 +16,6 @@ from rlcomp.model.merge import average, merge_adapters, mixed, soup
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 TOKENIZER = character_tokenizer(characters="ab")
 IDS = torch.tensor([[2, 3, 2]])

@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.model.optimizer import MuonAdamW
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 def newton_schulz(singular_value):

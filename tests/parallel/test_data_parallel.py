@@ -33,6 +33,7 @@ from components.loss.weight.importance import SelfNormalisedWeight
 from components.loss.weight.rows import BranchShareWeight, EqualRoleWeight, TopEntropy
 from components.parallel import Replicate, Shard
 from components.pareto.gradients import MGDA
+from rlcomp.config.build import Make
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import LossPart
@@ -46,7 +47,6 @@ from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import ShardedWeights
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.build import Make
 
 PARTS = {
     "bapo": ("trust_region", BAPO),

@@ -11,6 +11,7 @@ from components.loss.imitation import SFTLoss
 from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
 from components.parallel import Replicate, Shard
+from rlcomp.config.build import Make
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.causal_forward import CausalForward
@@ -18,7 +19,6 @@ from rlcomp.model.critics import Critic
 from rlcomp.model.weight_snapshot import CopiedWeights
 from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
-from rlcomp.wiring.build import Make
 
 KEYS = ("tokens", "attention_mask", "response_mask")
 

@@ -14,6 +14,7 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.parallel import Hybrid, Replicate, Shard
 from rlcomp.checkpoint.state import collect, restore
+from rlcomp.config.build import Make
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -21,7 +22,6 @@ from rlcomp.model.adapters import adapters_off
 from rlcomp.model.optimizer import MuonAdamW
 from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_policy
-from rlcomp.wiring.build import Make
 
 KEYS = ("tokens", "attention_mask", "response_mask", "old_log_probs", "advantage")
 

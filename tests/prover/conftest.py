@@ -4,10 +4,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from rlcomp.config.compose import compose_config
 from rlcomp.engine.decoding import Decoding
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import character_tokenizer, encode_all
-from rlcomp.wiring.compose import compose_config
 
 
 class Scripted:

@@ -11,6 +11,7 @@ from transformers import AutoTokenizer, GenerationConfig
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.cli.sample import sample
+from rlcomp.config.compose import compose_config
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
 from rlcomp.model.load_model import trained_policy
@@ -18,7 +19,6 @@ from rlcomp.model.load_prompt_format import trained_prompt
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
-from rlcomp.wiring.compose import compose_config
 
 # ChatML.
 TEMPLATE = (

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SHORT = [
     "recipe=contrastive",

@@ -11,10 +11,10 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SHORT = [
     "recipe=control_ppo",

@@ -3,10 +3,10 @@
 import pytest
 
 from components.task.preferences import PreferenceTask
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 FILE = "prefs/hh_harmless_300.jsonl.gz"
 

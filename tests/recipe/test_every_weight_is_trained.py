@@ -10,13 +10,13 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.state import owned
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
 
 CONF = config_directory() / "recipe"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 from rlcomp import character_tokenizer
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 BOTH = "+objective=[brevity,format]"
 TINY = (

@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 ROUND = ["sample", "rejection_sft", "dpo"]
 PHASES = ["warm_start", *ROUND, *(f"{name}2" for name in ROUND)]

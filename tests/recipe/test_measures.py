@@ -2,8 +2,8 @@
 
 import pytest
 
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 
 WORDS = [
     "measure=[coverage,perplexity,other_task,forgetting,budget]",

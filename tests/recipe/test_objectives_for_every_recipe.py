@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 # There is no reward of an answer in these.

@@ -7,11 +7,11 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.data.transitions import write_transitions
 from rlcomp.run.launch import launch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 ONLINE = ["iql", "td3_bc", "cql"]
 SHORT = [

@@ -5,10 +5,10 @@ import pytest
 from components.advantage.group import GroupMean
 from components.advantage.per_objective import PerObjectiveAdvantage
 from components.pareto.scalarisation import LinearScalarisation
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.check_flow import built_flow
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 TINY = [
     "recipe=pama",

@@ -6,12 +6,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.plan import Plan, below
+from rlcomp.config.resolve import plan_of
 from rlcomp.metrics import recording
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.plan import Plan, below
-from rlcomp.wiring.resolve import plan_of
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.slow]
 

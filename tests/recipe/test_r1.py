@@ -4,10 +4,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 PHASES = ["warm_start", "rl", "collect", "rejection_sft", "rl2"]
 # Two steps a phase (rl and rl2 have three), saved after each: steps 1-2, 3-5, 6-7, 8-9, 10-12.

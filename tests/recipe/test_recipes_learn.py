@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 # A test of docs/recipes.md holds it to the configs: a row a recipe, with the numbers it sets.
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"

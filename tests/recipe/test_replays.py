@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SHORT = [
     "recipe=sac",

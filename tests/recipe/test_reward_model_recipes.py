@@ -6,11 +6,11 @@ import torch
 from components.reward.reward_model import LearnedReward
 from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.cli.export import export
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = (
     "task.length=4",

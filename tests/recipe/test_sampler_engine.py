@@ -3,15 +3,15 @@
 import pytest
 import torch
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.endpoint.completions import serving_policy
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.json_lines import read_lines
 from rlcomp.model.load_model import trained_policy
 from rlcomp.run.launch import launch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = [
     "model=micro",

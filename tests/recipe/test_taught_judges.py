@@ -2,10 +2,10 @@
 
 import pytest
 
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.plan import Plan, below
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.plan import Plan, below
+from rlcomp.config.resolve import plan_of
 
 
 @pytest.mark.parametrize("recipe", ["self_rewarding", "constitutional"])

@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.model.load_model import pretrained_tokenizer
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 pytestmark = pytest.mark.no_cover
 

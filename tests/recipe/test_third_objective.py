@@ -5,10 +5,10 @@ import json
 import pytest
 from hydra.utils import instantiate
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
 
 # What builds on linear_mo, which gives each objective a weight.
 RECIPES = sorted(

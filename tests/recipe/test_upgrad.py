@@ -8,11 +8,11 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors
 from rlcomp.pareto.aggregator import Objectives
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = ["recipe=upgrad", "model.hidden_size=16", "model.intermediate_size=16"]
 

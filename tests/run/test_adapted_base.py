@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = [
     "phases.warm_start.steps=1",

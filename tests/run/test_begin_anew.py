@@ -11,14 +11,14 @@ from omegaconf import OmegaConf
 from rlcomp.checkpoint.manifest import write_manifest
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.cli.overrides import check_overrides
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted, RlcompWarning
 from rlcomp.files.run_directory import check_links, set_aside
 from rlcomp.report.runs import find_runs
 from rlcomp.run.launch import launch
 from rlcomp.run.resume import saved_run
 from rlcomp.trackers.tracker import JsonLines
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 def config_of(directory, **more):

@@ -6,11 +6,11 @@ import pickle
 import pytest
 import torch
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.metrics import merge, recording
 from rlcomp.run.stages import empty_batch, run_stages
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 STAGES = ("prompts", "rollout", "reward")
 

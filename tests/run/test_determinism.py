@@ -6,10 +6,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.options import config_directory
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import plan_of
 
 # Data sets that are not shipped.
 GIVEN = {"gsm8k", "offline_to_online", "text_classifier"}

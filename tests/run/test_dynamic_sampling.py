@@ -3,9 +3,10 @@
 import pytest
 
 from rlcomp.cli import describe
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.flow_source import check_flow
-from rlcomp.wiring.plan import read
+from rlcomp.config.compose import compose_config
+from rlcomp.config.finding import messages
+from rlcomp.config.flow_source import check_flow
+from rlcomp.config.plan import read
 
 
 def planned(*words):
@@ -29,18 +30,18 @@ def test_one_word_bundles_what_makes_rows_into_a_refill_and_keeps_the_rest():
 
     assert inside[-1] == "varied"
     assert inside[:-1] + stages(refilled)[1:] == plain
-    assert check_flow(refilled) == []
+    assert messages(check_flow(refilled)) == []
 
 
 def test_one_word_chooses_the_sampler_and_what_tells_it():
     plan = planned("curriculum=pass_rate", "dynamic_sampling=refill")
 
     assert plan.nodes["feedback"].arguments["sampler"] is plan.nodes["prompts"]
-    assert check_flow(plan) == []
+    assert messages(check_flow(plan)) == []
 
 
 def test_feedback_without_a_sampler_that_numbers_its_prompts_is_told_before_the_run():
-    (error,) = check_flow(planned("feedback=pass_rate"))
+    (error,) = messages(check_flow(planned("feedback=pass_rate")))
 
     assert "stage feedback (PassRate) reads 'example_id'" in error
     assert "choose sampler@prompts=curriculum" in error
@@ -54,7 +55,7 @@ def test_feedback_without_a_sampler_that_numbers_its_prompts_is_told_before_the_
     ],
 )
 def test_the_rows_of_a_refill_are_known_before_the_run(word, told):
-    (error,) = check_flow(planned("dynamic_sampling=refill", word))
+    (error,) = messages(check_flow(planned("dynamic_sampling=refill", word)))
 
     assert told in error
 

@@ -12,6 +12,8 @@ from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.cli.report import report
 from rlcomp.component import Component
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors, StorageError
 from rlcomp.metrics import end_phase, keep_best, record
 from rlcomp.report.early_stops import describe_early_end, read_early_ends
@@ -21,8 +23,6 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.seed import new_generator
 from rlcomp.trackers.tracker import JsonLines
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 class Draw(Component):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 SMALL = ["model.hidden_size=16", "model.intermediate_size=16", "demonstrations.batch_size=8"]
 SAMPLED = [*SMALL, "prompts.batch_size=4", "rollout.group_size=4", "evaluation.num_prompts=8"]

@@ -13,13 +13,13 @@ from tensordict import TensorDict
 
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.component import Component
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import NumericalError
 from rlcomp.keys import lookup
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 VALUES = ["nan", "inf", "-inf"]
 SMALL = [

@@ -10,12 +10,12 @@ import pytest
 
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.launch import launch
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 ROWS = "".join(json.dumps({"question": f"{n}", "answer": f"{n % 7}"}) + "\n" for n in range(20))
 

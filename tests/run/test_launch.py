@@ -10,11 +10,11 @@ import torch
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from rlcomp.config.plan import Plan
 from rlcomp.files.json_lines import read_lines
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.run import launch as module
 from rlcomp.run.launch import launch, place_on, resume_command
-from rlcomp.wiring.plan import Plan
 
 SMALL = (
     "phases.warm_start.steps=2",

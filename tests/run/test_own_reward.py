@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 TINY = [
     "reward=function",

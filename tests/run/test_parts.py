@@ -9,11 +9,11 @@ from tensordict import TensorDict
 
 import rlcomp
 from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import Parts, build, load, save
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernel.md"
 RECIPE = ["recipe=grpo", "kl=none", "learner.num_minibatches=1", "phases.warm_start.steps=0"]

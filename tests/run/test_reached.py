@@ -10,13 +10,13 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
+from rlcomp.config.compose import compose_config
+from rlcomp.config.plan import Plan
+from rlcomp.config.resolve import check_plan, plan_of, read
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.run.resume import saved_run
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.resolve import check_plan, plan_of, read
 
 
 @pytest.fixture

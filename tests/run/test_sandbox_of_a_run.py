@@ -2,6 +2,9 @@
 
 import pytest
 
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.check_columns import check_columns
@@ -9,9 +12,6 @@ from rlcomp.run.launch import launch
 from rlcomp.sandbox import tier
 from rlcomp.sandbox.job import StdioJob
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 from rlcomp.workers.pool import closing
 
 SMALL = (

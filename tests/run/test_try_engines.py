@@ -1,10 +1,10 @@
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError
 from rlcomp.run.launch import launch
 from rlcomp.run.trials import try_engines
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 class Engine:

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from components.reward.function import FunctionReward
+from rlcomp.config.build import Builder
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.run.trials import try_rewards
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 MODULE = """
 import random, threading

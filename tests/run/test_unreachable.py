@@ -2,11 +2,10 @@ import warnings
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.interfaces.task import Example
-from rlcomp.run.unreachable import warn_unreachable
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 
 class Task:

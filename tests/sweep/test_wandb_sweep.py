@@ -46,8 +46,8 @@ def test_a_grid_has_its_values_and_a_command_that_leaves_them_open():
 
 
 def test_every_command_of_an_agent_composes(monkeypatch):
-    from rlcomp.wiring.compose import compose_config
-    from rlcomp.wiring.resolve import plan_of
+    from rlcomp.config.compose import compose_config
+    from rlcomp.config.resolve import plan_of
 
     monkeypatch.setenv("WANDB_RUN_ID", "abc1")
     found = list(commands(wandb_sweep([*LINE, "directory=runs/night", "sft_learner.epochs=1,2"])))

@@ -18,14 +18,14 @@ from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoleWeight
 from components.old_log_probs import RecomputedLogProbs
 from components.reward.mask_game import MaskGameReward
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors
 from rlcomp.files.json_lines import read_lines
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.launch import launch
-from rlcomp.testing import make_batch, tiny_policy
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
+from rlcomp.testing import tiny_policy
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."

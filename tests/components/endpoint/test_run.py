@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from rlcomp.config.compose import compose_config
+from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
-from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.resolve import plan_of
 
 from .conftest import completion
 

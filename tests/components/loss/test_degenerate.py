@@ -9,9 +9,9 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from rlcomp.config.build import Builder
+from rlcomp.config.plan import read
 from rlcomp.testing.subject import Subject
-from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import read
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 # Those of control and of flows hold their networks and know neither masks nor groups.

@@ -2,8 +2,8 @@
 
 import yaml
 
-from rlcomp.wiring.declare import declare
-from rlcomp.wiring.options import config_directory
+from rlcomp.config.declare import declare
+from rlcomp.config.options import config_directory
 
 
 def test_every_reward_declares_what_makes_its_rows_invalid():

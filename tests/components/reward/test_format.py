@@ -4,7 +4,7 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from rlcomp.wiring.compose import compose_config
+from rlcomp.config.compose import compose_config
 
 
 def reward(name):

@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from components.worlds.hops.task import Hops, knowledge_base
+from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
 from rlcomp.text.tokenizer import character_tokenizer, encode_all
-from rlcomp.wiring.options import config_directory
 
 KNOWN = {row["title"]: row["text"] for row in knowledge_base()}
 

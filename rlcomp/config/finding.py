@@ -1,0 +1,59 @@
+"""A finding of a check: what is wrong with a config, where, and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+Level = Literal["refuse", "warn"]
+
+_MESSAGE = re.compile(r"([\w./@]*)(.*?)(; .*)?", re.DOTALL)
+
+
+class Finding(NamedTuple):
+    """A mistake in a config, or a setting that is probably one.
+
+    Attributes:
+        level: whether the run is refused, or begins with a warning.
+        path: of the node or setting; empty where the message begins with none.
+        value: the value there and what is wrong with it, as the message goes on behind the path.
+        remedy: what to set; empty where the message has none.
+    """
+
+    level: Level
+    path: str
+    value: str
+    remedy: str
+
+    @classmethod
+    def of(cls, level: Level, message: str) -> Finding:
+        """Return the finding of a message ``PATH is VALUE: fault; remedy``.
+
+        Examples:
+            >>> Finding.of("refuse", "learner.lr is 'x': must be a number; set learner.lr=1e-4")
+            Finding(level='refuse', path='learner.lr', value=" is 'x': must be a number", \
+remedy='set learner.lr=1e-4')
+        """
+        parts = _MESSAGE.fullmatch(message)
+        assert parts is not None  # the pattern takes every text
+        return cls(level, parts[1], parts[2], (parts[3] or "").removeprefix("; "))
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return f"{self.path}{self.value}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+def refuse(message: str) -> Finding:
+    """Return the finding of a message for which the run is refused."""
+    return Finding.of("refuse", message)
+
+
+def warn(message: str) -> Finding:
+    """Return the finding of a message with which the run begins."""
+    return Finding.of("warn", message)
+
+
+def messages(findings: Iterable[Finding]) -> list[str]:
+    """Return the messages of findings."""
+    return [str(finding) for finding in findings]

@@ -1,0 +1,170 @@
+"""The flow of a plan, from what classes declare in their sources; nothing is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlcomp.config.finding import Finding, refuse
+from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
+from rlcomp.config.plan import PhasePlan, Plan, below, children
+from rlcomp.config.reader import BROKEN, Node
+from rlcomp.keys import prompt_keys
+
+
+def ran(node: Node) -> list[Node]:
+    """Return the children that a composite calls, in calling order."""
+    order: list[Node] = []
+    for name in node.declaration.runs:
+        order += children(Node(node.path, node.target, {name: node.arguments.get(name)}))
+    return order
+
+
+def flow_of(node: Node) -> Flow:
+    """Return the flow of a node, from its declaration and its children's."""
+    declaration = node.declaration
+    inner = fold(flow_of(child) for child in ran(node))
+    left = frozenset() if declaration.contained else inner.writes
+    known = frozenset(declaration.optional) if declaration.fresh else frozenset()
+    writes = declaration.written(node.arguments)
+    handed = frozenset(node.keys.get(key, key) for key in known.intersection(writes))
+    passed = prompt_keys() if declaration.keeps_prompt else frozenset()
+    carries = handed | frozenset(node.keys.get(key, key) for key in passed)
+    written = frozenset(node.keys.get(key, key) for key in writes)
+    return Flow(
+        reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
+        | (inner.reads - frozenset(declaration.supplies)),
+        writes=(written - handed) | left,
+        fresh=declaration.fresh or (inner.fresh and not declaration.contained),
+        opaque=declaration.opaque or (inner.opaque and not declaration.contained),
+        lacks=inner.lacks,
+        carries=carries | (frozenset() if declaration.contained else inner.carries),
+    )
+
+
+def stage_of(node: Node) -> Stage:
+    """Return the data of a node for the flow check."""
+    declaration, size = node.declaration, node.arguments.get("group_size")
+    run = [] if declaration.contained else [stage_of(child) for child in ran(node)]
+    return Stage(
+        path=node.path,
+        kind=declaration.name,
+        flow=flow_of(node),
+        group_size=size if isinstance(size, int) else None,
+        min_group_size=_min_group_size(node),
+        must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
+        reads=_all_reads(node),
+        marks=_marks(node),
+        parts=[part.supplied(frozenset(declaration.supplies)) for part in run],
+    )
+
+
+def _min_group_size(node: Node) -> int:
+    size = node.arguments.get(node.declaration.min_group_size_from)
+    return max(node.declaration.min_group_size, size if isinstance(size, int) else 0)
+
+
+def _all_reads(node: Node) -> frozenset[str]:
+    """Return the keys that a node and the parts it runs read, optional keys included.
+
+    What it only refers to (a critic asks the objectives for their names) reads nothing there.
+    """
+    declaration = node.declaration
+    own = (*declaration.reads, *declaration.optional)
+    keys = frozenset(node.keys.get(key, key) for key in own)
+    run = children(node) if declaration.opaque else ran(node)
+    inside = frozenset[str]().union(*(_all_reads(child) for child in run))
+    return keys | (inside - frozenset(declaration.supplies))
+
+
+def _marks(node: Node) -> dict[str, frozenset[str]]:
+    declaration = node.declaration
+    condition = declaration.exclusive_if
+    counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
+    counts = counts and declaration.exclusive not in node.keys  # it reads another key so
+    marks = {declaration.exclusive: frozenset({counted_by(node.path, condition)})} if counts else {}
+    for child in children(node):
+        for name, paths in _marks(child).items():
+            marks[name] = marks.get(name, frozenset()) | paths
+    return marks
+
+
+# Of one batch, all of whose rows are in memory at once.
+_MOST_ROWS = 2**24
+_EVERY = ", and say how often with every.checkpoint"
+
+
+def check_flow(plan: Plan) -> Iterator[Finding]:
+    """Yield a finding on each mistake in how the stages of the phases fit together."""
+    for name, phase in plan.phases.items():
+        yield from map(refuse, _check_phase(name, phase, plan))
+
+
+def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
+    """Return the mistakes of a phase; none where a stage could not be read."""
+    periodic = [stage for _, stage in phase.every.values()]
+    if any(stage is BROKEN for stage in (*phase.all_stages(), *periodic)):
+        return []
+    beside = [stage for stage in periodic if isinstance(stage, Node)]
+    errors: dict[str, None] = {}
+    for stages in phase.lists():
+        nodes = [stage for stage in stages if isinstance(stage, Node)]
+        if all(_is_readable(node) for node in (*nodes, *beside)):
+            errors |= dict.fromkeys(_check_list(name, nodes, beside, phase, plan))
+    return list(errors)
+
+
+def _is_readable(node: Node) -> bool:
+    """Return whether the targets of a node and of its parts have a declaration.
+
+    The check of arguments reports those that have none.
+    """
+    return not any(part.declaration.fault for part in (node, *below(node)))
+
+
+def _check_list(
+    name: str, nodes: list[Node], beside: list[Node], phase: PhasePlan, plan: Plan
+) -> list[str]:
+    used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
+    top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
+    others = {node.path: flow_of(node) for node in top}
+    parts = [
+        f"phases.{name}.stages: {node.path} ({node.declaration.name}) is no stage: it has no "
+        f"forward; take it out of the list{_EVERY if node.path == 'checkpoint' else ''}"
+        for node in nodes
+        if not node.declaration.runnable
+    ]
+    if parts:
+        return parts
+    stages, periodic = ([stage_of(node) for node in group] for group in (nodes, beside))
+    return check_stages(name, stages, periodic, others) + _check_rows(nodes)
+
+
+def _check_rows(nodes: list[Node]) -> list[str]:
+    """Check that the rows of a batch, as far as they are known, can be shared out."""
+    errors, rows = [], 0
+    for node in nodes:
+        inside = [node, *children(node)]
+        batch, groups, parts, refill = (
+            next((child.arguments[name] for child in inside if name in child.arguments), None)
+            for name in ("batch_size", "group_size", "num_minibatches", "rows")
+        )
+        rows = batch if isinstance(batch, int) else rows
+        rows = rows * groups if isinstance(groups, int) else rows
+        if isinstance(refill, int) and isinstance(groups, int) and refill % groups:
+            errors.append(
+                f"{node.path}.rows is {refill}, no multiple of group_size {groups}, so that a "
+                f"group would be cut in two; set {node.path}.rows={groups * (refill // groups + 1)}"
+            )
+        rows = refill if isinstance(refill, int) else rows
+        if rows > _MOST_ROWS:
+            errors.append(
+                f"{node.path}: a batch would have {rows} rows, more than {_MOST_ROWS}; lower "
+                "batch_size or group_size"
+            )
+            rows = 0
+        if isinstance(parts, int) and 0 < rows < parts:
+            errors.append(
+                f"{node.path}.num_minibatches is {parts}, but a batch has only {rows} rows; lower "
+                "it, or raise batch_size or group_size"
+            )
+    return errors

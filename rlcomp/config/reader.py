@@ -1,0 +1,283 @@
+"""Reading a config: an interpolation that dereferences to a node of the tree *is* that node.
+
+No torch and no imports of targets here: a :class:`Reader` turns an OmegaConf tree into plain Python
+values in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers
+to it. ``rlcomp.config.build`` makes the objects.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import Container, DictConfig, ListConfig
+from omegaconf import Node as ConfigNode
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+
+from rlcomp.config.declare import Declaration, declaration_of
+from rlcomp.config.migrations import new_name
+from rlcomp.config.options import recipes_with
+from rlcomp.config.user_yaml import meant_target
+from rlcomp.errors import as_dotted, nearest
+
+Path = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """An object to be built: its config path, target and resolved arguments."""
+
+    path: str
+    target: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+    @property
+    def declaration(self) -> Declaration:
+        """The declaration of the target, read once; it has a ``fault`` if it cannot be read."""
+        return declaration_of(self.target)
+
+
+class BrokenValue:
+    """Placeholder of an unreadable value; the error is in the reader's list."""
+
+
+BROKEN = BrokenValue()
+
+
+def dotted(path: Path) -> str:
+    """Return a config path as the command line writes it."""
+    return ".".join(str(key) for key in path)
+
+
+def address(node: ConfigNode) -> Path:
+    """Return the path of a config node in its tree."""
+    keys: list[Any] = []
+    parent = node._get_parent()
+    while parent is not None:
+        keys.append(node._key())
+        node, parent = parent, parent._get_parent()
+    return tuple(reversed(keys))
+
+
+def unset_variable(told: str) -> str | None:
+    """Explain OmegaConf's message about an environment variable that is not set."""
+    match = re.search(r"Environment variable '(.+?)' not found", told)
+    return match and (
+        f"the environment variable {match[1]} is not set; set it, or give a default: "
+        f"${{oc.env:{match[1]},DEFAULT}}"
+    )
+
+
+class Reader:
+    """Reads each place of a config once; collects the mistakes instead of stopping at the first."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
+        self.errors: list[str] = []
+        self.wrapped: dict[str, str] = {}  # which entry of insert put stages into a node
+        self.origins: dict[str, str] = {}  # where the value of a path stands, or how it is computed
+        self._read: dict[Path, Any] = {}
+        self._open: list[Path] = []
+        self._nodes: dict[str, Path] = {}
+
+    def fail(self, message: str) -> BrokenValue:
+        """Note a mistake."""
+        self.errors.append(message)
+        return BROKEN
+
+    def _at(self, path: Path) -> Any:  # noqa: ANN401
+        node: Any = self.config
+        for key in path:
+            if not isinstance(node, Container) or node._is_none() or node._is_missing():
+                return None
+            if isinstance(node, ListConfig) and not (isinstance(key, int) and key < len(node)):
+                return None
+            node = node._get_node(key)
+            if node is None:
+                return None
+        return node
+
+    def named(self, name: str, where: str) -> Any:  # noqa: ANN401
+        """Return the node that a stage list names."""
+        path = tuple(name.split("."))
+        if self._at(path) is None:
+            known = [key for key in self.config if key != "phases"]
+            new = new_name(name)
+            hint = f"; it is now '{new}'" if new else nearest(name, map(str, known))
+            if where.endswith(".every") and "did you mean" not in hint and not new:
+                hint = f", which it names; leave it out there as well: '~{where}.{name}'"
+            return self.fail(f"{where}: no node '{name}'{hint}")
+        return self._part(self.value(path), repr(name), where)
+
+    def _part(self, found: object, name: str, where: str) -> object:
+        if isinstance(found, Node) and found.partial:
+            return self.fail(f"{where}: {name} has _partial_: true, so it is no stage; delete that")
+        if isinstance(found, Node) or found is BROKEN:
+            return found
+        if isinstance(found, dict) and (meant := meant_target(found)):
+            return self.fail(
+                f"{where}: {name} has {meant[0]!r}, which has to be _target_; write "
+                f"_target_: {meant[1]}"
+            )
+        keys = found and isinstance(found, dict) and ", ".join(map(str, found))
+        kind = f"has only {keys}" if keys else f"is {found!r}"
+        return self.fail(
+            f"{where}: {name} {kind}, no part with a _target_: name a node, or delete it"
+        )
+
+    def value(self, path: Path) -> Any:  # noqa: ANN401
+        """Return the value at a path, read once."""
+        if path in self._read:
+            return self._read[path]
+        if path in self._open:
+            circle = [*self._open[self._open.index(path) :], path]
+            return self.fail(f"circular: {' -> '.join(map(dotted, circle))}")
+        self._open.append(path)
+        try:
+            result = self._value(path)
+        finally:
+            self._open.pop()
+        self._read[path] = result
+        return result
+
+    def _value(self, path: Path) -> Any:  # noqa: ANN401
+        node = self._at(path)
+        if node is None:
+            return self.fail(f"{dotted(path)}: not in the config")
+        if node._is_missing():
+            return self.fail(f"{dotted(path)} is missing (???): set it with {dotted(path)}=...")
+        if node._is_interpolation():
+            return self._reference(node, path)
+        if node._is_none():
+            return None
+        if isinstance(node, ListConfig):
+            return [self._item(path, index) for index in range(len(node))]
+        if isinstance(node, DictConfig):
+            return self._mapping(node, path)
+        return node._value()
+
+    def _item(self, path: Path, index: int) -> Any:  # noqa: ANN401
+        item = self.value((*path, index))
+        if path[-1] not in ("stages", "on_begin"):
+            return item
+        where = f"{dotted(path)}[{index}]"
+        return self.named(item, where) if isinstance(item, str) else self._part(item, "it", where)
+
+    def _reference(self, node: ConfigNode, path: Path) -> Any:  # noqa: ANN401
+        try:
+            target = node._dereference_node()
+        except InterpolationToMissingValueError:
+            return BROKEN  # told where the ??? stands
+        except OmegaConfBaseException as error:
+            meant = tuple(str(node._value()).removeprefix("${").removesuffix("}").split("."))
+            if meant != path and self._is_itself(meant):
+                return self.value(meant)  # told there
+            return self.fail(self._explain(node, path, error))
+        if not isinstance(target, ConfigNode):
+            return target
+        where = address(target)
+        if where and where != path and self._at(where) is target:
+            self._note_origin(node, path, where)
+            return self.value(where)
+        if isinstance(target, Container):
+            return self.fail(
+                f"{dotted(path)}: {node._value()} is a resolver that returns a part of the config, "
+                "which would be a silent copy; write ${name}"
+            )
+        self._note_origin(node, path, path)
+        return target._value()
+
+    def _note_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
+        """Note the next place on the way to a value, or the text it is computed from."""
+        text = str(node._value())
+        plain = re.fullmatch(r"\$\{([\w.]+)\}", text)
+        target = tuple(plain[1].split(".")) if plain else ()
+        exists = plain and target != path and self._at(target) is not None
+        following = target if exists else where
+        if following == path:
+            self.origins[dotted(path)] = text
+        elif not isinstance(self.value(following), Node):
+            self.origins[dotted(path)] = dotted(following)
+
+    def _is_itself(self, path: Path) -> bool:
+        """Return whether an option that shares a part of a node was chosen as that node."""
+        node = self._at(path) if len(path) > 1 else None
+        return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
+
+    def _explain(self, node: ConfigNode, path: Path, error: Exception) -> str:
+        text, top = str(node._value()), path[0]
+        if self._is_itself(path):
+            return (
+                f"{dotted(path)} is {text}, itself: the option chosen as {top} is meant to stand "
+                f"beside another {top}, whose {dotted(path[1:])} it shares; choose another {top}="
+                f"..., and add this one by a name of its own, such as +{top}@learner.losses.x=..."
+            )
+        name = text.removeprefix("${").removesuffix("}").split(".")[0]
+        if unset := unset_variable(str(error)):
+            return f"{dotted(path)} is {text}: {unset}"
+        if text.startswith("${") and name.isidentifier() and name not in self.config:
+            part = self._at(path[:1])
+            target = str(part._get_node("_target_")) if isinstance(part, DictConfig) else ""
+            if recipes := recipes_with(name, str(path[0]), target):
+                return f"{dotted(path)}: no node '{name}': recipe={recipes[0]} has one"
+            return f"{dotted(path)}: no node '{name}'{nearest(name, map(str, self.config))}"
+        first = str(error).splitlines()[0]
+        if "parent node" in first or "Recursive" in first:
+            through = "" if name == dotted(path) else f" -> {name}"
+            reason = f"circular: {dotted(path)}{through} -> {dotted(path)}"
+            if dotted(path).startswith(f"{name}."):
+                reason += f": it holds itself; is its option for another node, {name}@NODE=OPTION?"
+            return reason
+        return f"{dotted(path)} is {text}: {first}"
+
+    def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401
+        keys = list(node._content)  # type: ignore[arg-type]
+        if "_target_" not in keys:
+            return {key: self.value((*path, key)) for key in keys}
+        for key in keys:
+            if str(key).startswith("_") and key not in {"_target_", "_partial_", "_keys_"}:
+                remedy = "only _target_, _partial_ and _keys_ are understood; delete it"
+                self.fail(f"{dotted((*path, key))} is {node._get_node(key)}: {remedy}")
+        where = dotted(path)
+        if self._nodes.setdefault(where, path) != path:
+            # {"a.b": ...} beside {a: {b: ...}}: what is checked by its path must be what is built.
+            return self.fail(f"{where} stands for two nodes: a key must have no dot in it")
+        target = self.value((*path, "_target_"))
+        if not isinstance(target, str) or "." not in target:
+            return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
+        if meant := as_dotted(target):
+            return self.fail(
+                f"{dotted(path)}._target_ is {target!r}: a dotted path names it; set "
+                f"{dotted(path)}._target_={meant}"
+            )
+        return Node(
+            path=dotted(path),
+            target=target,
+            arguments={
+                str(key): self.value((*path, key)) for key in keys if not str(key).startswith("_")
+            },
+            keys=self._keys(path) if "_keys_" in keys else {},
+            partial=self._partial(path) if "_partial_" in keys else False,
+        )
+
+    def _keys(self, path: Path) -> dict[str, str]:
+        """Return the new names of keys; none if they are no names."""
+        names, where = self.value((*path, "_keys_")), dotted((*path, "_keys_"))
+        if names is BROKEN:
+            return {}
+        if not isinstance(names, dict):
+            self.fail(f"{where} is {names!r}: must be a mapping of keys")
+            return {}
+        for key, name in names.items():
+            if not isinstance(name, str) or not name:
+                self.fail(f"{where}.{key} is {name!r}: must be the name of a key")
+        return {str(key): name for key, name in names.items() if isinstance(name, str) and name}
+
+    def _partial(self, path: Path) -> bool:
+        wanted = self.value((*path, "_partial_"))
+        if wanted is not BROKEN and not isinstance(wanted, bool):
+            self.fail(f"{dotted(path)}._partial_ is {wanted!r}: must be true or false")
+        return wanted is True
