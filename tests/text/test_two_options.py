@@ -165,7 +165,9 @@ def test_an_invalid_reward_names_the_judge():
 
     scored = JudgeScore(judge=judge)(rows)
 
-    with pytest.raises(DataError, match=r"2 of 2 rewards are invalid.*reward.judge \(Generative\)"):
+    with pytest.raises(
+        DataError, match=r"2 of 2 rewards are invalid.*reward.judge \(GenerativeJudge\)"
+    ):
         RewardCheck()(scored)
 
 
