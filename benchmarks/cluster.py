@@ -26,6 +26,7 @@ from measure import emit, gate, row
 from components.cluster.local import LocalCluster
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
+from rlcomp.interfaces.cluster import RolloutReply
 from rlcomp.metrics import Ledger
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build

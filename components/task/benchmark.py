@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.data.column_mapping import Fields
-from rlcomp.data.column_names import likely, value_at
+from rlcomp.data.column_names import guess_columns, value_at
 from rlcomp.data.record_task import RecordTask
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError
@@ -84,7 +84,7 @@ def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) ->
         forms = {"prompt_field": "prompt_fields=[{}]", "answer_field": "answer_field={}"}
         remedies = [
             f"SUITE.task.{forms[setting].format(meant or 'COLUMN')}"
-            for setting, meant in likely(lacking, row).items()
+            for setting, meant in guess_columns(lacking, row).items()
         ]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(missing)} (known: "

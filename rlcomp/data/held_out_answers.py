@@ -16,7 +16,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.statistics import share_interval
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.reward import check_decides
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
@@ -64,7 +64,7 @@ class HeldOutAnswers(Component):
         num_prompts: PositiveInt,
         max_new_tokens: PositiveInt,
         name: NonEmptyText,
-        prompt: Prompt | None,
+        prompt: PromptFormat | None,
     ) -> None:
         super().__init__()
         check_judges_alone(reward, name)

@@ -55,12 +55,12 @@ class TurnSample:
 
 def join_turns(turn: TurnSample, continuation: TurnSample) -> TurnSample:
     """Return a turn and its continuation as one turn."""
-    masks = turn.sampling_mask, continuation.sampling_mask
+    masks = [m for m in (turn.sampling_mask, continuation.sampling_mask) if m is not None]
     return TurnSample(
         tokens=turn.tokens + continuation.tokens,
         log_probs=turn.log_probs + continuation.log_probs,
         truncated=continuation.truncated,
-        sampling_mask=None if None in masks else torch.cat(masks),
+        sampling_mask=torch.cat(masks) if len(masks) == 2 else None,
     )
 
 

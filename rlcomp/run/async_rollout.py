@@ -162,7 +162,7 @@ class FreeStages(RemoteStages):
             self.cluster.ask(worker, self._weights, None)
         while self.pool.waiting and self.admission.admits(size):
             self.admission.start(size)
-            worker, request = self.pool.hand_over()
+            worker, request = self.pool.assign()
             if len(self.pool.under_way[worker]) == 1:
                 self._silent_since[worker] = time.monotonic()
             self.cluster.ask(worker, self._weights, request)
@@ -185,7 +185,7 @@ class FreeStages(RemoteStages):
                 self._busy_seconds += reply.seconds
                 self._silent_since[worker] = time.monotonic()
                 rollout = BufferedRollout(reply.rows, reply.ledger, reply.seconds)
-                self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
+                self.pool.complete(worker, (reply.number, reply.part.first), rollout)
 
     def _poll_worker(self, worker: int) -> RolloutReply | None:
         try:

@@ -199,7 +199,8 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
 
 
 def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path):
-    code = "from rlcomp.cli.error_handler import run_program\nguard(lambda: print('a line\\n' * 9 ** 6))"
+    module = "rlcomp.cli.error_handler"
+    code = f"from {module} import run_program\nrun_program(lambda: print('a line\\n' * 9 ** 6))"
     for words in (["-c", code], ["-c", code.replace(" * 9 ** 6", "")]):
         read, write = os.pipe()
         os.close(read)

@@ -7,6 +7,7 @@ from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.config.compose import compose_config
 from rlcomp.config.declare import declare
 from rlcomp.config.migrations import (
+    _ARGUMENTS,
     _CLASSES,
     _MODULES,
     _TARGETS,
@@ -19,6 +20,7 @@ from rlcomp.config.trust import saved_node
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.load_model import trained_policy
+from rlcomp.run.resume import check_same_config
 
 OLD = {
     "sampling": {"_target_": "rlcomp.generation.sampling.Sampling", "temperature": 1.0},

@@ -17,7 +17,7 @@ from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import restore_newest, saved_run
 
 TINY = [
     "kl=none",

@@ -6,6 +6,7 @@ from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.interfaces.task import Example
+from rlcomp.run.unreachable import warn_unreachable
 
 
 class Task:

@@ -25,7 +25,7 @@ from rlcomp.files.json_lines import read_lines
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.launch import launch
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."
