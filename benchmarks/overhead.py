@@ -59,12 +59,12 @@ def clock_mathematics(clock, nodes):
     """Put the clock on everything that is model mathematics."""
     clock.wrap(Transformer, "forward", "model forward")
     clock.wrap(torch.Tensor, "backward", "model backward")
-    for name in ("Fused", "_read_some"):
+    for name in ("Fused", "_prefill_chunk"):
         clock.wrap(loop, name, "decode forward")
-    clock.wrap(loop.Loop, "_step", "decode forward")
+    clock.wrap(loop.DecodeLoop, "_step", "decode forward")
     clock.wrap(decode_native, "_rollout", "decode loop in C++, draws included")
     clock.wrap(scoring, "pack", "packing and dropping rows")
-    clock.wrap(loop.Loop, "_compact", "packing and dropping rows")
+    clock.wrap(loop.DecodeLoop, "_compact", "packing and dropping rows")
     for path in ("sft_learner", "learner"):
         clock.wrap(nodes[path].optimizer, "step", "optimiser")
     for name in ("get_total_norm", "clip_grads_with_norm_"):

@@ -7,7 +7,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean
 from components.loss.trust_region.clip import Clip
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 
 LOG_PROBS = 1e-5
 GRADIENTS = 1e-4
@@ -30,7 +30,7 @@ def judged(rollout):
 
 def update(policy, loss, batch):
     """Forward and backward by rlcomp, as the learner does them."""
-    with torch.enable_grad(), asking({"log_probs"}):
+    with torch.enable_grad(), limit_outputs({"log_probs"}):
         loss(policy(batch.copy()))["loss"].backward()
 
 

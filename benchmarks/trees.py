@@ -61,12 +61,12 @@ def grown(name, turns):
 
 def prompts_once(length):
     """Packing that shares no more than the prompts."""
-    shared = packing._in_common
+    shared = packing._common_prefix_lengths
 
     def capped(rows, ends):
         return np.minimum(shared(rows, ends), length)
 
-    return patch.object(packing, "_in_common", capped)
+    return patch.object(packing, "_common_prefix_lengths", capped)
 
 
 def main(name, turns, repeats):

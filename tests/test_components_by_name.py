@@ -1,17 +1,20 @@
 """Every part can be imported by its class's name alone."""
 
+import ast
 import inspect
 import pkgutil
 import runpy
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import components
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def public():
@@ -145,3 +148,13 @@ def test_a_concept_is_imported_where_it_is_named(concept):
 @pytest.mark.parametrize("concept", ["reward", "kl", "worlds"])
 def test_no_name_is_suggested_for_a_concept(concept):
     assert components._NearestName.find_spec(f"components.{concept}") is None
+
+
+def test_a_public_class_name_stands_for_one_class_in_the_whole_tree():
+    places = defaultdict(list)
+    for file in sorted([*ROOT.glob("rlcomp/**/*.py"), *ROOT.glob("components/**/*.py")]):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{file}:{node.lineno}")
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

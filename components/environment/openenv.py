@@ -81,9 +81,7 @@ class OpenEnv(Adapter):
     def _read_result(self, result: Any, first: bool = False) -> Turn:  # noqa: ANN401
         # The reward of a reset is ignored, because it belongs to no action.
         reward = 0.0 if first or result.reward is None else float(result.reward)
-        observation, field = result.observation, self.observation_field
-        if isinstance(observation, Mapping) and field is not None:
-            observation = observation[field]
-        elif field is not None:
-            observation = getattr(observation, field)
-        return self.turn(as_text(observation), reward=reward, done=bool(result.done))
+        content, field = result.observation, self.observation_field
+        if field is not None:
+            content = content[field] if isinstance(content, Mapping) else getattr(content, field)
+        return self.turn(as_text(content), reward=reward, done=bool(result.done))

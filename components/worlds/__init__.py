@@ -1,3 +1,3 @@
-from components import lookup
+import components
 
-__getattr__, __dir__ = lookup(__name__)
+__getattr__, __dir__ = components.lookup(__name__)

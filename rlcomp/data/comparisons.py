@@ -33,7 +33,7 @@ _WINNERS: dict[str, int | None] = {
 }
 
 
-class AnswerPair(NamedTuple):
+class ComparedPair(NamedTuple):
     """Two answers to one prompt, each a text or messages.
 
     Attributes:
@@ -48,7 +48,7 @@ class AnswerPair(NamedTuple):
     label_columns: Mapping[str, object]
 
 
-def compared_answers(row: Row, *, ties: bool = False) -> list[AnswerPair]:
+def compared_answers(row: Row, *, ties: bool = False) -> list[ComparedPair]:
     """Return the pairs of a row.
 
     Args:
@@ -62,7 +62,7 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[AnswerPair]:
     columns = row.columns
     check_labels(row)
     if {"chosen", "rejected"} <= {*columns}:
-        pairs = _vote_pairs(row, AnswerPair(columns["chosen"], columns["rejected"], {}))
+        pairs = _vote_pairs(row, ComparedPair(columns["chosen"], columns["rejected"], {}))
     elif {"output_1", "output_2", "preference"} <= {*columns}:
         second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
         pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
@@ -137,7 +137,7 @@ def check_labels(row: Row) -> None:
         )
 
 
-def _vote_pairs(row: Row, pair: AnswerPair) -> list[AnswerPair]:
+def _vote_pairs(row: Row, pair: ComparedPair) -> list[ComparedPair]:
     votes = row.columns.get("votes")
     if row.columns.get("tie"):
         return [pair._replace(label_columns=_TIE)]
@@ -153,15 +153,15 @@ def _vote_pairs(row: Row, pair: AnswerPair) -> list[AnswerPair]:
     return [_by_probability(pair.chosen, pair.rejected, votes_for / (votes_for + votes_against))]
 
 
-def _by_probability(first: object, second: object, probability: float) -> AnswerPair:
+def _by_probability(first: object, second: object, probability: float) -> ComparedPair:
     """Return the pair whose first answer is preferred with a probability; 1/2 is a tie."""
     if probability == 0.5:
-        return AnswerPair(first, second, _TIE)
+        return ComparedPair(first, second, _TIE)
     better, worse = (first, second) if probability > 0.5 else (second, first)
-    return AnswerPair(better, worse, {"label_noise": min(probability, 1 - probability)})
+    return ComparedPair(better, worse, {"label_noise": min(probability, 1 - probability)})
 
 
-def _battle_pair(row: Row, first: object, second: object) -> AnswerPair:
+def _battle_pair(row: Row, first: object, second: object) -> ComparedPair:
     """Return the pair of a battle of two models."""
     winner = row.columns["winner"]
     if not isinstance(winner, str) or winner not in _WINNERS:
@@ -170,8 +170,8 @@ def _battle_pair(row: Row, first: object, second: object) -> AnswerPair:
         )
     place = _WINNERS[winner]
     if place is None:
-        return AnswerPair(first, second, _TIE)
-    return AnswerPair(first, second, {}) if place == 0 else AnswerPair(second, first, {})
+        return ComparedPair(first, second, _TIE)
+    return ComparedPair(first, second, {}) if place == 0 else ComparedPair(second, first, {})
 
 
 def rating_of(row: Row) -> float:
@@ -197,7 +197,7 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
     return [(one, value - lowest) for one, value in zip(responses, values, strict=True)]
 
 
-def _ranking_pairs(row: Row, ties: bool) -> list[AnswerPair]:
+def _ranking_pairs(row: Row, ties: bool) -> list[ComparedPair]:
     """Return all pairs of answers that differ in rank, each with weight 1 / pairs of the row."""
     responses = _responses(row)
     value = _values(row, len(responses))
@@ -207,7 +207,7 @@ def _ranking_pairs(row: Row, ties: bool) -> list[AnswerPair]:
         if ties or value[i] != value[j]
     ]
     return [
-        AnswerPair(
+        ComparedPair(
             responses[i],
             responses[j],
             {"weight": 1 / len(pairs), **(_TIE if value[i] == value[j] else {})},

@@ -13,7 +13,7 @@ from typing import Literal
 from rlcomp.columns import CONVERSATION, column_text
 from rlcomp.data.column_names import prompt_remedy
 from rlcomp.data.comparisons import (
-    AnswerPair,
+    ComparedPair,
     check_labels,
     compared_answers,
     rated_answers,
@@ -142,7 +142,7 @@ def _single_example(row: Row, field: str, answer: object, columns: Mapping[str, 
     return _build_example(row, field, _conversations(row, field, [answer]), [answer], columns)
 
 
-def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: AnswerPair) -> Example:
+def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: ComparedPair) -> Example:
     answers = [pair.chosen, pair.rejected]
     if answers[0] == answers[1]:
         raise DataError(f"{row.place}: both answers of the pair are the same: take the row out")
@@ -234,7 +234,7 @@ def _build_example(
     return _check_columns(row, example)
 
 
-def _dialogue(row: Row, dialogues: Dialogues, pair: AnswerPair) -> Example:
+def _dialogue(row: Row, dialogues: Dialogues, pair: ComparedPair) -> Example:
     """Return a pair of HH: the last turns are the answers, the turns before them the prompt."""
     turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
     first, second = (one[:-1] for one in turns)

@@ -25,7 +25,7 @@ _START_SECONDS = 30.0
 
 
 @dataclass
-class QueuedCall:
+class QueuedRequest:
     """Call of an agent that waits for its answers.
 
     Attributes:
@@ -81,7 +81,7 @@ class RequestQueue:
         self.began = [False] * episodes
         self.open = {*range(episodes)}
         self._late: set[int] = set()
-        self._waiting: list[QueuedCall] = []
+        self._waiting: list[QueuedRequest] = []
         self._num_calls = [0] * episodes
         self._last_message = time.monotonic()
         self._stop_reason = ""
@@ -141,7 +141,7 @@ class RequestQueue:
             self._num_calls[episode] += 1
             return self.traces[episode]
 
-    def wait_for_answers(self, call: QueuedCall) -> list[TurnSample]:
+    def wait_for_answers(self, call: QueuedRequest) -> list[TurnSample]:
         """Wait for the answers to a call, and return them.
 
         Raises:
@@ -167,7 +167,7 @@ class RequestQueue:
         self._last_message = time.monotonic()
         self._changed.notify_all()
 
-    def next_batch(self) -> list[QueuedCall]:
+    def next_batch(self) -> list[QueuedRequest]:
         """Return the calls of the next batch in a fixed order; none if all episodes are over."""
         with self._changed:
             while not self._ready():
@@ -194,7 +194,7 @@ class RequestQueue:
         remaining = self._last_message + self.wait - time.monotonic()
         return min(_POLL_SECONDS, max(remaining, 0.01)) if self._waiting else _POLL_SECONDS
 
-    def answer(self, call: QueuedCall, answers: Sequence[TurnSample]) -> None:
+    def answer(self, call: QueuedRequest, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call and wake the thread that waits for them."""
         with self._changed:
             self._note_message(call.episode)
@@ -240,7 +240,7 @@ class BatchedGeneration:
             for stops in dict.fromkeys(call.stops for call in batch):
                 self._answer(queue, [call for call in batch if call.stops == stops])
 
-    def _answer(self, queue: RequestQueue, calls: Sequence[QueuedCall]) -> None:
+    def _answer(self, queue: RequestQueue, calls: Sequence[QueuedRequest]) -> None:
         """Answer calls with the same stop texts."""
         owners = [call for call in calls for _ in range(call.n)]
         session = self.policy.session(
@@ -261,7 +261,7 @@ class BatchedGeneration:
         for call in calls:
             queue.answer(call, answers[id(call)])
 
-    def _seeds(self, call: QueuedCall) -> list[int]:
+    def _seeds(self, call: QueuedRequest) -> list[int]:
         """Return a seed for each answer to a call."""
         digest = call.context.digest
         repeats = call.trace.times(digest)

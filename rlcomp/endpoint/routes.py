@@ -11,7 +11,7 @@ from rlcomp.endpoint.handler import HttpReply
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.reply import RawToolCallCache, choice_of_turn, reply_body, reply_events
 from rlcomp.endpoint.request import CompletionRequest, parsed, read_chat, read_completion
-from rlcomp.endpoint.request_queue import QueuedCall, RequestQueue
+from rlcomp.endpoint.request_queue import QueuedRequest, RequestQueue
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import PromptFormat
@@ -126,7 +126,7 @@ class Routes:
         except DataError as error:
             raise RefusedError(str(error), code="cannot_be_written") from error
         limit = min(self._room(len(context.ids)), request.max_tokens or self.max_new_tokens)
-        call = QueuedCall(episode, trace, context, limit, request.stops, request.n, request.seed)
+        call = QueuedRequest(episode, trace, context, limit, request.stops, request.n, request.seed)
         turns = self.queue.wait_for_answers(call)
         name = secrets.token_hex(8)
         answers = [

@@ -36,7 +36,7 @@ class AnswerPiece:
 
 
 @dataclass(frozen=True)
-class SampledAnswer:
+class DisplayedAnswer:
     """One answer; without pieces if only its text was saved."""
 
     response: str
@@ -55,7 +55,7 @@ class PromptSamples:
     prompt: str
     answer: str | None
     pieces: Sequence[str]
-    answers: Sequence[SampledAnswer]
+    answers: Sequence[DisplayedAnswer]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> 
     ]
 
 
-def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> SampledAnswer:
+def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> DisplayedAnswer:
     count = min(len(row.get("tokens", ())), _MAX_TOKENS)
     numbers = {name: row.get(name) or [None] * count for name in _SHADES}
     tokens = [
@@ -130,7 +130,7 @@ def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> SampledAnswe
     ]
     if omitted := len(row.get("tokens", ())) - count:
         tokens.append(TokenSpan(f" … ({omitted:,} tokens more)", False, {}, "left out"))
-    return SampledAnswer(
+    return DisplayedAnswer(
         row["response"],
         _pieces(row, tokens),
         row.get("reward"),

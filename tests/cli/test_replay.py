@@ -301,7 +301,7 @@ def test_with_trust_the_lines_of_an_error_are_told(folder, monkeypatch):
     def out_of_range(learner, batch):
         raise IndexError("index 7 is out of range")
 
-    monkeypatch.setattr("components.learner.gradient.trace", out_of_range)
+    monkeypatch.setattr("components.learner.gradient.trace_step", out_of_range)
 
     with pytest.raises(IndexError):
         replay(folder, trust=True)

@@ -139,8 +139,8 @@ def test_what_a_group_has_said_is_filled_up_with_zeros():
     rows = [RolloutRow([1], None, 9), RolloutRow([1], None, 9)]
     rows[0].tokens, rows[0].log_probs, rows[0].stopped = [5, 6, 7], [-1.0, -2.0, -3.0], True
     rows[1].tokens, rows[1].log_probs = [8], [-4.0]
-    rows[0].kept = [torch.tensor([[1], [2]]), torch.tensor([[3]])]
-    rows[1].kept = [torch.tensor([[4]])]
+    rows[0].sampling_mask = [torch.tensor([[1], [2]]), torch.tensor([[3]])]
+    rows[1].sampling_mask = [torch.tensor([[4]])]
 
     found = sampled(RolloutGroup("a", rows))
 
@@ -148,16 +148,18 @@ def test_what_a_group_has_said_is_filled_up_with_zeros():
     assert found.log_probs.tolist() == [[-1.0, -2.0, -3.0], [-4.0, 0.0, 0.0]]
     assert found.lengths.tolist() == [3, 1]
     assert found.truncated.tolist() == [False, True]
-    assert found.kept[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
-    rows[0].kept = rows[1].kept = []
-    assert sampled(RolloutGroup("a", rows)).kept is None
+    assert found.sampling_mask[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
+    rows[0].sampling_mask = rows[1].sampling_mask = []
+    assert sampled(RolloutGroup("a", rows)).sampling_mask is None
 
 
 def test_the_sets_of_a_single_row_stand_at_its_tokens():
-    kept = [torch.tensor([[1, 2]], dtype=torch.uint8), torch.tensor([[3, 4]], dtype=torch.uint8)]
-    row = RolloutRow([5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], kept=kept, stopped=True)
+    masks = [torch.tensor([[1, 2]], dtype=torch.uint8), torch.tensor([[3, 4]], dtype=torch.uint8)]
+    row = RolloutRow(
+        [5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], sampling_mask=masks, stopped=True
+    )
 
     found = sampled(RolloutGroup(None, [row]))
 
-    assert found.kept.tolist() == [[[1, 2], [3, 4]]]
+    assert found.sampling_mask.tolist() == [[[1, 2], [3, 4]]]
     assert found.truncated.tolist() == [False]

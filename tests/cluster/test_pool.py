@@ -30,19 +30,19 @@ def test_groups_go_to_the_worker_that_has_the_fewest_the_first_of_equals():
     pool = Pool(2)
     pool.waiting.extend(((0, place), f"p{place}") for place in range(5))
 
-    assert [pool.hand_over() for _ in range(3)] == [(0, "p0"), (1, "p1"), (0, "p2")]
-    pool.come_back(0, (0, 0), "made 0")
-    pool.come_back(0, (0, 2), "made 2")
-    assert [pool.hand_over() for _ in range(2)] == [(0, "p3"), (0, "p4")]
+    assert [pool.assign() for _ in range(3)] == [(0, "p0"), (1, "p1"), (0, "p2")]
+    pool.complete(0, (0, 0), "made 0")
+    pool.complete(0, (0, 2), "made 2")
+    assert [pool.assign() for _ in range(2)] == [(0, "p3"), (0, "p4")]
 
 
 def test_those_that_were_done_first_are_taken_in_the_order_in_which_they_were_asked_for():
     pool = Pool(1)
     pool.waiting.extend(((number, place), "p") for number in (0, 1) for place in (0, 1))
     for _ in range(4):
-        pool.hand_over()
+        pool.assign()
     for name in [(1, 1), (0, 1), (0, 0)]:
-        pool.come_back(0, name, name)
+        pool.complete(0, name, name)
 
     assert pool.take(2) == [(0, 1), (1, 1)]
     assert pool.take(2) == [(0, 0)]
@@ -53,8 +53,8 @@ def test_what_is_not_done_is_told_in_order_wherever_it_is():
     pool = Pool(2)
     pool.waiting.extend(((0, place), -place) for place in range(4))
     for _ in range(3):
-        pool.hand_over()
-    pool.come_back(1, (0, 1), "made")
+        pool.assign()
+    pool.complete(1, (0, 1), "made")
 
     assert pool.unfinished() == [((0, 0), 0), ((0, 2), -2), ((0, 3), -3)]
 
@@ -62,8 +62,8 @@ def test_what_is_not_done_is_told_in_order_wherever_it_is():
 def test_nothing_is_completed_twice():
     pool = Pool(1)
     pool.waiting.append(((0, 0), "p"))
-    pool.hand_over()
-    pool.come_back(0, (0, 0), "made")
+    pool.assign()
+    pool.complete(0, (0, 0), "made")
 
     with pytest.raises(KeyError):
-        pool.come_back(0, (0, 0), "made")
+        pool.complete(0, (0, 0), "made")

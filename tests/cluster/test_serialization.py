@@ -106,7 +106,7 @@ def test_generators_arrive_in_order_each_once():
 
     assert carried.generators == [one, other]
     assert [copy.a, copy.b, copy.c] == [generators[0], generators[1], generators[0]]
-    assert (copy.a.first, copy.a.prompts, copy.a.of) == (0, 1, 1)
+    assert (copy.a.first, copy.a.prompts, copy.a.total_prompts) == (0, 1, 1)
 
 
 class Counting:
@@ -118,7 +118,7 @@ class Counting:
 
 
 def test_a_part_with_a_state_of_its_own_is_refused_by_name():
-    told = r"a Counting, which Holding runs, has a state .* take it out .* cluster=none"
+    told = r"a Counting, a part of Holding, has a state .* take it out .* cluster=none"
 
     with pytest.raises(ConfigError, match=told):
         SerializedStages([Holding(part=Counting())])
@@ -133,7 +133,7 @@ class Rewinding(torch.nn.Module):
 
 
 def test_so_is_an_environment_whose_state_is_tensors():
-    with pytest.raises(ConfigError, match="a Rewinding, which Holding runs, has a state from step"):
+    with pytest.raises(ConfigError, match="a Rewinding, a part of Holding, has a state"):
         SerializedStages([Holding(part=Rewinding())])
 
 
@@ -141,10 +141,10 @@ def test_that_is_told_before_it_cannot_be_sent():
     counting = Counting()
     counting.numbers = (number for number in range(3))
 
-    with pytest.raises(ConfigError, match="has a state from step to step"):
+    with pytest.raises(ConfigError, match=r"a Counting, .* has a state"):
         SerializedStages([Holding(part=counting)])
 
 
 def test_what_cannot_be_sent_is_told():
-    with pytest.raises(ConfigError, match=r"what Holding holds cannot be sent to a worker .*lock"):
+    with pytest.raises(ConfigError, match=r"a part of Holding cannot be sent to a worker .*lock"):
         SerializedStages([Holding(lock=threading.Lock())])

@@ -136,14 +136,14 @@ def test_a_worker_without_groups_waits():
     assert worker.loaded == [FIRST, SECOND]
 
 
-@pytest.mark.parametrize(("free", "made"), [(None, "Worker"), ("settings", "FreeWorker")])
+@pytest.mark.parametrize(("free", "made"), [(None, "StageWorker"), ("settings", "AsyncWorker")])
 def test_a_worker_of_the_schedule_begins_with_the_settings_of_the_run(free, made, monkeypatch):
     told = []
 
     def noted(name):
         return lambda *given: told.append((name, *given)) or name
 
-    for name in ("apply_settings", "Worker", "FreeWorker", "_serve_fixed", "_serve_free"):
+    for name in ("apply_settings", "StageWorker", "AsyncWorker", "_serve_fixed", "_serve_free"):
         monkeypatch.setattr(serve, name, noted(name))
     pipe = Pipe([("torch", b"stages", "weights", free)])
 

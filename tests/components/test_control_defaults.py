@@ -124,7 +124,7 @@ DEFAULTS = {
     NashMTL: {"num_iterations": 20},
     SmoothChebyshev: {"mu": 0.1, "delta": 0.1, "decay": 0.9},
     UniformDynamics: {"width": 0.5},
-    RefreshedReference: {"period": 512, "mix": 0.6},
+    RefreshedReference: {"period": 512, "mix": 0.6, "full": False},
     MemoryMappedReplay: {"capacity": 1000000},
     PrioritizedReplay: {"capacity": 1000000, "alpha": 0.6, "beta": 0.4, "epsilon": 1e-06},
     Sample: {"batch_size": 256},

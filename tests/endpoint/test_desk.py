@@ -8,7 +8,7 @@ import pytest
 
 from rlcomp.endpoint import request_queue as module
 from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.request_queue import QueuedCall, RequestQueue
+from rlcomp.endpoint.request_queue import QueuedRequest, RequestQueue
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import TurnSample
 from rlcomp.text.special_tokens import MarkedTexts
@@ -37,7 +37,7 @@ class Client:
     def __init__(self, desk, episode, text="a"):
         trace = desk.trace(episode)
         context = trace.context(text, leads=True)
-        self.call = QueuedCall(episode, trace, context, 4, (), 1, None)
+        self.call = QueuedRequest(episode, trace, context, 4, (), 1, None)
         self.answers, self.refused = None, None
         before = len(desk._waiting)
         self.thread = threading.Thread(target=self._ask, args=(desk,), daemon=True)
@@ -298,7 +298,7 @@ def test_an_end_is_heard_once_and_its_calls_are_refused(clock):
 def test_a_call_that_comes_when_its_episode_is_over_is_refused_at_once(clock):
     desk = desk_of(2)
     trace = desk.trace(0)
-    late = QueuedCall(0, trace, trace.context("a", leads=True), 4, (), 1, None)
+    late = QueuedRequest(0, trace, trace.context("a", leads=True), 4, (), 1, None)
     desk.end(0)
 
     assert refusal(desk.wait_for_answers, late) == (410, "over")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcomp.endpoint.request_queue import BatchedGeneration, QueuedCall
+from rlcomp.endpoint.request_queue import BatchedGeneration, QueuedRequest
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import TurnSample
 from rlcomp.errors import NumericalError
@@ -54,7 +54,7 @@ class Desk:
 
 
 def call_of(trace, text, *, episode=0, limit=1, stops=(), n=1, seed=None):
-    return QueuedCall(episode, trace, trace.context(text, leads=True), limit, stops, n, seed)
+    return QueuedRequest(episode, trace, trace.context(text, leads=True), limit, stops, n, seed)
 
 
 def drawn(*calls, seeds=(7, 8)):

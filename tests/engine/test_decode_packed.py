@@ -357,9 +357,9 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
     budget = prompts * (6 * 40 + 7) * 512
     monkeypatch.setattr(native, "cache_budget", lambda device: budget)
     loops = []
-    start = native.Loop.__init__
+    start = native.DecodeLoop.__init__
     monkeypatch.setattr(
-        native.Loop,
+        native.DecodeLoop,
         "__init__",
         lambda self, *given: loops.append(1) or start(self, *given),
     )
@@ -373,7 +373,7 @@ def test_a_pass_holds_as_many_keys_and_values_as_the_budget(token_bytes, passes)
     # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
     groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
 
-    assert [len(some) for some in native._passes(groups, 8, token_bytes, 2**31)] == passes
+    assert [len(some) for some in native.split_by_memory(groups, 8, token_bytes, 2**31)] == passes
 
 
 def test_a_model_in_half_precision_keeps_its_dtype():

@@ -94,7 +94,7 @@ def several_threads(monkeypatch):
 
 
 def no_library(monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: "it is gone")
+    monkeypatch.setattr(engines, "why_missing", lambda: "it is gone")
 
 
 NOT_NATIVE = {
@@ -251,7 +251,7 @@ def kernel_of(engine=AUTO, **model):
 @pytest.fixture
 def unit(monkeypatch):
     """A machine with a matrix unit, whose other kernels were timed: oneDNN is the faster."""
-    monkeypatch.setattr(bf16x6, "missing", lambda: None)
+    monkeypatch.setattr(bf16x6, "why_missing_bf16x6", lambda: None)
     monkeypatch.setattr(engines, "faster_kernel", lambda: "onednn")
 
 
@@ -275,7 +275,7 @@ def test_where_it_cannot_be_taken_it_is_not_or_refused(unit, monkeypatch, why, e
     if "threads" in why:
         several_threads(monkeypatch)
     if why == "no unit":
-        monkeypatch.setattr(bf16x6, "missing", lambda: why)
+        monkeypatch.setattr(bf16x6, "why_missing_bf16x6", lambda: why)
 
     assert kernel_of(Engine(**engine), **model) == "onednn"
     with pytest.raises(ConfigError, match=f"engine.linear is bf16x6, but {why}.*use auto or torch"):
@@ -400,7 +400,7 @@ TORCH = [
 
 @pytest.mark.parametrize(("asked", "filters", "why"), TORCH)
 def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: None)
+    monkeypatch.setattr(engines, "why_missing", lambda: None)
 
     line = decoding_line(caplog, Engine(**asked), Decoding(**filters))
 
@@ -411,20 +411,20 @@ def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch
 
 
 def test_the_log_says_that_the_library_decodes_or_why_it_is_not_there(caplog, monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: None)
+    monkeypatch.setattr(engines, "why_missing", lambda: None)
     assert decoding_line(caplog, AUTO) == "llama: decoding in C++"
-    monkeypatch.setattr(engines, "absent", lambda: "it is not compiled")
+    monkeypatch.setattr(engines, "why_missing", lambda: "it is not compiled")
     assert decoding_line(caplog, AUTO) == "llama: decoding by torch: it is not compiled"
 
 
 def test_another_activation_is_decoded_by_torch(caplog, monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: None)
+    monkeypatch.setattr(engines, "why_missing", lambda: None)
     line = decoding_line(caplog, AUTO, hidden_act="gelu")
     assert line == "llama: decoding by torch: its activation is GELUActivation"
 
 
 def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: None)
+    monkeypatch.setattr(engines, "why_missing", lambda: None)
     with pytest.raises(ConfigError, match=r"engine.decode is native, which reads the weights of"):
         Engine(forward="transformers", decode="native")
     with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
@@ -434,7 +434,7 @@ def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
 
 @pytest.fixture
 def no_compiled_library(monkeypatch):
-    monkeypatch.setattr(engines, "absent", lambda: "compile it")
+    monkeypatch.setattr(engines, "why_missing", lambda: "compile it")
     library.warn_of_absence.cache_clear()
     yield
     library.warn_of_absence.cache_clear()
@@ -472,7 +472,7 @@ def test_half_of_it_is_enough_to_say_so(no_compiled_library, caplog, engine):
 
 
 def test_where_the_library_is_nothing_is_said(monkeypatch, caplog):
-    monkeypatch.setattr(engines, "absent", lambda: None)
+    monkeypatch.setattr(engines, "why_missing", lambda: None)
 
     AUTO.transformer(tiny_model(TOKENIZER))
 

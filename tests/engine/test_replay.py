@@ -165,7 +165,9 @@ def test_a_token_outside_its_set_is_an_error():
     row, column = batch["response_mask"].nonzero()[3].tolist()
     batch["sampling_mask"][row, column] = 0
 
-    with pytest.raises(DataError, match=rf"'sampling_mask' at \[{row}, {column}\] lacks token"):
+    with pytest.raises(
+        DataError, match=rf"'sampling_mask' at \[{row}, {column}\] excludes the token"
+    ):
         policy.log_probs(batch)
 
 

@@ -39,7 +39,7 @@ def test_a_part_says_whether_its_rows_were_taken():
 
 
 def test_rows_that_no_prompt_has_alike_are_refused():
-    with pytest.raises(ValueError, match="5 rows are not equally many for each of 2 prompts"):
+    with pytest.raises(ValueError, match=r"5 rows .* 2 prompts"):
         uniform(5, part(0, 2, 4))
 
 

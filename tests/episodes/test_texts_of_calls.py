@@ -144,8 +144,8 @@ def test_a_turn_that_goes_on_is_one_turn():
     both = join_turns(first, second)
 
     assert (both.tokens, both.log_probs, both.truncated) == ([1, 2], [-1.0, -2.0], True)
-    assert both.kept.tolist() == [[0, 0], [1, 1]]
-    assert join_turns(first, TurnSample([2], [-2.0], False)).kept is None
+    assert both.sampling_mask.tolist() == [[0, 0], [1, 1]]
+    assert join_turns(first, TurnSample([2], [-2.0], False)).sampling_mask is None
 
 
 def test_a_text_within_a_long_call_is_no_longer_looked_at():

@@ -92,7 +92,7 @@ def _watch_stages(events):
         return lambda *_, **__: f"{what} in {events.stage}"
 
     events.around(Program, "_call", stage)
-    events.around(Program, "_at", end)
+    events.around(Program, "_report_position", end)
     events.around(torch.optim.AdamW, "step", inside("an optimiser's step"))
     events.around(torch.Tensor, "backward", inside("a backward pass"))
     events.around(draw, "draw_tokens", inside("drawing tokens"))

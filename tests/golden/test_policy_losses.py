@@ -333,7 +333,7 @@ def bapo(case):
     yield rows["ratio_floor"][0], case.tensors[f"out/{low}"], EXACT
     yield rows["ratio_ceiling"][0], case.tensors[f"out/{high}"], EXACT
     if not authors:
-        yield part.found.share, case.tensors["out/share"], EXACT
+        yield part.bounds.share, case.tensors["out/share"], EXACT
     yield from compared(case, [loss], rows, token_mean(rows["response_mask"].double()), EXACT)
 
 

@@ -569,7 +569,7 @@ def test_prompts_start_with_bos_in_generation_and_in_given_rows():
 def test_nothing_to_generate_is_refused(group_size, max_new_tokens):
     name, value = ("group_size", group_size) if group_size < 1 else ("max_new_tokens", 0)
 
-    with pytest.raises(ConfigError, match=f"{name} is {value}: write at least 1"):
+    with pytest.raises(ConfigError, match=f"{name} is {value}: .* at least 1"):
         answer_prompts(
             make_policy(),
             ["a"],
@@ -665,9 +665,9 @@ def test_scoring_leaves_the_inputs_alone():
         (["a"], "generate takes token ids"),
         ([1, 2], "a list of token ids for each prompt"),
         (torch.zeros(1, 2, dtype=torch.int64), "a list of token ids for each prompt"),
-        ([[2], []], "every prompt needs at least one token"),
-        ([[2, 200]], "token id 200, but the policy's are 0 to 4"),
-        ([[-2]], "token id -2, but the policy's are 0 to 4"),
+        ([[2], []], "a prompt has no tokens: .*at least one token"),
+        ([[2, 200]], "token id 200, .*policy's 0 to 4"),
+        ([[-2]], "token id -2, .*policy's 0 to 4"),
     ],
 )
 def test_prompts_that_are_no_lists_of_known_ids_are_refused(prompts, words):

@@ -300,7 +300,7 @@ def test_the_stage_asks_with_the_tokens_of_the_tokenizer():
 
 
 def test_preferences_of_another_number_of_objectives_are_refused():
-    words = r"of 2 objectives, but there are 3 \(a, b, c\): set tokenizer.num_objectives=3"
+    words = r"over 2 objectives, but there are 3 \(a, b, c\): set tokenizer.num_objectives=3"
     with pytest.raises(ConfigError, match=words):
         stage(others="bc")
 

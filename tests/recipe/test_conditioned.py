@@ -71,7 +71,10 @@ def test_a_third_objective_is_preferred_like_the_others(play, metrics, tmp_path)
     ("overrides", "words"),
     [
         (["conditioning=embedding"], "use tokenizer=character_preference model=tiny_conditioned"),
-        ([*EMBEDDING, "+objective=format"], r"of 2 objectives, .* 3 .*tokenizer.num_objectives=3"),
+        (
+            [*EMBEDDING, "+objective=format"],
+            r"over 2 objectives, .* 3 .*tokenizer.num_objectives=3",
+        ),
     ],
 )
 def test_preferences_that_do_not_fit_are_refused_before_the_run(play, tmp_path, overrides, words):

@@ -112,7 +112,7 @@ def test_an_engine_that_is_not_ours_is_watched_and_a_recipes_own_choice_stays():
     plan = plan_of(compose_config(["recipe=grpo", *URL]))
     assert {"old_log_probs", "mismatch"} <= {*plan.nodes}
     assert plan.nodes["mismatch"].target.endswith("MismatchMonitor")
-    assert plan.nodes["old_log_probs"].target.endswith("Recomputed")
+    assert plan.nodes["old_log_probs"].target.endswith("RecomputedLogProbs")
 
     plan = plan_of(compose_config(["recipe=grpo", *URL, "mismatch=none"]))
     assert not plan.nodes["mismatch"].target.endswith("MismatchMonitor")

@@ -60,7 +60,8 @@ def test_fixed_weights_are_set_by_name():
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("pama", "PAMA"), ("chebyshev", "Chebyshev"), ("linear", "Linear")]
+    ("name", "kind"),
+    [("pama", "PAMA"), ("chebyshev", "Chebyshev"), ("linear", "LinearScalarisation")],
 )
 def test_another_aggregator_of_the_rewards_is_one_word(name, kind):
     aggregator = aggregator_of(f"pareto@objectives.aggregator={name}")

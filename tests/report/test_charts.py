@@ -68,7 +68,7 @@ def test_axes_along_which_nothing_moves_are_not_offered(make_run, tmp_path):
 
 def test_long_lines_are_thinned_to_means_and_keep_their_end(make_run, tmp_path, monkeypatch):
     make_run("0", [{"m": float(n)} for n in range(1, 8)])
-    monkeypatch.setattr(module, "_MOST_OF_A_LINE", 4)
+    monkeypatch.setattr(module, "_MAX_LINE_POINTS", 4)
 
     _, (chart,) = drawn(tmp_path, "m")
 

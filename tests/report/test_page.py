@@ -30,9 +30,9 @@ def test_the_control_arm_takes_the_last_place_of_the_first(monkeypatch):
 def test_cells_of_what_differs_are_shared_by_the_groups(monkeypatch):
     monkeypatch.setattr(page, "MOST_CELLS", 4)
 
-    assert page._compared(sweep(2))["differing"] == ["a", "b"]
-    assert page._compared(sweep(1))["differing"] == ["a", "b", "c"]
-    assert page._compared(sweep(0))["differing"] == []
+    assert page._comparisons(sweep(2))["differing"] == ["a", "b"]
+    assert page._comparisons(sweep(1))["differing"] == ["a", "b", "c"]
+    assert page._comparisons(sweep(0))["differing"] == []
 
 
 def test_a_file_is_no_place_for_a_report(tmp_path):

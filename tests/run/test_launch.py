@@ -200,7 +200,7 @@ def test_a_tracker_is_shown_the_values_that_are_used(monkeypatch):
 
 
 def test_what_may_change_when_a_run_is_continued():
-    from rlcomp.run.resume import _free
+    from rlcomp.run.resume import _is_changeable
 
     free = [
         "directory",
@@ -212,8 +212,8 @@ def test_what_may_change_when_a_run_is_continued():
         "trust",
         "model.trust",
     ]
-    assert all(map(_free, free))
-    assert not any(map(_free, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
+    assert all(map(_is_changeable, free))
+    assert not any(map(_is_changeable, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
 
 
 @pytest.mark.parametrize(

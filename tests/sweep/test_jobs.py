@@ -158,8 +158,8 @@ def test_where_no_sweep_was_nothing_was_asked(tmp_path):
 def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):
     sweep_of(tmp_path, "recipe=grpo,ppo")
     program = (
-        "from pathlib import Path; from rlcomp.sweep.jobs import jobs;"
-        f"print(jobs(Path({str(tmp_path)!r})))"
+        "from pathlib import Path; from rlcomp.sweep.jobs import jobs_of_sweep;"
+        f"print(jobs_of_sweep(Path({str(tmp_path)!r})))"
     )
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

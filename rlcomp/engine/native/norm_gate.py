@@ -26,7 +26,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """
     if not torch.is_grad_enabled():
         return _norm(x.contiguous(), weight.contiguous(), eps)[0]
-    result: Tensor = _RmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
+    result: Tensor = _NativeRmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -58,7 +58,7 @@ def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return out, scale
 
 
-class _RmsNorm(torch.autograd.Function):
+class _NativeRmsNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:  # noqa: ANN401
         x, weight = x.contiguous(), weight.contiguous()

@@ -149,7 +149,7 @@ def test_what_is_over_is_not_forked(native):
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
 
-    with pytest.raises(ValueError, match="row 0 is closed: fork it before it is closed"):
+    with pytest.raises(ValueError, match="row 0 is closed: fork it"):
         session.fork(0)
 
 
@@ -158,11 +158,11 @@ def test_rows_that_are_not_there_are_refused(rows, native):
     session = opened(NativeSession, model_of("llama"), [[5], [6]])
     session.generate([0], limits=[1])
 
-    with pytest.raises(ValueError, match=f"no row {rows[0]}: the session has 2"):
+    with pytest.raises(ValueError, match=f"row {rows[0]} does not exist: the session has 2"):
         session.generate(rows, limits=[1])
-    with pytest.raises(ValueError, match=f"no row {rows[0]}"):
+    with pytest.raises(ValueError, match=f"row {rows[0]} does not exist"):
         session.logits(rows)
-    with pytest.raises(ValueError, match=f"no row {rows[0]}"):
+    with pytest.raises(ValueError, match=f"row {rows[0]} does not exist"):
         session.close(rows)
 
 
@@ -171,21 +171,21 @@ def test_what_is_over_samples_no_more(native):
     session.generate([0, 1], limits=[1, 1])
     session.close([1])
 
-    with pytest.raises(ValueError, match="row 1 is closed: sample before"):
+    with pytest.raises(ValueError, match="row 1 is closed: sample it"):
         session.generate([0, 1], limits=[1, 1])
 
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY])
 def test_tokens_that_the_model_has_not_are_refused(token, native):
     model = model_of("llama")
-    with pytest.raises(ValueError, match=rf"token {token} is not in the vocabulary, 0 to 28"):
+    with pytest.raises(ValueError, match=rf"token {token} is not in the vocabulary: 0 to 28"):
         opened(NativeSession, model, [[5], [5, token]]).generate([0], limits=[1])
     session = opened(NativeSession, model, [[5], [6]])
     session.generate([0, 1], limits=[1, 1])
     session.extend(1, [0, token, 28])
 
     assert len(session.generate([0], limits=[1])) == 1
-    with pytest.raises(ValueError, match=f"token {token} is none"):
+    with pytest.raises(ValueError, match=f"token {token} is not in the vocabulary"):
         session.generate([1], limits=[1])
 
 

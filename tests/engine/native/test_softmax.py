@@ -240,7 +240,7 @@ def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken
     monkeypatch.setattr("rlcomp.engine.output_head._TILE", tile)
     monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
     called = []
-    for name in ("log_probs", "log_probs_slope", "entropies"):
+    for name in ("log_probs", "log_probs_gradient", "entropies"):
         function = getattr(softmax, name)
         monkeypatch.setattr(
             softmax, name, lambda *given, f=function, n=name: called.append(n) or f(*given)
@@ -268,4 +268,4 @@ def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken
     if decoding.top_k > 0 or (taken and tile > 40):
         assert set(called) == {"entropies"}
     else:
-        assert set(called) == {"log_probs", "log_probs_slope", "entropies"}
+        assert set(called) == {"log_probs", "log_probs_gradient", "entropies"}
