@@ -70,7 +70,7 @@ def clock_mathematics(clock, nodes):
     for name in ("get_total_norm", "clip_grads_with_norm_"):
         clock.wrap(torch.nn.utils, name, "optimiser")
     # Where they are looked up, not where they are defined.
-    for owner, name in ((logit_functions, "by_rows"), (draw, "draw_tokens")):
+    for owner, name in ((logit_functions, "compute_in_tiles"), (draw, "draw_tokens")):
         clock.wrap(owner, name, "log-probs, entropy, sampling")
 
 

@@ -205,7 +205,11 @@ STATES = {
     "a measure more": ("plateau", at("more", value=1), "'more' is there"),
     "no measure": ("plateau", without("better"), "'better' is missing"),
     "alarms a share": ("alarm", at("state", "row", value=0.5), "'row' is 0.5"),
-    "KL of texts": ("kl_budget", at("state", "kl", value=[0.1, "x"]), "'kl' has 'x' in it"),
+    "KL of texts": (
+        "kl_budget",
+        at("state", "kl", value=[0.1, "x"]),
+        "'kl' holds 'x': must be numbers",
+    ),
     "KL a number": ("kl_budget", at("state", "kl", value=3), "'kl' is 3: must be a list"),
     "no optimiser": ("adam", without("optimizer"), "'optimizer' is missing"),
     "no groups": ("adam", without("optimizer", "param_groups"), "'param_groups' is missing"),

@@ -283,7 +283,7 @@ def test_what_cannot_be_written_leaves_nothing(plain, adapted, tmp_path):
     with pytest.raises(CheckpointError, match="has no critic named 'critic'"):
         export(run=plain, directory=tmp_path / "out", critic=True)
     own = run(tmp_path / "own", *TINY, "adapter=lora", "phases.rl.steps=0")
-    with pytest.raises(ConfigError, match=r"nobody else has that model .*--merge"):
+    with pytest.raises(ConfigError, match=r"base model is neither .*--merge"):
         export(run=own, directory=tmp_path / "out")
 
     left = sorted(file.name for file in tmp_path.iterdir())

@@ -119,7 +119,12 @@ def test_a_run_that_did_every_step_ends_with_0_and_leaves_no_failure(play, folde
 
 # By reward: exit code, type, what the message says and what it tells to do.
 ENDS = {
-    "leaves": (1, "ProcessEnded", "reward (Function) ends the process", "raise an error there"),
+    "leaves": (
+        1,
+        "ProcessEnded",
+        "reward (FunctionReward) ends the process",
+        "raise an error there",
+    ),
     "ends": (1, "Died", "the run ended its process", "raise an error there instead"),
     "infinite": (3, "NumericalError", "gradient of 'w' is not finite", "smaller learning rate"),
     "deletes": (74, "StorageError", "No such file or directory", "was the directory deleted"),
@@ -134,7 +139,7 @@ def test_what_ends_a_run_is_one_message_with_place_and_remedy(play, name):
     ended, error, failure = play(*reward(name))
 
     stored = kind == "StorageError"
-    stage = "writing the metrics" if stored else "reward (Function)"
+    stage = "writing the metrics" if stored else "reward (FunctionReward)"
     assert ended == code
     assert error.startswith("rlcomp: ")
     assert "Traceback" not in error
@@ -158,10 +163,10 @@ def test_an_exception_of_a_reward_keeps_its_lines_and_names_its_row(play, folder
     assert "\nValueError: invalid literal for int() with base 10: 'no\\x1b[2J number'\n" in error
     assert "\x1b" not in error
     assert "\nrow 1: prompt '" in error
-    assert "in stage 'reward' (Function), phase 'rl', step 2; batch (4,)" in error
+    assert "in stage 'reward' (FunctionReward), phase 'rl', step 2; batch (4,)" in error
     assert (failure["type"], failure["stage"], failure["step"]) == (
         "ValueError",
-        "reward (Function)",
+        "reward (FunctionReward)",
         2,
     )
 
@@ -183,8 +188,10 @@ def test_a_job_that_ends_its_process_does_not_take_the_others_along(play, folder
     code, error, _ = play("-m", *reward("fine"), f"reward.function._target_={','.join(names)}")
 
     assert code == 1
-    assert "rlcomp: job 1: the run was killed by SIGSEGV in stage 'reward (Function)'" in error
-    assert "rlcomp: job 2: the run ended its process in stage 'reward (Function)'" in error
+    assert (
+        "rlcomp: job 1: the run was killed by SIGSEGV in stage 'reward (FunctionReward)'" in error
+    )
+    assert "rlcomp: job 2: the run ended its process in stage 'reward (FunctionReward)'" in error
     runs = find_runs([str(folder / "run")])
     assert [run.state for run in runs] == ["finished", "failed", "failed", "finished"]
     assert [run.steps for run in runs] == [3, 1, 1, 3]
@@ -203,7 +210,9 @@ def test_a_crash_is_told_and_ends_the_command_by_the_same_signal(folder):
         _, error = process.communicate(timeout=300)
 
     assert process.returncode == -signal.SIGSEGV
-    assert error.startswith("rlcomp: the run was killed by SIGSEGV in stage 'reward (Function)', ")
+    assert error.startswith(
+        "rlcomp: the run was killed by SIGSEGV in stage 'reward (FunctionReward)', "
+    )
     assert error.count("\n") == 1
     failure = json.loads((folder / "run" / "failure.json").read_text())
     assert (failure["exit_code"], failure["step"]) == (139, 2)
@@ -234,8 +243,8 @@ def test_the_first_signal_is_answered_at_once_and_the_run_saved(folder, send):
         rest = process.stderr.read()
 
     assert answer == (
-        "rlcomp: stopping at the end of this step; still in stage 'reward (Function)', phase 'rl', "
-        "step 2 of 3; a second signal stops at once\n"
+        "rlcomp: stopping at the end of this step; still in stage 'reward (FunctionReward)', "
+        "phase 'rl', step 2 of 3; a second signal stops at once\n"
     )
     assert took < 2.5  # the reward takes 3 seconds
     assert process.returncode == 75

@@ -60,7 +60,7 @@ def test_words_may_stand_on_both_sides_of_options():
 
 @pytest.mark.parametrize("words", [["--prompt", "a b>"], ["--prompt=a b>"]])
 def test_an_option_whose_value_stands_alone_is_told_with_the_whole_line(words):
-    asking = Parser(prog="it", plain=("--prompt",))
+    asking = Parser(prog="it", positional_names=("--prompt",))
     asking.add_argument("run")
     asking.add_argument("prompts", nargs="+")
     asking.add_argument("-n", type=int)

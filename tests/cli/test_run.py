@@ -142,7 +142,7 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     monkeypatch.setattr(module.HydraConfig, "get", staticmethod(lambda: App))
     for name in ("check_used", "added"):
         monkeypatch.setattr(module, name, lambda *words: [])
-    for name in ("plan_of", "check_shared"):
+    for name in ("plan_of", "check_rank_settings"):
         monkeypatch.setattr(module, name, lambda *words: None)
 
     module.run_job(

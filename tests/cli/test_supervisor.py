@@ -112,7 +112,7 @@ def test_a_job_that_ends_its_process_is_not_done(status):
 
     assert str(error).startswith(
         "the run ended its process in stage 'reward (Regex)', phase 'rl', step 2 of 9, with exit "
-        f"status {status} and without a word, as os._exit does, or a library that exits: raise an "
+        f"status {status} without an error, as os._exit or an exiting library does: raise an "
         "error there instead; "
     )
     assert str(error).endswith(f"; its record and its checkpoints are as they were: {GO_ON}")
@@ -137,7 +137,7 @@ def test_a_kill_without_a_stack_is_told_with_what_may_have_been():
     error = failed(lambda: os.kill(os.getpid(), signal.SIGKILL), Died)
 
     assert "killed by SIGKILL in stage" in str(error)
-    assert "for want of memory: smaller batches need less" in str(error)
+    assert "because memory ran out: use smaller batches" in str(error)
     assert (error.exit_code, error.stack) == (137, "")
 
 

@@ -566,7 +566,7 @@ def test_rewards_of_steps_under_an_advantage_without_a_baseline_for_them_are_ref
 
     (error,) = told(*steps)
 
-    assert "'step_end' of reward (Steps) is read by no later stage" in error
+    assert "'step_end' of reward (StepAndOutcomeReward) is read by no later stage" in error
     assert "an advantage that reads 'step_end' (advantage=batch_whitened, advantage=gae, " in error
     assert "advantage=process" in error
     assert told(*steps, "advantage=process") == []

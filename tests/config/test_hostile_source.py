@@ -349,7 +349,7 @@ KEYS = r'must be a tuple of keys, such as \("reward",\)'
         ("keys = 5", "must be a dict of specifications by key"),
         ("keys = {{}: 1}", "must be a dict of specifications by key"),
         ("keys = {**5}", "must be a dict of specifications by key"),
-        ("keys = {'a b': ('B', 'int64', 'x')}", "'a b' is no key"),
+        ("keys = {'a b': ('B', 'int64', 'x')}", r"keys: 'a b' is not a key"),
     ],
 )
 def test_a_declaration_that_cannot_be_read_is_one_line(declared, body, told):

@@ -182,8 +182,8 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 
     assert told(fill=1, draw=1) == []
     assert told(draw=1, fill=1) == [
-        "phases.draw: replay (Replay) needs store, but no earlier phase runs it; give store a "
-        "phase, and set phases.draw.after=..."
+        "phases.draw: replay (AnswerReplay) needs store, but no earlier phase runs it; give store "
+        "a phase, and set phases.draw.after=..."
     ]
     assert len(told(fill=0, draw=1)) == 1
 

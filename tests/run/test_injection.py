@@ -48,7 +48,7 @@ GRPO = {
     ("GroupCollector", "rollout_log_probs"),
     ("Regex", "reward"),
     ("RolloutLogProbs", "old_log_probs"),
-    ("Frozen", "ref_log_probs"),
+    ("FrozenReference", "ref_log_probs"),
     ("GroupMeanStd", "advantage"),
 }
 CRITIC = {

@@ -213,7 +213,9 @@ def test_what_may_change_when_a_run_is_continued():
         "model.trust",
     ]
     assert all(map(_is_changeable, free))
-    assert not any(map(_is_changeable, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
+    assert not any(
+        map(_is_changeable, ["seed", "model", "model.directory", "model.trusted", "loss.device"])
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,9 @@ def test_by_hand_a_tool_is_what_is_called_for_one():
     found = tool_schemas({"sum": Calculator, "sky": partial(FunctionTool, weather)})
 
     assert found[0]["function"]["parameters"] == parameters({"query": "string"}, ["query"])
-    assert found[0]["function"]["description"].startswith("Answers an expression")
+    assert found[0]["function"]["description"].startswith(
+        "Tool that returns the exact value of an expression"
+    )
     assert found[1] == schema("sky", "The weather of a city.", WEATHER, ["city", "exact"])
 
 

@@ -29,7 +29,7 @@ def check_scoring(plan: Plan) -> Iterator[Finding]:
     """Yield a finding on each reward function of the user that returns no score."""
     for node in plan.nodes.values():
         path = node.arguments.get("function")
-        if not node.target.endswith("reward.function.Function") or not isinstance(path, str):
+        if not node.target.endswith("reward.function.FunctionReward") or not isinstance(path, str):
             continue
         if (line := _without_return(path)) is not None:
             yield refuse(
