@@ -115,7 +115,7 @@ def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_s
 
     assert report.agreement.value == 1.0
     assert report.biases == {}
-    assert "the outcome is certain" in report.unseen[0]
+    assert "the outcome with certainty" in report.unseen[0]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,11 @@ def test_an_episode_is_told_turn_by_turn():
     first, heard, last = pieces(ROW)
 
     assert [token.text for token in heard.tokens] == ["b", "|"]
-    assert (first.heard, heard.heard, last.heard) == (False, True, False)
+    assert (first.from_environment, heard.from_environment, last.from_environment) == (
+        False,
+        True,
+        False,
+    )
     # Rewards of a turn add up, advantages are averaged; a reward of 0 is not told.
     assert first.title == "turn 1, reward 0.25, advantage 1"
     assert (heard.title, last.title) == ("environment", "turn 2, advantage -1")
@@ -39,7 +43,7 @@ def test_an_answer_without_turns_is_one_piece():
     plain = {key: value for key, value in ROW.items() if not key.startswith("turn")}
 
     (piece,) = pieces(plain)
-    assert (piece.title, piece.heard, len(piece.tokens)) == ("", False, 6)
+    assert (piece.title, piece.from_environment, len(piece.tokens)) == ("", False, 6)
     assert pieces({**plain, "tokens": [], "trained": [], "advantage": []}) == []
 
 

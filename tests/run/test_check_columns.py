@@ -120,7 +120,7 @@ def test_the_column_that_names_the_domain_is_asked_for(checked):
     routes = "reward.routes={sums: {_target_: components.reward.answer.ExactMatch}}"
 
     with pytest.raises(
-        ConfigErrors, match=r"reward: ByColumn needs 'verify_with'.*set reward\.column"
+        ConfigErrors, match=r"reward: RewardByColumn needs 'verify_with'.*set reward\.column"
     ):
         checked("reward=by_column", routes)
 

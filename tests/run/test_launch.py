@@ -157,9 +157,9 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
     ]
     assert trackers({"tracker": wandb}, config, tmp_path)[2] is wandb
     assert wandb.config == {"seed": 3, "rate": 3, "part": {"rate": 3}, "choices": {}}
-    assert wandb.leaves() == []
+    assert wandb.report_files() == []
     trackers({"tracker": wandb}, config, tmp_path, lambda directory: [directory / "curve.png"])
-    assert wandb.leaves() == [tmp_path / "curve.png"]
+    assert wandb.report_files() == [tmp_path / "curve.png"]
     assert trackers({"tracker": board}, config, tmp_path)[2] is board
     assert not hasattr(board, "config")
 

@@ -303,7 +303,7 @@ def test_a_part_with_a_state_is_refused_by_name():
         def load_run_state(self, state):
             pass
 
-    told = r"a Counting, which Counting runs, has a state .* cluster=none"
+    told = r"a Counting, a part of Counting, has a state .* cluster=none"
     with pytest.raises(ConfigError, match=told):
         remote(Counting(), staleness=0)
 

@@ -85,7 +85,7 @@ def test_spellings_begin_with_the_option_and_have_cases_and_leads():
 @pytest.mark.parametrize("options", [("Yes", "yes."), ('"A"', "a"), ("a", "AB"), ("\uff11", "12")])
 def test_options_that_differ_in_case_or_quotes_alone_are_refused(options):
     with pytest.raises(
-        ConfigError, match="Judge: one is .* and other is .*apart from case and quotes.*change one"
+        ConfigError, match=r"Judge: one is .*apart from case and quotes.*change one"
     ):
         check_options("Judge", one=options[0], other=options[1])
 

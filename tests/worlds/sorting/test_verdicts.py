@@ -83,7 +83,7 @@ def test_what_cannot_be_is_refused(task):
         task(length=19)
     with pytest.raises(ConfigError, match="length is 1: must be at"):
         task(length=1)
-    with pytest.raises(ConfigError, match=r"template is '\{prompt\}': must hold"):
+    with pytest.raises(ConfigError, match=r"template is '\{prompt\}': must contain"):
         task(template="{prompt}")
     assert len(task(length=18)) == 5_000
     assert len(task(length=2, size=7)) == 7
