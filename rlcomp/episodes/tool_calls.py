@@ -88,7 +88,7 @@ def parse_python_calls(text: str) -> list[ToolCall] | str:
     Examples:
         >>> parse_python_calls("[cd(folder='x'), sort('a.txt')]")  # doctest: +NORMALIZE_WHITESPACE
         [ToolCall(name='cd', arguments={'folder': 'x'}, positional=()),
-         Call(name='sort', arguments={}, positional=('a.txt',))]
+         ToolCall(name='sort', arguments={}, positional=('a.txt',))]
         >>> parse_python_calls("cd(folder=here)")
         'call 1: the argument here is no literal'
     """
