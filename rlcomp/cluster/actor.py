@@ -75,9 +75,8 @@ class ActorServer:
 
     def _serve(self) -> None:
         try:
-            with refuse_exit(
-                "a stage on a worker", ProcessEnded
-            ):  # an exit would end the thread silently
+            # An exit would end the thread silently.
+            with refuse_exit("a stage on a worker", ProcessEnded):
                 serve_messages(self)
         except Exception as error:  # the actor survives the thread, and would not report the error
             self.send_bytes(pickle.dumps((FAILED, failure(error))))

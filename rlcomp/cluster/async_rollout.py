@@ -32,7 +32,7 @@ class RequestedPrompt(NamedTuple):
     """Prompt of a request, and the row of the batch that it comes from."""
 
     request: RolloutRequest
-    prompt_slice: PromptRange
+    part: PromptRange
     prompt: list[int]
     batch: TensorDict
 
@@ -130,7 +130,7 @@ class AsyncWorker(StageWorker):
             rows,
             ledger,
             seconds,
-            prompt_request.prompt_slice,
+            prompt_request.part,
         )
 
 

@@ -146,10 +146,10 @@ def prompt_remedy(row: Row) -> str:
 
 
 def _column_list(name: str, row: Row, guessed: Iterable[str | None]) -> str:
-    """List the columns of a row; suggest the nearest name only if it is among ``meant``."""
+    """List the columns of a row; suggest the nearest name only if it is among ``guessed``."""
     guess, _, listed = nearest(name, row.columns).rpartition(" (known: ")
-    is_meant = any(f"'{one}'" in guess for one in guessed)
-    return f"{guess if is_meant else ''} (known: {listed}"
+    is_guessed = any(f"'{one}'" in guess for one in guessed)
+    return f"{guess if is_guessed else ''} (known: {listed}"
 
 
 def _remedy(guesses: Mapping[str, str | None]) -> str:

@@ -261,8 +261,8 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     answer = encode_texts([example.answer for example in examples])
     ends = torch.zeros(answer.shape, dtype=torch.bool)
     for row, example in enumerate(examples):
-        measure_all = len(example.answer.encode())
-        places = (measure_all,) if example.answer_ends is None else example.answer_ends
+        length = len(example.answer.encode())
+        places = (length,) if example.answer_ends is None else example.answer_ends
         ends[row, [place - 1 for place in places if place]] = True
     prompt = encode_texts([example.prompt for example in examples])
     batch = TensorDict(

@@ -67,7 +67,11 @@ class HeldOutAnswers(Component):
         prompt: PromptFormat | None,
     ) -> None:
         super().__init__()
-        check_judges_alone(reward, name)
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others "
+                f"of its group: set {name}.reward to a verifier, as recipe=ttrl does"
+            )
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
@@ -144,20 +148,3 @@ class HeldOutAnswers(Component):
         record(f"{self.name}/{name}", per_prompt)
         record(f"{self.name}/{name}_low", low)
         record(f"{self.name}/{name}_high", high)
-
-
-def check_judges_alone(reward: Component, name: str) -> None:
-    """Refuse a reward that compares an answer with others.
-
-    Args:
-        reward: the reward of the evaluator.
-        name: name of the evaluator, for the message.
-
-    Raises:
-        ConfigError: the reward needs groups of several answers.
-    """
-    if reward.min_group_size > 1:
-        raise ConfigError(
-            f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others of "
-            f"its group: set {name}.reward to a verifier, as recipe=ttrl does"
-        )

@@ -179,7 +179,7 @@ def _common_beginning(
 ) -> list[object]:
     """Return the common beginning of all lists; the last message of a list never belongs to it.
 
-    It is empty for a single list if ``alone``.
+    It is empty for a single list if ``has_prompt``.
     """
     if not message_lists or (len(message_lists) == 1 and has_prompt):
         return []

@@ -40,7 +40,7 @@ class ShuffledEpochs:
     def take(self, count: int) -> list[Example]:
         """Return the next examples; at the end of an epoch continue with the next one.
 
-        The task must have training examples (:func:`check_enough`).
+        The task must have training examples (:func:`rlcomp.data.examples.check_enough`).
         """
         return [example for _, example in islice(self.numbered(), count)]
 

@@ -160,7 +160,7 @@ class TracePlayer(metaclass=Checked):
         episode = torch.tensor(owner, device=self.policy.device)
         rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
         # All rows of an episode are judged by its last answer, even if it is in another row.
-        last = decode_rows(self.policy.tokenizer, [trace.last_turns for trace in traces])
+        last = decode_rows(self.policy.tokenizer, [trace.last_tokens for trace in traces])
         response = encode_texts([last[number] for number in owner])
         rows["response"] = response.to(self.policy.device)
         return keep_prompt(rows, batch, episode // group_size)
@@ -190,7 +190,7 @@ def _examples(batch: TensorDict) -> list[dict[str, object]]:
 
 
 class _AgentRun:
-    """Running agents of a rollout, in a thread, so that the policy can answer them."""
+    """Run of a rollout's agents in a thread, so that the policy can answer them."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class Trace:
         self.failed = ""
         self.answers: list[RecordedAnswer] = []
         self.last: RecordedAnswer | None = None
-        self.last_turns: list[int] = []
+        self.last_tokens: list[int] = []  # tokens of the last call's answer
         self._repeats: dict[str, int] = {}
 
     @property
@@ -118,7 +118,7 @@ class Trace:
             )
             self.answers.append(recorded)
             if not choice:
-                self.last, self.last_turns = recorded, turn.tokens
+                self.last, self.last_tokens = recorded, turn.tokens
         self.calls += 1
 
     def _row(self, context: Context) -> int:

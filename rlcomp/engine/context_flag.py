@@ -11,9 +11,9 @@ class ThreadFlag(threading.local):
     """A flag of the thread, off at first.
 
     Examples:
-        >>> switch = ThreadFlag()
-        >>> with switch.set(True):
-        ...     switch.on
+        >>> flag = ThreadFlag()
+        >>> with flag.set(True):
+        ...     flag.on
         True
         >>> switch.on
         False

@@ -165,7 +165,7 @@ class DecodeLoop:
 
 
 def padded_size(rows: int) -> int:
-    """Return the batch size for some unfinished rows: one of few sizes, for which kernels adapt."""
+    """Return the batch size for some unfinished rows: one of few, because kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 

@@ -41,7 +41,7 @@ class TokenDraw:
     """Draw of tokens from a decoding distribution (:func:`draw_tokens`).
 
     Attributes:
-        decoding: the distribution to draw from; ``decoding.replays`` records sampling masks.
+        decoding: the distribution to draw from; if it ``replays``, sampling masks are recorded.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
 
@@ -143,7 +143,7 @@ def draw_tokens(
     Args:
         logits: shape ``[N, V]``.
         uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
-        decoding: the distribution to draw from; ``decoding.replays`` records sampling masks.
+        decoding: the distribution to draw from; if it ``replays``, sampling masks are recorded.
         suppressed: tokens that are never drawn, shape ``[V]``, bool. None: all may be drawn.
 
     Returns:

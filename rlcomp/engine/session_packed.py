@@ -54,12 +54,10 @@ class PackedSession:
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.closed: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
-        self.pending_logits: dict[
-            int, Tensor
-        ] = {}  # next-token logits of rows that no turn has used
-        self.pending_forks: dict[
-            int, int
-        ] = {}  # forks that are not in the cache, and their originals
+        # Next-token logits of rows that no turn has used.
+        self.pending_logits: dict[int, Tensor] = {}
+        # Forks that are not in the cache, and their originals.
+        self.pending_forks: dict[int, int] = {}
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Store the tokens; a later call computes them together with tokens of other rows."""
@@ -112,8 +110,8 @@ class PackedSession:
             self.sampled[row] += len(sample.tokens)
         # A turn's last token is computed only with the tokens that follow it. The cache drops the
         # steps after a row's end.
-        counts = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
-        cache.end_turn(torch.tensor(counts, device=self.fused.device))
+        num_computed = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
+        cache.end_turn(torch.tensor(num_computed, device=self.fused.device))
         self.unread |= {row: [turns[n].tokens[-1]] for row, n in turn_indices.items()}
         return turns
 

@@ -28,7 +28,8 @@ class DecodeSlots(Protocol):
                 the row may sample in this call, at least one.
 
         Returns:
-            The tokens that each row sampled; ``truncated`` if the row used all of its numbers.
+            The tokens that each row sampled; ``truncated`` if the row used all of its numbers
+            and no stop token ended it.
         """
         ...
 

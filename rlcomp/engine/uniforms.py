@@ -114,7 +114,7 @@ class Uniforms:
         return torch.stack(self._drawn[start : start + count])
 
     def rewind(self, steps: int) -> None:
-        """Undo the draws in advance: set the generator to its state after ``steps`` steps."""
+        """Set the generator to its state after ``steps`` steps, and undo draws beyond them."""
         if steps < len(self._drawn):
             assert self._before is not None
             num_drawn, state = self._before
@@ -192,7 +192,7 @@ class ForkUniforms:
         return num_drawn
 
     def rewind(self, steps: int) -> None:
-        """Undo the draws in advance: set the generator to its state after ``steps`` steps."""
+        """Set the generator to its state after ``steps`` steps, and undo draws beyond them."""
         self.base.rewind(steps)
 
     def at(self, step: int) -> Tensor:

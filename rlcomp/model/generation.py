@@ -176,7 +176,8 @@ class Generation:
         draw, transformer = self.draw(decoding), self.forward.transformer
         if transformer is None or self.forward.has_hooks() or not self._is_native(draw.decoding):
             _LOG.info(
-                "decode slots compute every context again: only engine.decode=native has a KV cache"
+                "decode slots compute every context again: only the native library's slots have a "
+                "KV cache"
             )
             return RecomputeSlots(self.decode_loop(draw), self.stops, draw)
         longest = self._longest()
@@ -218,7 +219,10 @@ class Generation:
         if not all(isinstance(prompt, (list, tuple)) for prompt in prompts):
             raise ConfigError("generate takes a list of token ids for each prompt: [[5, 6], [7]]")
         if not prompts or not all(prompts):
-            raise DataError("a prompt has no tokens: give every prompt at least one token id")
+            raise DataError(
+                "there are no prompts, or a prompt has no tokens: give every prompt at least one "
+                "token id"
+            )
         ids = range(self.forward.signature.vocabulary)
         unknown = [token for prompt in prompts for token in prompt if token not in ids]
         if unknown:

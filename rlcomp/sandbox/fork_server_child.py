@@ -133,12 +133,8 @@ def _wait_and_kill(parent: int, server: int) -> None:
 
 def _default_signals() -> None:
     """Set the signal handlers of a new interpreter."""
-    unchanged_signals = {
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-        signal.SIGKILL,
-        signal.SIGSTOP,
-    }  # as Python has them
+    # These signals keep the handlers that Python has set.
+    unchanged_signals = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}
     for number in signal.valid_signals() - unchanged_signals:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -71,7 +71,7 @@ def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
     """Return the outcome of a job from the server's answer.
 
     Raises:
-        Lost: the answer is malformed, or says that the server failed.
+        NoAnswer: the answer is malformed, or says that the server failed.
     """
     if len(answer) > max_answer_bytes(job.limits):
         return Outcome("output", f"more than {job.limits.output} bytes")

@@ -91,7 +91,7 @@ def connect(server: SplitResult) -> None:
     """Check that a server accepts connections.
 
     Raises:
-        Lost: there is no connection.
+        NoAnswer: there is no connection.
     """
     kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
     try:
@@ -121,8 +121,8 @@ def post(
         headers: headers besides the content type.
 
     Raises:
-        Lost: no connection, no whole answer in time, 429, or 5xx.
-        Refused: any other status than 200.
+        NoAnswer: no connection, no whole answer in time, 429, or 5xx.
+        RequestRefused: any other status than 200.
     """
     kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
     port = server.port or kind.default_port

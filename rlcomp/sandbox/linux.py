@@ -72,7 +72,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def detach(target: str) -> None:
-    """Unmount lazily by ``umount2(2)``: the mount is no longer reachable at once."""
+    """Unmount lazily by ``umount2(2)``: the mount becomes unreachable at once."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount of {target}")
 
 

@@ -91,7 +91,7 @@ class Page:
         self.context.route("**/*", self._handle_request)
         self.page = self.context.new_page()
         self.context.on("page", lambda other: other.close())
-        self.page.on("crash", lambda _: setattr(self, "broken", "the page has crashed"))
+        self.page.on("crash", lambda _: setattr(self, "crash_message", "the page has crashed"))
         self.page.goto(ADDRESS)
 
     def _handle_request(self, route: Any) -> None:  # noqa: ANN401
@@ -101,14 +101,14 @@ class Page:
             route.abort("aborted")
 
     def snapshot(self, *, boxes: bool) -> str:
-        """Return the page's accessibility tree: one line for each element, such as ``[ref=e1]``."""
+        """Return the page's accessibility tree: one line an element, with its name ``[ref=e1]``."""
         return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
 
     def click(self, element: str) -> None:
         """Click an element.
 
         Raises:
-            Refused: the element cannot be clicked.
+            PageActionError: the element cannot be clicked.
         """
         self._run_action(lambda: self.page.locator(f"aria-ref={element}").click())
 
@@ -120,7 +120,7 @@ class Page:
         """Fill a field with a text, or choose the option with this label.
 
         Raises:
-            Refused: the element is no field, or has no such option.
+            PageActionError: the element is no field, or has no such option.
         """
         field = self.page.locator(f"aria-ref={element}")
 

@@ -83,7 +83,10 @@ def _run_stdio(request: Request) -> None:
 
 
 def _run_calls(request: Request) -> None:
-    """Report ``ready``, then ``{"value": text}`` or an error for each call."""
+    """Report ``{"ready": true}``, then a line for each call.
+
+    A line is ``{"value": text}``, ``{"error": text}`` or ``{"unsupported": text}``.
+    """
     function = _function(request)
     report({"ready": True})
     for text in request["inputs"]:

@@ -120,7 +120,7 @@ def action_of(text: str) -> RepositoryAction:
     """Return the action at the end of a turn.
 
     Raises:
-        Mistake: the turn does not end with an action, or the action is malformed.
+        ActionError: the turn does not end with an action, or the action is malformed.
 
     Examples:
         >>> action_of("I look. <view>a.py</view>").path
@@ -154,7 +154,7 @@ def viewed(files: Mapping[str, str], action: RepositoryAction) -> str:
     """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
-        Mistake: there is no such file, or it has no such lines.
+        ActionError: there is no such file, or it has no such lines.
     """
     lines = _file(files, action.path).splitlines(keepends=True)
     first, last = action.lines or (1, len(lines))
@@ -171,7 +171,7 @@ def edited(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]
     """Return the files after an edit.
 
     Raises:
-        Mistake: the old text does not occur exactly once, or the new one exceeds a limit.
+        ActionError: the old text does not occur exactly once, or the new one exceeds a limit.
     """
     text = _file(files, action.path)
     count = text.count(action.old) if action.old else 0
@@ -184,7 +184,8 @@ def created(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str
     """Return the files with a new one.
 
     Raises:
-        Mistake: the file exists, its path is not allowed in a repository, or a limit is exceeded.
+        ActionError: the file exists, its path is not allowed in a repository, or a limit is
+            exceeded.
     """
     if fault := path_fault(action.path):
         raise ActionError(fault)

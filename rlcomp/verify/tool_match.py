@@ -24,7 +24,7 @@ def tool_match(
     the same. 5 and 5.0 are the same number, a bool is no number.
 
     Args:
-        response: see :func:`read_calls`.
+        response: see :func:`rlcomp.verify.tool_calls.read_calls`.
         ground_truth: the gold calls, as in BFCL's ``possible_answer``.
 
     Source:

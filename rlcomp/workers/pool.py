@@ -159,9 +159,8 @@ class WorkerPool(metaclass=Checked):
             reason = f"its process ended with exit code {code}"
         else:
             reason = f"its process died of signal {-code} ({signal.Signals(-code).name})"
-        if (
-            worker.loading and worker.loaded_functions
-        ):  # another worker loads it too and reports the error
+        # Another worker loads the function too and reports the error.
+        if worker.loading and worker.loaded_functions:
             return queue.take_back(worker.jobs)
         if worker.loading:
             raise loading_error(function, reason)

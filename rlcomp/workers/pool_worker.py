@@ -87,9 +87,8 @@ class PoolWorker:
         self.is_replaced = queue.one_per_message = True
         queue.take_back(self.jobs[1:])
         self.jobs = self.jobs[:1]
-        if (
-            queue.mean_seconds is not None
-        ):  # other calls return in time, so this one is the exception
+        # If other calls return in time, this one is the exception.
+        if queue.mean_seconds is not None:
             self.process.lower_priority()
 
     def is_stuck(self, queue: CallQueue) -> bool:

@@ -20,10 +20,13 @@ import resource
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rlcomp.errors import in_one_line
 from rlcomp.workers.function_call import FunctionCall, OutputLimit, is_async, load
+
+Function = Callable[..., Any]
 
 
 class CountedOutput(io.TextIOBase):
@@ -61,7 +64,7 @@ class WorkerLoop:
         self.channel = channel
         self.output = CountedOutput(output_limit)
         self.process_id = os.getpid()
-        self.functions: dict[str, Any] = {}
+        self.functions: dict[str, Function] = {}
 
     def serve(self) -> None:
         """Handle orders until the pool closes the channel."""
@@ -73,11 +76,11 @@ class WorkerLoop:
                 if function is None:
                     continue
                 if is_async(function):
-                    asyncio.run(self._run_concurrently(order))
+                    asyncio.run(self._run_concurrently(function, order))
                 else:
-                    self._run_in_order(order)
+                    self._run_in_order(function, order)
 
-    def _load_function(self, source: list[Any]) -> Any:  # noqa: ANN401
+    def _load_function(self, source: list[Any]) -> Function | None:
         key = json.dumps(source)
         if key not in self.functions:
             try:
@@ -88,24 +91,26 @@ class WorkerLoop:
             self._send('["loaded"]')
         return self.functions[key]
 
-    def _run_in_order(self, order: dict[str, Any]) -> None:
+    def _run_in_order(self, function: Function, order: dict[str, Any]) -> None:
         for number, arguments in order["calls"]:
             self.output.written = 0
             _limit_cpu(order["timeout"])
-            self._reply(number, self._make_call(arguments, order).run())
+            self._reply(number, self._make_call(function, arguments, order).run())
 
-    async def _run_concurrently(self, order: dict[str, Any]) -> None:
+    async def _run_concurrently(self, function: Function, order: dict[str, Any]) -> None:
         async def run_call(number: int, arguments: dict[str, Any]) -> None:
-            call = self._make_call(arguments, order)
+            call = self._make_call(function, arguments, order)
             self._reply(number, await call.run_async(order["timeout"]))
 
         self.output.written = 0
         _limit_cpu(order["timeout"])
         await asyncio.gather(*(run_call(*each) for each in order["calls"]))
 
-    def _make_call(self, arguments: dict[str, Any], order: dict[str, Any]) -> FunctionCall:
+    def _make_call(
+        self, function: Function, arguments: dict[str, Any], order: dict[str, Any]
+    ) -> FunctionCall:
         return FunctionCall(
-            self._load_function(order["function"]),
+            function,
             arguments,
             whole_batch=order["whole_batch"],
             output_limit=self.output.limit,

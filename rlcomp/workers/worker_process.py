@@ -54,7 +54,8 @@ class WorkerProcess:
             stderr=subprocess.DEVNULL,
             pass_fds=passed_files,
             start_new_session=True,
-            # A fixed hash seed gives every worker the same order of sets of texts.
+            # A fixed hash seed gives every worker the same order of sets of texts. Each worker
+            # computes in one thread.
             env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **os.environ},
         )
         worker_end.close()

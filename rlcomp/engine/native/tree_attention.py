@@ -45,7 +45,7 @@ def tree_attention(
         q: shape ``[N, heads, D]``, float32, on the CPU.
         k: shape ``[N, kv_heads, D]``.
         v: shape ``[N, kv_heads, D]``.
-        nodes: :func:`rlcomp.engine.layout.prefix_tree_nodes` the tokens.
+        nodes: nodes of the tokens (:func:`rlcomp.engine.layout.prefix_tree_nodes`).
         scale: of the logits.
         rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
             D]``, both halves of ``D`` equal; None for none.
