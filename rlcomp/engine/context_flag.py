@@ -15,7 +15,7 @@ class ThreadFlag(threading.local):
         >>> with flag.set(True):
         ...     flag.on
         True
-        >>> switch.on
+        >>> flag.on
         False
     """
 
@@ -23,7 +23,7 @@ class ThreadFlag(threading.local):
 
     @contextmanager
     def set(self, wanted: bool) -> Iterator[None]:
-        """Set the switch within the context."""
+        """Set the flag within the context."""
         before, self.on = self.on, wanted
         try:
             yield

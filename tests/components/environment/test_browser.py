@@ -1,7 +1,9 @@
 """Pages worked by a script in a real browser. Skipped where there is none."""
 
 import contextlib
+import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -314,6 +316,18 @@ def test_a_browser_that_crashes_breaks_the_episode_and_the_next_one_has_another(
     with pytest.raises(RlcompError, match="the browser has ended"):
         environment.step("<done/>")
     assert "here" in opened("<p>here</p>")[1].observation
+
+
+@pytest.mark.slow
+def test_a_page_that_crashes_breaks_the_episode(opened):
+    environment, _ = opened("<p>here</p>")
+    session = environment.page.context.browser.new_browser_cdp_session()
+    for process in session.send("SystemInfo.getProcessInfo")["processInfo"]:
+        if process["type"] == "renderer":
+            os.kill(process["id"], signal.SIGKILL)
+
+    with pytest.raises(RlcompError, match="the page has crashed"):
+        environment.step("<done/>")
 
 
 def test_it_is_an_environment_and_needs_a_browser(tmp_path):
