@@ -1,4 +1,4 @@
-"""Readouts of logits: log-probs, squared probabilities, distributions, entropy."""
+"""Functions of logits: log-probs, squared probabilities, distributions, entropy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from rlcomp.engine.output_head import LogitFunction, compute_in_tiles, sampled_l
 from rlcomp.engine.scoring import ScoredTokens
 from rlcomp.errors import ConfigError
 
-# From the listed tokens, the distribution, and ids of probability 0 (``[V]``, bool).
+# Makes a logit function from the listed tokens, the distribution, and ids of probability 0
+# (``[V]``, bool).
 LogitFunctionOf = Callable[[ScoredTokens, Decoding, "Tensor | None"], LogitFunction]
 
 
 def log_probs_of(
     scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
 ) -> LogitFunction:
-    """Return the readout of the log-prob of each listed token, ``[N]``, nats.
+    """Return the logit function for the log-prob of each listed token, ``[N]``, nats.
 
     Recorded sampling masks replace the filters.
 
@@ -39,7 +40,7 @@ def log_probs_of(
 def squared_probs_of(
     scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
 ) -> LogitFunction:
-    """Return the readout of ``sum_v p_v^2`` at each listed token, ``[N]``."""
+    """Return the logit function for ``sum_v p_v^2`` at each listed token, ``[N]``."""
 
     def value(logits: Tensor, some: slice) -> Tensor:
         masks = None if scored.sampling_mask is None else scored.sampling_mask[some]
@@ -51,7 +52,7 @@ def squared_probs_of(
 def distribution_of(
     scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
 ) -> LogitFunction:
-    """Return the readout of log-probs of all tokens, ``[N, V]``, nats, before any filter."""
+    """Return the logit function for all log-probs, ``[N, V]``, nats, before any filter."""
     del scored
     return LogitFunction(
         lambda logits, _: log_distribution(logits, decoding.temperature, suppressed)
@@ -61,34 +62,34 @@ def distribution_of(
 def entropy_of(
     scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
 ) -> LogitFunction:
-    """Return the readout of the entropy at each listed token, ``[N]``, nats, before any filter."""
+    """Return the logit function for the entropy at each token, ``[N]``, nats, before any filter."""
     del scored
     return LogitFunction(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
 
 
 def compute_logit_functions(
     scored: ScoredTokens,
-    readings: Sequence[LogitFunctionOf],
+    makers: Sequence[LogitFunctionOf],
     differentiable: Sequence[bool],
     decoding: Decoding,
     suppressed: Tensor | None,
 ) -> list[Tensor]:
-    """Compute the requested readouts and place them in the batch.
+    """Compute logit functions of listed tokens and place their values in the batch.
 
     Args:
         scored: the listed tokens.
-        readings: the readouts.
-        differentiable: whether each needs a graph, if it can have one.
+        makers: makers of the logit functions, such as :func:`log_probs_of`.
+        differentiable: whether each function needs a graph, if it can have one.
         decoding: the distribution the tokens are drawn from.
         suppressed: ids of probability 0, shape ``[V]``, bool; None if there are none.
 
     Returns:
-        One tensor per readout, shape ``[B, T, ...]``, 0 outside the listed tokens.
+        One tensor per function, shape ``[B, T, ...]``, 0 outside the listed tokens.
     """
-    measures = [reading(scored, decoding, suppressed) for reading in readings]
-    wanted = [
-        replace(measure, differentiable=measure.differentiable and wish)
-        for measure, wish in zip(measures, differentiable, strict=True)
+    functions = [make(scored, decoding, suppressed) for make in makers]
+    functions = [
+        replace(function, differentiable=function.differentiable and wanted)
+        for function, wanted in zip(functions, differentiable, strict=True)
     ]
-    listed = compute_in_tiles(wanted, scored.states, scored.rows, scored.head)
+    listed = compute_in_tiles(functions, scored.states, scored.rows, scored.head)
     return [scored.scatter(values) for values in listed]

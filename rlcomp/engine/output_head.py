@@ -22,12 +22,12 @@ from rlcomp.engine.precision import wide_product
 # few tokens is slow: a large vocabulary takes more logits instead.
 _TILE = 2**24
 _LEAST_TOKENS = 128
-# Logits that the measures process at a time: intermediate results stay in the cache.
+# Logits that the functions process at a time: intermediate results stay in the cache.
 _PART = 2**20
 # Tokens of the vocabulary per product: BLAS copies this part of the head to its work space.
 _COLUMNS = 1024
-# Logits of a tile on a GPU, 2 GB in float32: few and large products are fastest there. The measures
-# process a whole tile, and one product computes all of its columns.
+# Logits of a tile on a GPU, 2 GB in float32: few and large products are fastest there. The
+# functions process a whole tile, and one product computes all of its columns.
 _GPU_TILE = 2**29
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -85,7 +85,7 @@ def sampled_log_probs(
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> LogitFunction:
-    """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a measure.
+    """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a logit function.
 
     Args:
         tokens: shape ``[N]``, int64.
@@ -94,7 +94,8 @@ def sampled_log_probs(
         recorded: shape ``[N, ceil(V / 8)]``, uint8; None for none.
 
     Returns:
-        A measure of shape ``[N]``, in nats. Its gradient is computed in the memory of the logits.
+        A function with values ``[N]``, in nats. Its gradient is computed in the memory of the
+        logits.
 
     Source:
         recorded sets: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
@@ -115,7 +116,7 @@ def sampled_log_probs(
 
 
 def compute_in_tiles(
-    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
+    functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
     """Compute functions of the logits of listed tokens, tile by tile.
 
@@ -124,13 +125,13 @@ def compute_in_tiles(
     problems are computed in one piece.
 
     Args:
-        measures: functions of the logits; one product with the head serves all.
+        functions: functions of the logits; one product with the head serves all.
         states: inputs of the head, shape ``[M, H]``; without a head, the logits ``[M, V]``.
         rows: for each listed token, the state that predicts it; may repeat; shape ``[N]``, int64.
         head: None if the states are logits.
 
     Returns:
-        For each measure shape ``[N, ...]``, in its unit, differentiable once.
+        For each function shape ``[N, ...]``, in its unit, differentiable once.
 
     Source:
         Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174, section
@@ -145,13 +146,13 @@ def compute_in_tiles(
     # In half precision only tiles sum gradients in float32.
     whole = head is None or states.dtype not in _HALF or not len(rows)
     if whole and len(rows) * _width(states, head) <= _tile(states):
-        return _at_once(measures, states, rows, head)
+        return _at_once(functions, states, rows, head)
     parts = (None, None) if head is None else (head.weight, head.bias)
-    return list(_ByTiles.apply(tuple(measures), rows, head, states, *parts))  # type: ignore[no-untyped-call]
+    return list(_ByTiles.apply(tuple(functions), rows, head, states, *parts))  # type: ignore[no-untyped-call]
 
 
 def _at_once(
-    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
+    functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
     logits = states.index_select(0, rows)
     if head is not None:
@@ -159,8 +160,8 @@ def _at_once(
     every = slice(0, len(rows))
     with use_library(head is not None and head.native):
         return [
-            measure.value(logits if measure.differentiable else logits.detach(), every)
-            for measure in measures
+            function.value(logits if function.differentiable else logits.detach(), every)
+            for function in functions
         ]
 
 
@@ -170,7 +171,7 @@ class _ByTiles(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        measures: tuple[LogitFunction, ...],
+        functions: tuple[LogitFunction, ...],
         rows: Tensor,
         head: Head | None,
         states: Tensor,
@@ -180,13 +181,13 @@ class _ByTiles(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
         # The head without its weights: those are saved by autograd.
-        ctx.measures = measures
+        ctx.functions = functions
         ctx.head = None if head is None else (head.kernel, head.compiles, head.native)
         own = None if weight is None else Head(weight, bias, *ctx.head).of(states)
         with _head_context(own):
-            values = _measured(measures, states, rows, own)
-        paired = zip(values, measures, strict=True)
-        ctx.mark_non_differentiable(*(v for v, measure in paired if not measure.differentiable))
+            values = _values(functions, states, rows, own)
+        paired = zip(values, functions, strict=True)
+        ctx.mark_non_differentiable(*(v for v, function in paired if not function.differentiable))
         return values
 
     @staticmethod
@@ -194,7 +195,7 @@ class _ByTiles(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         rows, states, weight, bias = ctx.saved_tensors
         head = None if weight is None else Head(weight, bias, *ctx.head).of(states)
-        wanted = [(m, g) for m, g in zip(ctx.measures, gradients, strict=True) if g is not None]
+        wanted = [(f, g) for f, g in zip(ctx.functions, gradients, strict=True) if g is not None]
         if not wanted:
             return (None,) * 6
         sums = [
@@ -211,7 +212,7 @@ class _ByTiles(torch.autograd.Function):
 
 @contextmanager
 def _head_context(head: Head | None) -> Iterator[None]:
-    """Set the context in which measures are computed as the head requires."""
+    """Set the context in which functions are computed as the head requires."""
     with (
         compiling(head is not None and head.compiles),
         use_library(head is not None and head.native),
@@ -219,13 +220,13 @@ def _head_context(head: Head | None) -> Iterator[None]:
         yield
 
 
-def _measured(
-    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
+def _values(
+    functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> tuple[Tensor, ...]:
     values: list[Tensor] = []
     for some, _, logits in _tiles(states, rows, head):
         for part, place in _parts(logits, some):
-            part_values = [measure.value(part, place) for measure in measures]
+            part_values = [function.value(part, place) for function in functions]
             values = values or [one.new_empty(len(rows), *one.shape[1:]) for one in part_values]
             for whole, one in zip(values, part_values, strict=True):
                 whole[place] = one
@@ -242,7 +243,7 @@ def _gradient(
 ) -> Tensor:
     """Compute the gradient with respect to a tile's logits, in their memory if in parts."""
     for part, place in _parts(logits, some):
-        slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
+        slopes = [_slope(function, g[place], part, place) for function, g in wanted]
         slope = torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0]
         if len(part) == len(logits):
             return slope
@@ -250,13 +251,13 @@ def _gradient(
     return logits
 
 
-def _slope(measure: LogitFunction, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
-    """Compute the gradient of a measure with respect to the logits, shape ``[n, V]``."""
-    if measure.slope is not None:
-        return measure.slope(gradient, logits, place)
+def _slope(function: LogitFunction, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
+    """Compute the gradient of a function with respect to the logits, shape ``[n, V]``."""
+    if function.slope is not None:
+        return function.slope(gradient, logits, place)
     with torch.enable_grad():
         leaf = logits.detach().requires_grad_()
-        value = measure.value(leaf, place)
+        value = function.value(leaf, place)
     if not value.requires_grad:
         return torch.zeros_like(logits)
     return torch.autograd.grad(value, leaf, gradient)[0]

@@ -1,4 +1,4 @@
-"""Forward pass of a causal language model: states of tokens, and readouts of their logits."""
+"""Forward pass of a causal language model: states of tokens, and functions of their logits."""
 
 from __future__ import annotations
 
@@ -124,10 +124,10 @@ class CausalForward:
     def compute_logit_functions(
         self,
         scored: ScoredTokens,
-        readings: Sequence[LogitFunctionOf],
+        makers: Sequence[LogitFunctionOf],
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:
-        """Return readouts ``[B, T, ...]`` of states, 0 outside ``response_mask``."""
+        """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``."""
         suppressed = self.suppressed_on(scored.states.device)
-        return compute_logit_functions(scored, readings, differentiable, decoding, suppressed)
+        return compute_logit_functions(scored, makers, differentiable, decoding, suppressed)

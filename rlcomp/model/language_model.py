@@ -148,7 +148,7 @@ class LanguageModel(Component):
         :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient the rows are read some
         at a time, so that memory does not grow with the batch.
         """
-        return self._readout(batch, log_probs_of, weights, decoding or self.decoding)
+        return self._logit_values(batch, log_probs_of, weights, decoding or self.decoding)
 
     def score(self, batch: TensorDict) -> Tensor:
         """Return :meth:`log_probs` of a batch, without gradient."""
@@ -180,7 +180,7 @@ class LanguageModel(Component):
         They are at the temperature and before any filter, and 0 outside ``response_mask``.
         Arguments are those of :meth:`log_probs`.
         """
-        return self._readout(batch, distribution_of, weights, self.decoding)
+        return self._logit_values(batch, distribution_of, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """Return ``sum_v p_v^2`` ``[B, T]`` at each response token, without gradient.
@@ -188,30 +188,28 @@ class LanguageModel(Component):
         Probabilities are under ``decoding``; the sum is 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._readout(batch, squared_probs_of, None, self.decoding)
+            return self._logit_values(batch, squared_probs_of, None, self.decoding)
 
-    def _readout(
+    def _logit_values(
         self,
         batch: TensorDict,
-        reading: LogitFunctionOf,
+        make: LogitFunctionOf,
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
-        """Return a readout of rows; without gradient all ranks share them where they can."""
+        """Return the values of a logit function; without gradient, ranks share rows if they can."""
         columns, device = self._columns(batch, decoding), batch["tokens"].device
         group = None if torch.is_grad_enabled() or weights is not None else ranks()
-        if group is not None and group.holds(self) and self.scoring.same_on_ranks(reading):
-            values: Tensor = group.together(self, "score_together", columns, reading, decoding)
+        if group is not None and group.holds(self) and self.scoring.same_on_ranks(make):
+            values: Tensor = group.together(self, "score_together", columns, make, decoding)
             return values.to(device)
-        return self.scoring.read(columns, reading, decoding, weights, device)
+        return self.scoring.read(columns, make, decoding, weights, device)
 
-    def score_together(
-        self, rows: TensorDict, reading: LogitFunctionOf, decoding: Decoding
-    ) -> Tensor:
-        """Return a readout without gradient; each rank reads some of the rows."""
+    def score_together(self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding) -> Tensor:
+        """Return the values of a logit function without gradient; each rank reads some rows."""
 
         def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
-            return model.scoring.read_once(some, reading, decoding)
+            return model.scoring.read_once(some, make, decoding)
 
         columns = self._columns(rows, decoding)
         return score_on_ranks(here(), self, columns, self.scoring.pieces, read_by)

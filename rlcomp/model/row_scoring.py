@@ -75,51 +75,51 @@ class RowScoring:
 
     def write(self, batch: TensorDict, scored: ScoredTokens, decoding: Decoding) -> TensorDict:
         """Write ``log_probs``, ``entropy``, and ``log_distribution`` if asked for, to a batch."""
-        readings: dict[str, LogitFunctionOf] = {"log_probs": log_probs_of, "entropy": entropy_of}
+        makers: dict[str, LogitFunctionOf] = {"log_probs": log_probs_of, "entropy": entropy_of}
         if is_loss_input("log_distribution"):
-            readings["log_distribution"] = distribution_of
-        wanted = [is_loss_input(key) for key in readings]
+            makers["log_distribution"] = distribution_of
+        wanted = [is_loss_input(key) for key in makers]
         values = self.forward.compute_logit_functions(
-            scored, list(readings.values()), wanted, decoding
+            scored, list(makers.values()), wanted, decoding
         )
-        for key, entry in zip(readings, values, strict=True):
+        for key, entry in zip(makers, values, strict=True):
             batch[key] = entry.to(batch["tokens"].device)
         return batch
 
     def read_once(
         self,
         columns: TensorDict,
-        reading: LogitFunctionOf,
+        make: LogitFunctionOf,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Return a readout of rows from one forward pass."""
+        """Return the values of a logit function of rows from one forward pass."""
         scored = self.forward.score(columns, weights, self.routers)
-        return self.forward.compute_logit_functions(scored, [reading], [True], decoding)[0]
+        return self.forward.compute_logit_functions(scored, [make], [True], decoding)[0]
 
     def read(
         self,
         columns: TensorDict,
-        reading: LogitFunctionOf,
+        make: LogitFunctionOf,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None,
         device: torch.device,
     ) -> Tensor:
-        """Return a readout of rows on a device; without gradient, from several passes.
+        """Return the values of a logit function of rows; without gradient, from several passes.
 
         Args:
             columns: of :meth:`columns`.
-            reading: the readout.
+            make: maker of the logit function.
             decoding: the distribution.
             weights: parameters of the model to use in place of its own, by name.
             device: of the result.
         """
         budget = self.forward.budget()
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
-            return self.read_once(columns, reading, decoding, weights).to(device)
+            return self.read_once(columns, make, decoding, weights).to(device)
         order = self.forward.split(columns, budget)
         parts = [
-            self.read_once(columns[rows], reading, decoding, weights).to(device) for rows in order
+            self.read_once(columns[rows], make, decoding, weights).to(device) for rows in order
         ]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
@@ -129,13 +129,13 @@ class RowScoring:
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
 
-    def same_on_ranks(self, reading: LogitFunctionOf) -> bool:
-        """Return whether other ranks would read the same, and the readout is small enough to send.
+    def same_on_ranks(self, make: LogitFunctionOf) -> bool:
+        """Return whether other ranks would read the same, and the values are few enough to send.
 
         Adapters may be switched off here only, and hooks may change a pass here only.
         """
         adapted = any(not parameter.requires_grad for parameter in self.forward.model.parameters())
-        return not (reading is distribution_of or adapted or self.forward.has_hooks())
+        return not (make is distribution_of or adapted or self.forward.has_hooks())
 
     @torch.no_grad()
     def log_probs_and_routes(
