@@ -1,8 +1,8 @@
 """Argument validation from type annotations: in Python, from yaml, before the import of torch.
 
 A constructor declares ``clip_low: Fraction = 0.2``. Every ``Component``, and every class with the
-metaclass :class:`Checked`, checks its arguments when an instance is created. The wiring checks
-every node of a config before it builds the first node.
+metaclass :class:`Checked`, checks its arguments when an instance is created. ``rlcomp.config``
+checks every node of a config before it builds the first node.
 """
 
 from __future__ import annotations

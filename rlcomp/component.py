@@ -278,7 +278,9 @@ _loss_inputs: contextvars.ContextVar[frozenset[str] | None] = contextvars.Contex
 
 @contextlib.contextmanager
 def limit_outputs(keys: typing.Iterable[str]) -> Iterator[None]:
-    """Make models compute, within the context, only outputs that the losses read.
+    """Tell models, within the context, which outputs the losses read.
+
+    A model computes another output without gradient, or not at all.
 
     Args:
         keys: keys that the losses read.

@@ -5,7 +5,7 @@
     RlcompError                       exit code 1, as for any other exception
     ├── UserError (ValueError)        a mistake in a config, a call or the data; exit code 2
     │   ├── ConfigError               a config path, its value and what to write instead
-    │   ├── FlowError                 a stage reads a key that no earlier stage writes
+    │   ├── FlowError                 a stage lacks rows or state of earlier stages
     │   │   └── NoRows                a stage has no rows to pass on; a run skips the step
     │   ├── DataError                 a file is missing, empty or malformed (names file and line)
     │   ├── ShapeError                the shapes of two tensors do not match
@@ -62,7 +62,7 @@ class ConfigError(UserError):
 
 
 class FlowError(UserError):
-    """A stage reads a key that no earlier stage of its phase writes."""
+    """A stage does not get the rows or the state that it needs from earlier stages."""
 
 
 class NoRows(FlowError):

@@ -31,13 +31,14 @@ def overrides_first(words: Sequence[str]) -> list[str]:
         ['seed=1', '--lr', '2', 'a=3']
     """
     known = get_args_parser()._option_string_actions
-    overrides, options, is_override = list[str](), list[str](), list[bool]()
+    overrides, options = list[str](), list[str]()
+    flags = list[bool]()  # True for each word that is an override
     rest = [*words]
     while rest:
         word = rest.pop(0)
         action = known.get(word.partition("=")[0])
-        is_override.append(not word.startswith("-"))
-        if is_override[-1]:
+        flags.append(not word.startswith("-"))
+        if flags[-1]:
             overrides.append(word)
             continue
         if action is None:
@@ -48,9 +49,7 @@ def overrides_first(words: Sequence[str]) -> list[str]:
         )
         if takes_value and rest and "=" not in word:
             options.append(rest.pop(0))
-    override_positions = [
-        position for position, is_override in enumerate(is_override) if is_override
-    ]
+    override_positions = [position for position, flag in enumerate(flags) if flag]
     separated = (
         override_positions
         and len(override_positions) <= override_positions[-1] - override_positions[0]
@@ -99,9 +98,8 @@ class Parser(argparse.ArgumentParser):
             raise UserError(self._positional_message(misused[0], typed))
         words = [*map(self._with_dashes, typed[:options]), *typed[options:]]
         if unknown_options := [word for word in words[:options] if self._is_unknown(word)]:
-            raise UserError(
-                self._unknown_message(unknown_options[0])
-            )  # reported before missing words
+            # An unknown option is reported before missing words.
+            raise UserError(self._unknown_message(unknown_options[0]))
         # Words on both sides of an option are allowed, unless a -- ends the options.
         mixed = "--" not in typed
         namespace, unknown = (

@@ -122,9 +122,9 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning: ours in one line, a library's with its place."""
-    frames_outside_hydra = issubclass(category, RlcompWarning)
+    is_ours = issubclass(category, RlcompWarning)
     formatted = warnings.formatwarning(message, category, filename, lineno, line)
-    text = f"rlcomp: {message}" if frames_outside_hydra else formatted.rstrip()
+    text = f"rlcomp: {message}" if is_ours else formatted.rstrip()
     print(printable(text), file=file or sys.stderr, flush=True)
 
 

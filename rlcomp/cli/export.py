@@ -138,14 +138,14 @@ def export(
     """
     if critic and scorer:
         raise UserError("--critic and --scorer: a folder holds one of them; write two folders")
-    checkpoint_path = run if checkpoint is None else at_step(run, checkpoint)
+    run_or_checkpoint = run if checkpoint is None else at_step(run, checkpoint)
     with _new_folder(directory) as draft:
         if critic:
-            card = _write_critic(checkpoint_path, draft, dtype, trust)
+            card = _write_critic(run_or_checkpoint, draft, dtype, trust)
         elif scorer:
-            card = _write_scorer(checkpoint_path, draft, dtype, trust)
+            card = _write_scorer(run_or_checkpoint, draft, dtype, trust)
         else:
-            card = _write_policy(checkpoint_path, draft, merge, dtype, trust)
+            card = _write_policy(run_or_checkpoint, draft, merge, dtype, trust)
         (draft / "README.md").write_text(card, encoding="utf-8")
 
 
@@ -180,7 +180,7 @@ def _umask() -> int:
 
 
 def _write_policy(
-    checkpoint_path: Path, draft: Path, merge: bool, dtype: str | None, trust: bool
+    run_or_checkpoint: Path, draft: Path, merge: bool, dtype: str | None, trust: bool
 ) -> str:
     """Write weights, config and tokenizer; return the model card."""
     from rlcomp.model.export import export_policy
@@ -190,7 +190,7 @@ def _write_policy(
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
 
-    policy, config, checkpoint = trained_part(checkpoint_path, "policy", LanguageModel, trust)
+    policy, config, checkpoint = trained_part(run_or_checkpoint, "policy", LanguageModel, trust)
     prompt = trained_prompt(config, checkpoint / "config.yaml", policy.tokenizer, trust)
     if isinstance(prompt, ChatPrompt):  # its template may be a file of the run's own
         policy.tokenizer.chat_template = prompt.template.source
@@ -200,7 +200,7 @@ def _write_policy(
     return model_card(checkpoint, config, base=base)
 
 
-def _write_critic(checkpoint_path: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+def _write_critic(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.critics import Critic
     from rlcomp.model.export import export_critic
@@ -208,21 +208,21 @@ def _write_critic(checkpoint_path: Path, draft: Path, dtype: str | None, trust: 
     from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
-    critic, config, checkpoint = trained_part(checkpoint_path, "critic", Critic, trust)
+    critic, config, checkpoint = trained_part(run_or_checkpoint, "critic", Critic, trust)
     policy, _, _ = trained_part(checkpoint, "policy", LanguageModel, trust)
     export_critic(_cast(critic, dtype), policy.tokenizer, draft)
     base = starting_point(config)
     return model_card(checkpoint, config, base=base, pipeline="token-classification")
 
 
-def _write_scorer(checkpoint_path: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+def _write_scorer(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.export import export_scorer
     from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.model.scorer import Scorer
     from rlcomp.report.model_card import model_card
 
-    scorer, config, checkpoint = trained_part(checkpoint_path, "scorer", Scorer, trust)
+    scorer, config, checkpoint = trained_part(run_or_checkpoint, "scorer", Scorer, trust)
     export_scorer(_cast(scorer, dtype), draft)
     return model_card(
         checkpoint, config, base=starting_point(config), pipeline="text-classification"

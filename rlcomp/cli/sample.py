@@ -111,7 +111,7 @@ def sample(
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
-    answers_by_prompt = answer_prompts(
+    rows = answer_prompts(
         policy,
         prompts,
         prompt_ids=_encode_prompts(prompt, prompts, policy.tokenizer, folder.parent.parent),
@@ -120,7 +120,7 @@ def sample(
         decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
-    texts = decode_texts(answers_by_prompt["response"])
+    texts = decode_texts(rows["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]
 
 

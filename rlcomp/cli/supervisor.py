@@ -163,8 +163,7 @@ def _death_error(wait_status: int, status: SharedStatus, stack: str) -> Died:
     if code >= 0:
         return Died(
             f"the run ended its process {position}, with exit status {code} without an error, as "
-            "os._exit or "
-            f"an exiting library does: raise an error there instead; {remedy}"
+            f"os._exit or an exiting library does: raise an error there instead; {remedy}"
         )
     name = signal.Signals(-code).name
     cause = (

@@ -45,12 +45,12 @@ remedy='set learner.lr=1e-4')
 
 
 def refuse(message: str) -> Finding:
-    """Return the finding of a message for which the run is refused."""
+    """Return a finding for which the run is refused."""
     return Finding.of("refuse", message)
 
 
 def warn(message: str) -> Finding:
-    """Return the finding of a message with which the run begins."""
+    """Return a finding of which the run warns when it begins."""
     return Finding.of("warn", message)
 
 

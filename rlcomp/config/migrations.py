@@ -77,10 +77,11 @@ def update_classes(config: DictConfig) -> DictConfig:
 
 
 def _moved(target: str) -> str:
-    """Return a class of 0.2 under the module that it is in now."""
+    """Return a class of 0.2 by the path of its module now; a listed class keeps its path."""
     module, _, name = target.rpartition(".")
-    moved = target in _CLASSES or module not in _MODULES
-    return target if moved else f"{_MODULES[module]}.{name}"
+    if target in _CLASSES or module not in _MODULES:
+        return target
+    return f"{_MODULES[module]}.{name}"
 
 
 def _current(target: str) -> str | None:

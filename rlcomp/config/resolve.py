@@ -56,11 +56,11 @@ def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
 def check(plan: Plan) -> list[Finding]:
     """Return the findings of all checks, in the order of the checks."""
     subjects = {"all": plan, "reached": plan.reached()}
-    return [finding for subject, check in CHECKS for finding in check(subjects[subject])]
+    return [finding for subject, run in CHECKS for finding in run(subjects[subject])]
 
 
 def raise_or_warn(plan: Plan, errors: Sequence[str], findings: Iterable[Finding]) -> None:
-    """Refuse a plan with mistakes; warn of the settings of another that are probably mistakes.
+    """Refuse a plan with mistakes; else warn of its settings that are probably mistakes.
 
     Args:
         plan: plan of a run.

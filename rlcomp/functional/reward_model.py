@@ -13,7 +13,7 @@ from rlcomp.errors import DataError, NumericalError, ShapeError
 from rlcomp.functional.reduction import masked
 
 _STEPS = 50
-# Largest finite log-odds; beyond them the columns determine an outcome with certainty.
+# Beyond these log-odds the columns count as determining an outcome with certainty.
 _MAX_LOG_ODDS = 30.0
 
 

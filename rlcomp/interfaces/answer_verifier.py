@@ -90,6 +90,6 @@ class AnswerVerifier:
         if not isinstance(score, (int, float)) or math.isnan(score):
             raise DataError(
                 f"{self.path} returned {score!r:.60} for {response!r:.60}: must be a number; use a "
-                "reward without named parts, which has a verdict for every text"
+                "reward that has no named parts and gives a verdict on every text"
             )
         return self.reward.is_correct(float(score))

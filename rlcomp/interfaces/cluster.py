@@ -256,7 +256,7 @@ class Cluster(metaclass=Checked):
         """Send the stages to every worker.
 
         Args:
-            stages: pickled stages of :func:`rlcomp.cluster.serialization.SerializedStages`.
+            stages: pickled stages (:meth:`rlcomp.cluster.serialization.SerializedStages.data`).
             sizes: bytes of each storage of weights.
             versions: number of publications to keep, including the last one.
             free: settings of decoding, with its number of seats; None under ``fixed``.

@@ -15,7 +15,7 @@ from rlcomp.metrics import record
 class KLController(nn.Module, metaclass=Checked):
     """Base class of KL controllers, which set the coefficient beta of a KL penalty.
 
-    Each batch uses beta first and updates it then. Subclasses override :meth:`observe` to react to
+    Each batch first uses beta, and then updates it. Subclasses override :meth:`observe` to react to
     the measured KL, or :meth:`coef` to follow a schedule. State is in buffers, so that checkpoints
     hold it.
 

@@ -147,7 +147,7 @@ class TurnTable:
         return episodes
 
     def spread(self, table: Tensor) -> Tensor:
-        """Return the value of its turn, from ``[E, K]``, for each token, ``[B, T]``; else 0."""
+        """Return for each token ``[B, T]`` the value ``[E, K]`` of its turn; 0 outside of turns."""
         values = table[self._rows, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)
 

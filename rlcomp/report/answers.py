@@ -38,8 +38,8 @@ class PromptComparison:
     def agreement(self) -> tuple[bool, bool]:
         """Test if all arms are equally right or wrong, and if all texts are equal."""
         verdicts, texts = (
-            {comparison.correct for comparison in self.arm_answers},
-            {comparison.response for comparison in self.arm_answers},
+            {answer.correct for answer in self.arm_answers},
+            {answer.response for answer in self.arm_answers},
         )
         return len(verdicts) == 1, len(texts) == 1
 
@@ -61,19 +61,14 @@ def side_by_side(groups: Sequence[Group]) -> list[PromptComparison]:
         return []
     answers = {index: _last_answers(run) for index, run in runs_by_group.items()}
     prompts_in_order = dict.fromkeys(prompt for rows in answers.values() for prompt in rows)
-    prompts = [
-        _compare(prompt, rows)
+    rows_by_prompt = {
+        prompt: {index: rows[prompt] for index, rows in answers.items() if prompt in rows}
         for prompt in prompts_in_order
-        if len(
-            rows := {
-                i: rows_of_arm[prompt]
-                for i, rows_of_arm in answers.items()
-                if prompt in rows_of_arm
-            }
-        )
-        > 1
+    }
+    comparisons = [
+        _compare(prompt, rows) for prompt, rows in rows_by_prompt.items() if len(rows) > 1
     ]
-    return _limit_to_page(sorted(prompts, key=lambda comparison: comparison.agreement))
+    return _limit_to_page(sorted(comparisons, key=lambda comparison: comparison.agreement))
 
 
 def _runs_of_common_seed(groups: Sequence[Group]) -> dict[int, Run]:
@@ -86,10 +81,8 @@ def _runs_of_common_seed(groups: Sequence[Group]) -> dict[int, Run]:
     if not runs:
         return {}
     runs_by_seed = list(runs.values())
-    common = [seed for seed in runs_by_seed[0] if all(seed in seeds for seeds in runs_by_seed)]
-    return (
-        {index: seeds_to_run[common[0]] for index, seeds_to_run in runs.items()} if common else {}
-    )
+    common = [seed for seed in runs_by_seed[0] if all(seed in by_seed for by_seed in runs_by_seed)]
+    return {index: by_seed[common[0]] for index, by_seed in runs.items()} if common else {}
 
 
 def _last_answers(run: Run) -> dict[str, Mapping[str, Any]]:

@@ -98,9 +98,7 @@ def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
             "better": better(metric),
             "chosen": metric in metrics.chosen,
             "lines": [
-                _thin_line(entry, points)
-                for entry in lines
-                if with_seeds or entry["kind"] == "mean"
+                _thin_line(line, points) for line in lines if with_seeds or line["kind"] == "mean"
             ],
         }
         for metric, lines in lines_of
@@ -157,9 +155,9 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def axes_of(shown_metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+def axes_of(drawn: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the axes with more than one value; always includes steps."""
-    lines = [line for chart in shown_metrics for line in chart["lines"]]
+    lines = [line for chart in drawn for line in chart["lines"]]
     return [
         name
         for index, name in enumerate(AXES)
@@ -198,10 +196,10 @@ def sweep_front(fronts: Fronts) -> list[dict[str, Any]]:
     """
     families = families_of(fronts)
     points = []
-    for entry in fronts.points:
-        index, label = families.index(entry.family), f"{entry.family} {entry.label}".strip()
-        points += [("run", index, label, point, False) for point in entry.runs]
-        points.append(("mean", index, label, entry.mean, entry.on_front))
+    for point in fronts.points:
+        index, label = families.index(point.family), f"{point.family} {point.label}".strip()
+        points += [("run", index, label, returns, False) for returns in point.runs]
+        points.append(("mean", index, label, point.mean, point.on_front))
     return _panels(fronts.names, points)
 
 

@@ -125,11 +125,10 @@ def compare(
     """
     names = [name for name in base if name in trained and level in (None, base[name].level)]
     if not names:
-        counts = "" if level is None else f" of level {level!r}"
+        of_level = "" if level is None else f" of level {level!r}"
         raise DataError(
-            f"the two evaluations have no problem{counts} in common: evaluate the same task with "
-            "the "
-            "same seed, split and num_prompts"
+            f"the two evaluations have no problem{of_level} in common: evaluate the same task with "
+            "the same seed, split and num_prompts"
         )
     (n, c), (trained_n, trained_c) = (
         _tensors([counts[name] for name in names], right) for counts in (base, trained)

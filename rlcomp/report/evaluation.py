@@ -17,7 +17,7 @@ from rlcomp.errors import DataError
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import json_line, read_lines
 from rlcomp.functional.statistics import difference_interval, share_interval
-from rlcomp.report.statistics import LEVEL, SeedEstimate, half_width, rounded
+from rlcomp.report.statistics import LEVEL, MeanEstimate, half_width, rounded
 
 # For each decoding, the share of right answers to each problem that could be judged; problems with
 # a level also count under "decoding, level".
@@ -55,8 +55,8 @@ def _is_verdict(line: Mapping[str, object]) -> bool:
         and isinstance(line.get("level", ""), str)
         and isinstance(responses, list)
         and all(
-            isinstance(values, dict) and values.get("correct", "") in (True, False, None)
-            for values in responses
+            isinstance(response, dict) and response.get("correct", "") in (True, False, None)
+            for response in responses
         )
     )
 
@@ -92,25 +92,23 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
     shares: dict[str, dict[int, float]] = {}
     for verdict in verdicts:
         responses: list[Mapping[str, object]] = verdict["responses"]  # type: ignore[assignment]
-        verdicts_of_responses = [
-            bool(values["correct"]) for values in responses if values["correct"] is not None
+        judged = [
+            bool(response["correct"]) for response in responses if response["correct"] is not None
         ]
         decoding, level = str(verdict["decoding"]), verdict.get("level")
         for name in [decoding, *([f"{decoding}, {level}"] if level else [])]:
-            by_model = shares.setdefault(name, {})
-            if verdicts_of_responses:
-                by_model[int(str(verdict["problem"]))] = sum(verdicts_of_responses) / len(
-                    verdicts_of_responses
-                )
+            by_problem = shares.setdefault(name, {})
+            if judged:
+                by_problem[int(str(verdict["problem"]))] = sum(judged) / len(judged)
     return dict(sorted(shares.items()))
 
 
-def mean(values: Sequence[float]) -> SeedEstimate | None:
+def mean(values: Sequence[float]) -> MeanEstimate | None:
     """Average over problems with a 95 % interval: Wilson's for yes and no, else the bootstrap's."""
     return _estimate(values, share_interval)
 
 
-def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> SeedEstimate | None:
+def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> MeanEstimate | None:
     """Average the paired differences over the common problems, with a 95 % interval.
 
     The bootstrap's interval; if all differences are equal, the interval of
@@ -124,12 +122,12 @@ def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Se
     return _estimate(pairs, difference_interval)
 
 
-def _estimate(values: Sequence[float], interval: _Interval) -> SeedEstimate | None:
+def _estimate(values: Sequence[float], interval: _Interval) -> MeanEstimate | None:
     if not values:
         return None
     draws = torch.Generator().manual_seed(0)
     low, high = interval(torch.tensor(values, dtype=torch.float64), LEVEL, draws)
-    return SeedEstimate(sum(values) / len(values), low, high, len(values))
+    return MeanEstimate(sum(values) / len(values), low, high, len(values))
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,8 @@ class ComparisonRow:
 
     suite: str
     decoding: str
-    means: dict[str, SeedEstimate | None]
-    differences: dict[str, SeedEstimate | None]
+    means: dict[str, MeanEstimate | None]
+    differences: dict[str, MeanEstimate | None]
 
 
 def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[ComparisonRow]:
@@ -177,19 +175,19 @@ def comparison_table(lines: Sequence[ComparisonRow]) -> Table:
     ):
         table.add_column(column, overflow="fold")
     for line in lines:
-        counts = dict.fromkeys(str(values.n if values else 0) for values in line.means.values())
-        estimates = [_estimate_cell(values) for values in line.means.values()]
-        changes = [_estimate_cell(values, sign=True) for values in line.differences.values()]
+        counts = dict.fromkeys(str(value.n if value else 0) for value in line.means.values())
+        estimates = [_estimate_cell(value) for value in line.means.values()]
+        changes = [_estimate_cell(value, sign=True) for value in line.differences.values()]
         table.add_row(line.suite, line.decoding, ", ".join(counts), *estimates, *changes)
     return table
 
 
-def _estimate_cell(value: SeedEstimate | None, *, sign: bool = False) -> str:
+def _estimate_cell(value: MeanEstimate | None, *, sign: bool = False) -> str:
     if value is None or value.low is None or value.high is None:
         return "none judged"
     half = half_width(value)
     middle, low, high = (
-        rounded(values, half, sign=sign) for values in (value.mean, value.low, value.high)
+        rounded(number, half, sign=sign) for number in (value.mean, value.low, value.high)
     )
     return f"{middle} [{low}, {high}]"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlcomp.report.groups import Group
-from rlcomp.report.statistics import SeedEstimate, half_width, number, rounded
+from rlcomp.report.statistics import MeanEstimate, half_width, number, rounded
 from rlcomp.report.tables import MetricResult
 from rlcomp.trackers.metric_direction import Direction, better
 
@@ -32,14 +32,14 @@ def headline(results: Sequence[MetricResult]) -> str | None:
     return HYPERVOLUME if HYPERVOLUME in measured else next(iter(measured), None)
 
 
-def judge_difference(difference: SeedEstimate | None, direction: Direction) -> Judgement:
+def judge_difference(difference: MeanEstimate | None, direction: Direction) -> Judgement:
     """Judge the 95 % interval of a paired difference.
 
     "No difference" if the interval holds 0, "unknown" without an interval. For a metric without a
     better direction the arm is higher or lower.
 
     Examples:
-        >>> judge_difference(SeedEstimate(-0.5, -0.75, -0.25, 3), "lower")
+        >>> judge_difference(MeanEstimate(-0.5, -0.75, -0.25, 3), "lower")
         'better'
     """
     if difference is None or difference.low is None or difference.high is None:
@@ -80,7 +80,7 @@ def write_verdict_sentences(
     ]
 
 
-def _single_group_sentence(name: str, metric: str, value: SeedEstimate) -> str:
+def _single_group_sentence(name: str, metric: str, value: MeanEstimate) -> str:
     return f"{name}: {metric} = {_interval(value)}{_seeds(value)}"
 
 
@@ -101,7 +101,7 @@ def _compare_with_control(
     return ArmVerdict(text, judgement)
 
 
-def _interval(value: SeedEstimate, *, sign: bool = False) -> str:
+def _interval(value: MeanEstimate, *, sign: bool = False) -> str:
     half = half_width(value)
     text = rounded(value.mean, half, sign=sign)
     if value.low is None or value.high is None:
@@ -109,7 +109,7 @@ def _interval(value: SeedEstimate, *, sign: bool = False) -> str:
     return f"{text}, 95 % {rounded(value.low, half)} to {rounded(value.high, half)}"
 
 
-def _seeds(value: SeedEstimate) -> str:
+def _seeds(value: MeanEstimate) -> str:
     return f", n = {number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
 
 

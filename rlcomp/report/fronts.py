@@ -21,7 +21,7 @@ from rlcomp.functional.pareto_front import (
 from rlcomp.report.groups import Group, group_runs
 from rlcomp.report.returns import final_returns, objectives_of
 from rlcomp.report.runs import Run
-from rlcomp.report.statistics import Array, SeedEstimate, estimate
+from rlcomp.report.statistics import Array, MeanEstimate, estimate
 
 # Name of the front of all groups together.
 ALL = "all together"
@@ -55,10 +55,10 @@ class Quality:
     """Quality of a family's front over seeds; the reference front has all known points."""
 
     family: str
-    hypervolume: SeedEstimate
-    igd_plus: SeedEstimate
-    epsilon: SeedEstimate
-    extent: SeedEstimate
+    hypervolume: MeanEstimate
+    igd_plus: MeanEstimate
+    epsilon: MeanEstimate
+    extent: MeanEstimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,9 +119,9 @@ def compute_fronts(groups: Sequence[Group], along: str = "") -> Fronts | None:
 
 def _shared_objectives(recorded: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the objectives of all runs that have several, in the order of the first."""
-    multi_objective_runs = [names for names in recorded if len(names) > 1]
-    first = multi_objective_runs[0] if multi_objective_runs else ()
-    return tuple(name for name in first if all(name in names for names in multi_objective_runs))
+    several = [names for names in recorded if len(names) > 1]
+    first = several[0] if several else ()
+    return tuple(name for name in first if all(name in names for names in several))
 
 
 def _check_setting(groups: Sequence[Group], along: str) -> None:
@@ -134,9 +134,7 @@ def _check_setting(groups: Sequence[Group], along: str) -> None:
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
     parts = [path.split(".") for path in paths]
-    return {
-        ".".join(path_parts[: end + 1]) for path_parts in parts for end in range(len(path_parts))
-    }
+    return {".".join(names[: end + 1]) for names in parts for end in range(len(names))}
 
 
 def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
@@ -145,8 +143,7 @@ def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
     by_directory = {group.runs[0].directory: group for group in groups}
     combined = group_runs([_without_setting(group.runs[0], along) for group in groups])
     return {
-        path_parts.name: [by_directory[run.directory] for run in path_parts.runs]
-        for path_parts in combined
+        family.name: [by_directory[run.directory] for run in family.runs] for family in combined
     }
 
 
@@ -232,19 +229,17 @@ def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]
 
 def _pool_seeds(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Join sets by the seeds that all have; unfinished groups without seeds are left out."""
-    settings = [path_parts for path_parts in sets if path_parts]
+    filled = [by_seed for by_seed in sets if by_seed]
     common = [
-        seed
-        for seed in (settings[0] if settings else {})
-        if all(seed in path_parts for path_parts in settings)
+        seed for seed in (filled[0] if filled else {}) if all(seed in by_seed for by_seed in filled)
     ]
-    return {seed: np.vstack([path_parts[seed] for path_parts in settings]) for seed in common}
+    return {seed: np.vstack([by_seed[seed] for by_seed in filled]) for seed in common}
 
 
 def _quality(
     family: str, sets: Sequence[Array], reference: Sequence[float], reference_front: Array
 ) -> Quality:
-    def over_seeds(measure: Callable[[Array], float]) -> SeedEstimate:
+    def over_seeds(measure: Callable[[Array], float]) -> MeanEstimate:
         value = estimate([measure(points) for points in sets])
         assert value is not None  # a family without a seed has no quality
         return value
@@ -265,6 +260,6 @@ def write_fronts(path: Path, fronts: Fronts) -> None:
         writer.writerow(["front", "measure", "mean", "low", "high", "n"])
         for quality in fronts.qualities:
             for measure in ("hypervolume", "igd_plus", "epsilon", "extent"):
-                value: SeedEstimate = getattr(quality, measure)
+                value: MeanEstimate = getattr(quality, measure)
                 row = [quality.family, measure, value.mean, value.low, value.high, value.n]
                 writer.writerow(row)

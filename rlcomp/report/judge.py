@@ -127,11 +127,11 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeRe
     Raises:
         DataError: no pair has a verdict in both orders.
     """
-    forwardrd = judge([pair.shown for pair in pairs])
+    forward = judge([pair.shown for pair in pairs])
     reverse = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
     judged_pairs = [
         (pair, first, second)
-        for pair, first, second in zip(pairs, forwardrd, reverse, strict=True)
+        for pair, first, second in zip(pairs, forward, reverse, strict=True)
         if first is not None and second is not None
     ]
     if not judged_pairs:

@@ -28,7 +28,7 @@ from rlcomp.report.provenance import run_origins
 from rlcomp.report.rollouts import StepSamples, group_samples
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
-from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number
+from rlcomp.report.statistics import MeanEstimate, estimate_in_words, number
 from rlcomp.report.tables import MetricResult, costs, runs_with_groups
 from rlcomp.trackers.metric_direction import better
 
@@ -154,5 +154,5 @@ def rollouts_of(runs: Sequence[Run]) -> tuple[list[StepSamples], int]:
     return group_samples(read_samples(runs[0].directory))
 
 
-def _difference(value: SeedEstimate) -> str:
+def _difference(value: MeanEstimate) -> str:
     return estimate_in_words(value, sign=True)

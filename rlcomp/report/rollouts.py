@@ -13,12 +13,12 @@ from rlcomp.report.answers import cut
 # A long record shows only its newest rollouts, so that a page stays below 3 MB.
 MOST_BYTES = 1_200_000
 _BYTES_PER_TOKEN = 150  # bytes of markup
-_MAX_TOKENS = 2_000  # tokens
+_MAX_TOKENS = 2_000
 
 
 @dataclass(frozen=True)
 class TokenSpan:
-    """AnswerPiece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
+    """Token of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
 
     text: str
     trained: bool
@@ -97,8 +97,8 @@ def _step(
     key: tuple[int, str], rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]
 ) -> StepSamples:
     (total, kind), first = key, rows[0]
-    index = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
-    return StepSamples(f"{index}: {kind}", kind, _prompts(rows, scales))
+    position = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
+    return StepSamples(f"{position}: {kind}", kind, _prompts(rows, scales))
 
 
 def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> list[PromptSamples]:

@@ -99,14 +99,13 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     """
     _check_no_files(paths)
     by_directory: dict[Path, Run] = {}
-    for folder_path in [folder_path for path in paths for folder_path in _expand_pattern(path)]:
+    for folder_path in [folder for path in paths for folder in _expand_pattern(path)]:
         runs = [read_run(folder) for folder in sorted(_runs_under(folder_path), key=_natural)]
         runs += _never_started(folder_path, runs)
         if not runs:
             raise DataError(
                 f"{folder_path}: there is no run in it (no metrics.jsonl, no .hydra): name the "
-                "directory "
-                f"of a run or of a sweep{_suggest_run(folder_path)}"
+                f"directory of a run or of a sweep{_suggest_run(folder_path)}"
             )
         by_directory |= {run.directory.resolve(): run for run in runs}
     return list(by_directory.values())
@@ -138,9 +137,9 @@ def _expand_pattern(path: str) -> list[Path]:
     if not matches:
         parent = Path(path).parent
         folders = [p for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
-        periodic_names = [folder.name for folder in folders if folder.name not in _FOLDERS_OF_A_RUN]
+        siblings = [folder.name for folder in folders if folder.name not in _FOLDERS_OF_A_RUN]
         no_parent = "" if parent.is_dir() else f", and no {parent} either"
-        suggestion = nearest(Path(path).name, periodic_names) if parent.is_dir() else ""
+        suggestion = nearest(Path(path).name, siblings) if parent.is_dir() else ""
         raise DataError(f"{path}: there is no such directory{no_parent}{suggestion}")
     return matches
 

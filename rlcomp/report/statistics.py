@@ -19,8 +19,8 @@ _MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
-class SeedEstimate:
-    """Mean over ``n`` seeds; without an interval if there are fewer than two."""
+class MeanEstimate:
+    """Mean over ``n`` seeds or problems, with its interval; one seed alone has no interval."""
 
     mean: float
     low: float | None
@@ -35,15 +35,15 @@ class SeedEstimate:
             sign: ``"+"`` for differences, which always show it.
 
         Examples:
-            >>> SeedEstimate(0.123, -0.1, 0.35, 5).text()
+            >>> MeanEstimate(0.123, -0.1, 0.35, 5).text()
             '0.12 (-0.10 to 0.35)'
-            >>> SeedEstimate(0.123, None, None, 1).text(1, "+")
+            >>> MeanEstimate(0.123, None, None, 1).text(1, "+")
             '+0.1'
         """
         mean, *ends = (
-            f"{bound:{sign}.{places}f}"
-            for bound in (self.mean, self.low, self.high)
-            if bound is not None
+            f"{value:{sign}.{places}f}"
+            for value in (self.mean, self.low, self.high)
+            if value is not None
         )
         return f"{mean} ({' to '.join(ends)})" if ends else mean
 
@@ -87,12 +87,12 @@ def area_under(steps: Array, values: Array) -> float:
     return float(np.trapezoid(values, steps) / span) if span > 0 else float(values[-1])
 
 
-def estimate(values: Sequence[float]) -> SeedEstimate | None:
+def estimate(values: Sequence[float]) -> MeanEstimate | None:
     """Compute mean and Student's t interval; None without values."""
     if not len(values):
         return None
     low, high = (None, None) if len(values) < 2 else interval(np.asarray(values))
-    return SeedEstimate(float(np.mean(values)), low, high, len(values))
+    return MeanEstimate(float(np.mean(values)), low, high, len(values))
 
 
 def interval(values: Array) -> tuple[float, float]:
@@ -120,7 +120,7 @@ def interval(values: Array) -> tuple[float, float]:
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> SeedEstimate | None:
+def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> MeanEstimate | None:
     """Compute the mean difference to a baseline over the common seeds.
 
     Args:
@@ -185,16 +185,16 @@ def rounded(value: float, half: float, *, sign: bool = False) -> str:
     return _minus(f"{rounded_value:{plus},.{max(places, 0)}f}")
 
 
-def half_width(value: SeedEstimate) -> float:
+def half_width(value: MeanEstimate) -> float:
     """Return half the width of the interval of an estimate; 0 without one."""
     return 0.0 if value.low is None or value.high is None else (value.high - value.low) / 2
 
 
-def estimate_in_words(value: SeedEstimate | None, *, sign: bool = False) -> str:
+def estimate_in_words(value: MeanEstimate | None, *, sign: bool = False) -> str:
     """Write mean and interval, ``mean ± half width``.
 
     Examples:
-        >>> estimate_in_words(SeedEstimate(0.512, 0.25, 0.774, 3))
+        >>> estimate_in_words(MeanEstimate(0.512, 0.25, 0.774, 3))
         '0.5 ± 0.3'
     """
     if value is None:

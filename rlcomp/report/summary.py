@@ -25,7 +25,7 @@ CURVES = {
     "episode/return": "episode return",
 }
 
-# Longest common beginning of prompts that is shown.
+# Shortest common beginning of prompts, in characters, that a table leaves out.
 _MIN_PREFIX = 20
 
 
@@ -175,11 +175,11 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = False
-    reward_rows = {
+    reward_labels = {
         name: f"held-out {word}" for row in rows for name, word in held_out_rewards(row).items()
     }
-    hidden = ACCURACIES if reward_rows else ()
-    for name, label in (CURVES | reward_rows).items():
+    hidden = ACCURACIES if reward_labels else ()
+    for name, label in (CURVES | reward_labels).items():
         if name in hidden:
             continue
         points = [(row["total"], row[name]) for row in rows if name in row]
@@ -194,7 +194,7 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
         axes.axvline(start, color="0.8", linewidth=1)
         axes.text(start, 1.01, f" {phase}", transform=axes.get_xaxis_transform(), color="0.4")
     axes.set_xlabel("step")
-    shares = "reward" if reward_rows else "share of answers, reward"
+    shares = "reward" if reward_labels else "share of answers, reward"
     axes.set_ylabel(shares if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)

@@ -11,7 +11,7 @@ from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
-from rlcomp.report.statistics import SeedEstimate, area, estimate, final, paired
+from rlcomp.report.statistics import MeanEstimate, area, estimate, final, paired
 from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 
 # The usual metrics; a final slash stands for all names with this beginning.
@@ -41,8 +41,8 @@ class MetricResult:
     group: str
     metric: str
     kind: str
-    value: SeedEstimate
-    difference: SeedEstimate | None
+    value: MeanEstimate
+    difference: MeanEstimate | None
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,15 @@ _OTHER_NAMES = {
 
 
 def _suggest(metric: str, recorded: Collection[str]) -> str:
-    """Suggest the metric with another name or by its last part; else the nearest ones."""
-    same_last_part = [name for name in recorded if metric.lower() in name.split("/")]
+    """Suggest the metric by its name elsewhere or by a part of its name; else the nearest ones."""
+    with_this_part = [name for name in recorded if metric.lower() in name.split("/")]
     suggestion = next(
-        (name for name in (_OTHER_NAMES.get(metric.lower()), *same_last_part) if name in recorded),
+        (name for name in (_OTHER_NAMES.get(metric.lower()), *with_this_part) if name in recorded),
         None,
     )
     if suggestion is None:
         return nearest(metric, recorded)
-    usual = [name for requested in METRICS for name in _expand_name(requested, recorded)]
+    usual = [known for name in METRICS for known in _expand_name(name, recorded)]
     return (
         f"; did you mean '{suggestion}'? (known: {', '.join(usual[:8] or list(recorded)[:8])}, …)"
     )
@@ -166,7 +166,7 @@ def seconds(run: Run) -> float:
 
 
 def seconds_beside(run: Run) -> float:
-    """Return the wall time of the components beside them (evaluation)."""
+    """Return the wall time of the components that run periodically (evaluation)."""
     return sum(total(run, f"time/{name}") for name in run.periodic_names)
 
 
@@ -213,9 +213,9 @@ def write_runs(
 
 def runs_with_groups(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple[Run, str]]:
     """Return every run with the name of its group; jobs that never started with their overrides."""
-    recorded = {run.directory: (run, group.name) for group in groups for run in group.runs}
+    grouped = {run.directory: (run, group.name) for group in groups for run in group.runs}
     command_words = {
         run.directory: " ".join(f"{k}={v}" for k, v in run.overrides.items() if k != "seed")
         for run in runs
     }
-    return [recorded.get(run.directory, (run, command_words[run.directory])) for run in runs]
+    return [grouped.get(run.directory, (run, command_words[run.directory])) for run in runs]

@@ -1,1 +1,1 @@
-"""Stages, phases, wiring and the loop."""
+"""Stages, phases and the loop of a run."""

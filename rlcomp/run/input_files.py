@@ -122,11 +122,14 @@ def _files_named_by(text: str, is_path: bool, run_directory: Path) -> list[Path]
     if os.path.isdir(path):
         return _files_in(Path(path), run_directory, include_all=is_path)
     matches = sorted(glob.glob(path)) if is_path and any(sign in text for sign in "*?[") else []
-    return [Path(path) for path in matches if os.path.isfile(path)]
+    return [Path(match) for match in matches if os.path.isfile(match)]
 
 
 def _files_in(folder: Path, run_directory: Path, include_all: bool = False) -> list[Path]:
-    """Return the input files of a folder: a run's newest checkpoint, a model, or the ``whole``."""
+    """Return the input files of a folder: those of a run's newest checkpoint, or of a model.
+
+    Of another folder they are all files with ``include_all``, and none without.
+    """
     if folder.resolve() == run_directory:
         return []
     from rlcomp.model.load_model import is_run  # takes half a second: transformers

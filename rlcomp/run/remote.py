@@ -269,8 +269,7 @@ class RemoteStages(Sequence):
             note = f", which is kept in {file}"
         return (
             f"{lost}, over request {request.number}{note}; {self._restarts} workers of this run "
-            "were "
-            f"started again before, and cluster.restarts is {self.cluster.restarts}"
+            f"were started again before, and cluster.restarts is {self.cluster.restarts}"
         )
 
     def _record(self, wait_seconds: float) -> None:

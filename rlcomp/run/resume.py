@@ -294,8 +294,7 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
         )
         raise CheckpointError(
             f"{saved.path} is of another config ({changed_values}): {START_ANEW_REMEDY}, or "
-            "continue it on "
-            f"purpose with resume={saved.path}, which takes the same shapes{hint}"
+            f"continue it on purpose with resume={saved.path}, which takes the same shapes{hint}"
         )
 
 

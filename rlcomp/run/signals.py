@@ -16,7 +16,7 @@ class StopRequest:
     """Signal handler: the first signal ends the run after the current step, a second at once.
 
     Args:
-        status: a watcher counts the signals that it gets, and answers them.
+        status: shared status of the run; a watcher counts its signals there, and answers them.
     """
 
     def __init__(self, status: SharedStatus) -> None:
@@ -58,8 +58,8 @@ class StopRequest:
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """Stop a watched run at once; later signals from its watcher are ignored."""
     del frame
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
     raise KeyboardInterrupt(f"signal {number}")
 
 

@@ -117,9 +117,9 @@ def check_at_hand_all(models: Iterable[str]) -> None:
 
 def _as_word_message(fault: str) -> str:
     """Rephrase a fault of a setting for a positional word."""
-    names = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
-    names = re.sub(r"set MODEL .*?=", "write ", names)
-    return re.sub(r"(?<=, )(then )?base=", r"\1write ", names)
+    message = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
+    message = re.sub(r"set MODEL .*?=", "write ", message)
+    return re.sub(r"(?<=, )(then )?base=", r"\1write ", message)
 
 
 def _quote(path: str) -> str:
@@ -181,11 +181,9 @@ def _open_suite(
         )
     check_decides(suite.reward, f"{name}.reward")
     settings = _settings(config[name])
-    settings_of_suite = {"suite": name, "settings": settings, "problems": hash_problems(suite)}
-    settings_of_suite["code"] = _hash_code(settings)
-    return OpenedSuite(
-        name, suite, {**settings_of_suite, "decoding": asdict(suite.policy.decoding), **common}
-    )
+    header = {"suite": name, "settings": settings, "problems": hash_problems(suite)}
+    header["code"] = _hash_code(settings)
+    return OpenedSuite(name, suite, {**header, "decoding": asdict(suite.policy.decoding), **common})
 
 
 def _settings(config: DictConfig) -> object:
@@ -223,12 +221,12 @@ def _as_container(config: DictConfig | None) -> object:
 
 def _hash_weights(model: str) -> str:
     """Hash names, sizes and times of the files of a model, so that other weights differ."""
-    checkpoint = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
-    digest = hashlib.sha256(model.encode() if not checkpoint.is_dir() else b"")
-    for file in sorted(checkpoint.rglob("*")) if checkpoint.is_dir() else ():
+    folder = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
+    digest = hashlib.sha256(model.encode() if not folder.is_dir() else b"")
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if file.is_file():
             stat = file.stat()
             digest.update(
-                f"{file.relative_to(checkpoint)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
+                f"{file.relative_to(folder)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
             )
     return digest.hexdigest()[:16]

@@ -79,7 +79,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
 
     Args:
         arguments: overrides of the sweep.
-        context: from :func:`each_by_itself`.
+        context: from :func:`with_job_configs`.
         master: the sweep's own config.
 
     Raises:

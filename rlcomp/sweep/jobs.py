@@ -69,11 +69,11 @@ def check_count(overrides: Sequence[Override], product: bool = False) -> None:
     counts = [
         (_count(override), override) for override in overrides if override.is_sweep_override()
     ]
-    jobs_of_sweep = math.prod(count for count, _ in counts) if product else 0
+    total = math.prod(count for count, _ in counts) if product else 0
     most, override = max(counts, key=itemgetter(0), default=(0, None))
-    if max(most, jobs_of_sweep) > MOST_JOBS and override is not None:
+    if max(most, total) > MOST_JOBS and override is not None:
         raise ConfigError(
-            f"{override.input_line}: the sweep has {max(most, jobs_of_sweep):,} jobs, more than "
+            f"{override.input_line}: the sweep has {max(most, total):,} jobs, more than "
             f"{MOST_JOBS:,}: give fewer values, or search (hydra/sweeper=optuna)"
         )
 

@@ -39,18 +39,14 @@ def warn_of_refused_jobs(
         (faulty if faults else sound).update(jobs[number])
         for fault in faults:
             first.setdefault(fault, number)
-    if describe_refused := [
+    if refusals := [
         f"job {number} ({_named(jobs[number], varied)}) will be refused: {fault}"
         for fault, number in first.items()
     ]:
-        more = (
-            [f"... and {len(describe_refused) - _SHOWN} more"]
-            if len(describe_refused) > _SHOWN
-            else []
-        )
+        more = [f"... and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
         left = _without(faulty - sound, jobs, varied)
         lines = [
-            *describe_refused[:_SHOWN],
+            *refusals[:_SHOWN],
             *more,
             *left,
             "the other jobs are run; Ctrl-C stops the sweep",

@@ -79,9 +79,8 @@ class InProcessCluster(Cluster):
 
     def _new(self) -> tuple[StageWorker, deque[tuple[int, RolloutRequest]]]:
         free = self._free
-        return StageWorker(self._stages) if free is None else AsyncWorker(
-            self._stages, free
-        ), deque()
+        worker = StageWorker(self._stages) if free is None else AsyncWorker(self._stages, free)
+        return worker, deque()
 
     def publish(self, weights: list[Tensor]) -> int:
         """Copy the weights into the next slot of a ring."""

@@ -21,7 +21,7 @@ def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
 
     Args:
         template: is tested on conversations of three turns.
-        make: as in :class:`ChatDialogue`.
+        make: as in :class:`rlcomp.text.chat_dialogue.ChatDialogue`.
         role: of the messages that hold observations.
 
     Raises:

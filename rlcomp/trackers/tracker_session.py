@@ -25,7 +25,7 @@ def tracker_session(
         trackers: of the run.
         phases: their steps.
         done: number of steps that are done already.
-        status: of the run.
+        status: status of the run.
 
     Raises:
         StorageError: the record cannot be written, or was changed while the run went on.
@@ -74,8 +74,8 @@ def closing_tracker(
 
     Args:
         kind: class of the tracker; one without ``outlive`` is left alone.
-        settings: of the tracker.
-        status: of the run.
+        settings: settings of the tracker.
+        status: status of the run.
     """
     if not isinstance(kind, Outlives):
         yield

@@ -14,7 +14,7 @@ from rlcomp.report.evaluation import (
     summary,
     write_verdicts,
 )
-from rlcomp.report.statistics import SeedEstimate
+from rlcomp.report.statistics import MeanEstimate
 
 
 def verdict(problem, *correct, decoding="greedy"):
@@ -99,7 +99,7 @@ def test_models_are_compared_with_the_first():
 
 def test_one_line_of_one_model_is_a_table():
     table = comparison_table(
-        [ComparisonRow("sums", "greedy", {"a": SeedEstimate(0.5123, 0.4, 0.62, 80)}, {})]
+        [ComparisonRow("sums", "greedy", {"a": MeanEstimate(0.5123, 0.4, 0.62, 80)}, {})]
     )
 
     cells = {column.header: [*column.cells] for column in table.columns}
@@ -109,7 +109,7 @@ def test_one_line_of_one_model_is_a_table():
 
 
 def test_the_table_shows_the_digits_that_the_intervals_support():
-    half, none = SeedEstimate(0.5123, 0.4, 0.62, 80), SeedEstimate(0.0, -0.05, 0.05, 80)
+    half, none = MeanEstimate(0.5123, 0.4, 0.62, 80), MeanEstimate(0.0, -0.05, 0.05, 80)
     line = ComparisonRow("sums", "greedy", {"a": half, "b": half}, {"b": none})
     table = comparison_table(
         [line, ComparisonRow("ifeval", "greedy", {"a": half, "b": None}, {"b": None})]

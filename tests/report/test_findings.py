@@ -5,7 +5,7 @@ import pytest
 from rlcomp.report.findings import headline, judge_difference, short_names, write_verdict_sentences
 from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
-from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number, rounded
+from rlcomp.report.statistics import MeanEstimate, estimate_in_words, number, rounded
 from rlcomp.report.tables import results
 
 
@@ -50,10 +50,10 @@ def test_numbers_without_an_interval():
 
 
 def test_an_estimate_in_words():
-    assert estimate_in_words(SeedEstimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
-    assert estimate_in_words(SeedEstimate(0.5123, None, None, 1)) == "0.5123"
-    assert estimate_in_words(SeedEstimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
-    assert estimate_in_words(SeedEstimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
+    assert estimate_in_words(MeanEstimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
+    assert estimate_in_words(MeanEstimate(0.5123, None, None, 1)) == "0.5123"
+    assert estimate_in_words(MeanEstimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
+    assert estimate_in_words(MeanEstimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
     assert estimate_in_words(None) == ""
 
 
@@ -73,7 +73,7 @@ def test_an_estimate_in_words():
     ],
 )
 def test_what_an_interval_says(ends, direction, judgement):
-    assert judge_difference(SeedEstimate(0.0, *ends, 2), direction) == judgement
+    assert judge_difference(MeanEstimate(0.0, *ends, 2), direction) == judgement
 
 
 def said(folder, metric="reward/mean", control=0):

@@ -68,13 +68,11 @@ def _choice_fault(plan: Plan, remote: Sequence[str] | None) -> str | None:
     if message := _order_fault(remote, paths):
         return message
     first = next(node for stages in lists for node in stages if node.path == remote[0])
+    if flow_of(first).fresh:
+        return None
     return (
-        None
-        if flow_of(first).fresh
-        else (
-            f"cluster.remote begins with {remote[0]}, which starts no new batch, so that all that "
-            f"{remote[0]} reads would have to travel; begin with the stage that rolls out"
-        )
+        f"cluster.remote begins with {remote[0]}, which starts no new batch, so that all that "
+        f"{remote[0]} reads would have to travel; begin with the stage that rolls out"
     )
 
 

@@ -67,6 +67,6 @@ def _losses(node: Node) -> Iterator[object]:
 
 
 def _steps(learner: Node) -> object:
-    """Return the optimiser steps a batch; None if they are no numbers."""
+    """Return the number of optimiser steps for each batch; None if it is unknown."""
     counts = [learner.arguments.get(name, 1) for name in ("num_minibatches", "epochs")]
     return counts[0] * counts[1] if all(isinstance(count, int) for count in counts) else None
