@@ -12,7 +12,7 @@ class EntropyBranching(metaclass=Checked):
     """Entropy branching (ARPO): ``P(branch) = clip(p0 + w dH, 0, 1)``.
 
     ``dH = H_t - H_init``, with ``H`` the entropy of the policy's next token divided by ``log V``:
-    ``H_t`` after an observation, ``H_init`` at the begin of the tree's first turn. ``V`` is the
+    ``H_t`` after an observation, ``H_init`` at the beginning of the tree's first turn. ``V`` is the
     size of the vocabulary. ``dH`` is in [-1, 1], so that the probability is between 0.3 and 0.7
     with the default arguments.
 

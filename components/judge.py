@@ -186,7 +186,7 @@ class EndpointJudge(metaclass=Checked):
         template: text with ``{prediction}`` and ``{reference}``.
         yes_text: the answer that they agree.
         no_text: the answer that they do not.
-        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the begin of the answer, for
+        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the beginning of the answer, for
             servers without log-probs.
         least_mass: least probability of yes and no together, in [0, 1].
         alternatives: number of first tokens whose log-prob is requested; the server has a limit.

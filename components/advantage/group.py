@@ -249,7 +249,7 @@ class GDPO(Component):
 
     Args:
         weights: w_k by name of the reward; a reward of weight 0 is ignored.
-        epsilon: eps, added to both standard deviations: reward units in ``std_g(R_k)``.
+        epsilon: eps, added to both standard deviations. In ``std_g(R_k)`` it is in reward units.
 
     Raises:
         ConfigError: the names of the weights are not those of the rewards.

@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 100_000
 
 
 class Tools(metaclass=Checked):
-    """Environment with tools: a turn that ends in a call gets its result; another is the answer.
+    """Environment with tools: a turn that ends in a call gets its result; other turns are answers.
 
     If a tool raises :class:`rlcomp.interfaces.tool.ToolError`, its message is the result of the
     call. Any other exception makes the episode invalid. A call that costs more than the remaining

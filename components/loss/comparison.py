@@ -125,7 +125,7 @@ class Davidson(PairLoss):
     Args:
         nu: the tie parameter, or its initial value.
         learnt: whether the learner trains it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
-        rate: number by which ``log nu`` moves faster under Adam than a weight of the model.
+        rate: factor by which ``log nu`` moves faster under Adam than a weight of the model.
         label_noise: e, probability that a label is wrong; ties have none.
         centring_coef: c, weight of the squared sum of both scores.
 

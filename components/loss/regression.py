@@ -37,7 +37,7 @@ class OrdinalRegression(RowLoss):
 
     Args:
         levels: the possible ratings from worst to best, at least two.
-        rate: number by which the thresholds move faster under Adam than a weight of the model.
+        rate: factor by which the thresholds move faster under Adam than a weight of the model.
 
     Raises:
         ConfigError: the levels do not increase.

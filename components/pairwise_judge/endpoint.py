@@ -31,7 +31,7 @@ class EndpointPairJudge(metaclass=Checked):
             under ``pairwise_judge=reasoned``.
         first_text: the option that the first answer is better.
         second_text: the option that the second one is better.
-        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the begin of the answer, for
+        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the beginning of the answer, for
             servers without log-probs.
         least_mass: least probability of both options together, in [0, 1].
         alternatives: number of first tokens whose log-prob is requested; the server has a limit.

@@ -115,7 +115,8 @@ class PAMA(Aggregator):
             trains only the objective of the smallest mean; objectives with equal means have equal
             weights. Without Noon the scalar mode has little meaning: group-centred advantages sum
             to 0 over the answers, so that their mean over tokens measures the correlation of reward
-            and length. Means below 1e-6 of the vector's norm count as 0.
+            and length, and is 0 for equal lengths. Means below 1e-6 of the vector's norm count as
+            0.
 
     Source:
         He et al. 2025, arXiv:2508.07768, theorem 1; the vector mode is the bound before the paper's

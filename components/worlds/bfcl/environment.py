@@ -29,8 +29,8 @@ class BfclEnvironment(metaclass=Checked):
     The reward is 1 if two conditions hold, and else 0:
 
     - The state of every service equals the state after the calls of the ground truth.
-    - The ground truth's calls of the last request that change nothing ask for values. Since that
-      request, calls of the policy have returned each of these values.
+    - Calls of the policy since the last request have returned every value that this request asks
+      for: the answers of those of its ground-truth calls that change nothing.
 
     The policy's text is not judged. The working directory is a part of the anchor and not of the
     state.
@@ -46,8 +46,8 @@ class BfclEnvironment(metaclass=Checked):
             ``protocol=json``.
 
     Raises:
-        DataError: (at the begin of an episode) a column is missing, or a call of the ground truth
-            fails.
+        DataError: (at the beginning of an episode) a column is missing, or a call of the ground
+            truth fails.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard (multi-turn, state-based).

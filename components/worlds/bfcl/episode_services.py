@@ -89,7 +89,7 @@ def run_gold(services: EpisodeServices, ground_truth: Sequence[Sequence[str]]) -
     """Make the calls of the ground truth and return the solution.
 
     Args:
-        services: services at the begin of the episode; the calls change them.
+        services: services at the beginning of the episode; the calls change them.
         ground_truth: calls of each turn in Python's notation.
 
     Raises:

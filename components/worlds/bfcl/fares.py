@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-# Airport of each city in BFCL's documents, by distance. BFCL's episodes name only the codes SFO,
-# LAX, JFK, BOS, CIA, RMS, CRH and PHV; the others are invented where the city is.
+# Airports of the cities in BFCL's documents, near and far ones. BFCL's episodes name only the codes
+# SFO, LAX, JFK, BOS, CIA, RMS, CRH and PHV. The codes of the other invented cities are invented.
 _NEAR = {
     "Rivermist": "RMS",
     "Stonebrook": "SBK",

@@ -162,7 +162,7 @@ class TradingService(Service):
         return {"transaction_history": copy.deepcopy(transactions)}
 
     def place_order(self, order_type: str, symbol: str, price: float, amount: int) -> Result:
-        """Place an order, whose cost the balance must cover if it is a purchase."""
+        """Place an order; the balance must cover the cost of a purchase."""
         account = self._account()
         self._stock(symbol)
         if order_type not in ("Buy", "Sell"):

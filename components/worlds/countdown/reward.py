@@ -15,11 +15,11 @@ _PUZZLE = re.compile(r"(?<![0-9])(?<![0-9] )([0-9]+(?: [0-9]+)*):([0-9]+)=\s*\Z"
 
 
 class CountdownReward(TextReward):
-    """Reward 1 if the response is an expression with the prompt's numbers and target, else 0.
+    """Reward 1 if the response combines the prompt's numbers to the prompt's target, else 0.
 
     The response must be the expression alone: integers, ``+ - * /``, parentheses and spaces, at
     most 200 characters, with each number of the prompt exactly once. Its value must equal the
-    target in exact arithmetic. A number may have no sign: ``-3+5`` gets 0.
+    target in exact arithmetic. Signs are refused: ``-3+5`` gets 0.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``countdown``.
     """

@@ -73,7 +73,7 @@ class Hops(metaclass=Checked):
 
     A demonstration makes the next call with probability ``asked``. Otherwise it ends with a random
     name or number as its answer. With probability ``noted`` it repeats the result of a call in
-    ``<refine>...</refine>`` at the begin of its next turn.
+    ``<refine>...</refine>`` at the beginning of its next turn.
 
     Args:
         letters: letters of the names; the tool's corpus must have the same letters.
