@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,16 +20,20 @@ from rlcomp.run.launch import device, place_on
 
 
 class Parts(dict[str, object]):
-    """The nodes of a config by their paths: ``parts["policy"]``, ``parts["learner"]``.
+    """The nodes that a config's phases use, by path: ``parts["policy"]``, ``parts["learner"]``.
 
     Attributes:
-        config: the text of the config.
+        config: text of the config.
+        unused: paths of the nodes that no phase uses, which are not built.
     """
 
     config: str | None = None
+    unused: frozenset[str] = frozenset()
 
     def __missing__(self, name: str) -> NoReturn:
-        """Raise an error that names the nearest part."""
+        """Raise an error that names the nearest part, or says why the part is not built."""
+        if name in self.unused:
+            raise KeyError(f"no part {name!r}: no phase uses it; add it to the stages of a phase")
         raise KeyError(f"no part {name!r}{nearest(name, self)}")
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -40,7 +45,7 @@ class Parts(dict[str, object]):
 
 
 def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:
-    """Build the parts of a recipe, with the checks of the command line.
+    """Build the parts of a recipe that its phases use, with the checks of the command line.
 
     Args:
         overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
@@ -57,7 +62,9 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
         raise ConfigErrors(faults)
     plan = plan_of(config, overrides)
     with traced_errors(plan):
-        parts = Parts(Builder(plan, int(config.seed)).all())
+        reached = plan.reached()
+        parts = Parts(Builder(reached, int(config.seed)).all())
+    parts.unused = frozenset(plan.nodes.keys() - reached.nodes.keys())
     parts.config = OmegaConf.to_yaml(config)
     place_on(device(str(config.device)), parts)
     return parts
@@ -112,5 +119,8 @@ def load(parts: Mapping[str, object], path: str | Path) -> int:
     Raises:
         CheckpointError: there is none, or it belongs to other parts.
     """
-    step: int = open_checkpoint(Path(path)).restore(parts)["total"]
+    saved = open_checkpoint(Path(path))
+    # Earlier versions built and saved all nodes of a config.
+    skipped: frozenset[str] = getattr(parts, "unused", frozenset()) & saved.nodes()
+    step: int = replace(saved, skipped=skipped).restore(parts)["total"]
     return step

@@ -13,9 +13,10 @@ from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compose import compose_config
 from rlcomp.config.plan import Plan
 from rlcomp.config.resolve import check_plan, plan_of, read
-from rlcomp.errors import CheckpointError, ConfigErrors
+from rlcomp.errors import CheckpointError, ConfigErrors, RlcompWarning
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
+from rlcomp.run.parts import build, load, save
 from rlcomp.run.resume import saved_run
 
 
@@ -71,6 +72,26 @@ def test_nine_rows_are_enough_without_a_warm_start(rows, tmp_path):
     nodes = saved_nodes(tmp_path / "run")
     assert {"model", "policy", "learner", "prompts", "rollout"} <= nodes
     assert not {"demonstrations", "sft_learner", "evaluation"} & nodes
+
+
+def test_nine_rows_are_enough_from_python_too(rows, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:  # as the versions that built every node
+        patch.setattr(Plan, "reached", lambda self: self)
+        with pytest.warns(RlcompWarning, match="no phase of this run uses demonstrations"):
+            everything = build(*rows, "demonstrations.batch_size=2")
+    save(everything, tmp_path / "saved", step=3)
+    parts = build(*rows)
+
+    assert {"demonstrations", "sft_learner"} <= everything.keys() - parts.keys()
+    with pytest.raises(KeyError, match="'demonstrations': no phase uses it; add it to the stages"):
+        parts["demonstrations"]
+    with torch.no_grad():
+        next(parts["model"].parameters()).zero_()
+    assert load(parts, tmp_path / "saved") == 3
+    for mine, theirs in zip(
+        parts["model"].parameters(), everything["model"].parameters(), strict=True
+    ):
+        assert torch.equal(mine, theirs)
 
 
 def test_a_checkpoint_with_the_state_of_unused_nodes_is_continued_without_it(
