@@ -10,7 +10,8 @@
 :func:`check_component` inspects its argument and applies all laws that hold for it. Each law has a
 name; the :class:`rlcomp.errors.ContractError` quotes it beside the key and the size of the fault.
 :func:`check_policy` does the same for policies. :func:`make_batch` makes a batch of given values,
-:func:`example_batch` one of given keys, and :func:`tiny_policy` a policy for trials of a part.
+:func:`graded_answers` one of answers with rewards, :func:`example_batch` one of given keys, and
+:func:`tiny_policy` a policy for trials of a part.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcomp.testing.advantage import check_advantage
-from rlcomp.testing.batch import make_batch
+from rlcomp.testing.batch import graded_answers, make_batch
 from rlcomp.testing.component import check_component
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
@@ -33,6 +34,7 @@ __all__ = [
     "check_loss",
     "check_policy",
     "example_batch",
+    "graded_answers",
     "make_batch",
     "tiny_model",
     "tiny_policy",

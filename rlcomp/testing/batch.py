@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from tensordict import TensorDict
@@ -35,6 +35,36 @@ def make_batch(**entries: object) -> TensorDict:
     encoded = {key: _encode_entry(value) for key, value in entries.items()}
     rows = len(next(iter(encoded.values()))) if encoded else 0
     return TensorDict(encoded, batch_size=[rows])
+
+
+def graded_answers(
+    lengths: Sequence[int],
+    correct: Sequence[bool],
+    group_id: Sequence[int] | None = None,
+    valid: Sequence[bool] | None = None,
+) -> TensorDict:
+    """Return a batch of graded answers: reward 1 for right ones, 0 for wrong ones.
+
+    Args:
+        lengths: tokens of each answer; ``response_mask`` ``[B, max(lengths)]`` begins with them.
+        correct: True for right answers, ``[B]``.
+        group_id: group of each answer, ``[B]``; None: the batch has no groups.
+        valid: False for answers without a valid reward, ``[B]``; None: all are valid.
+
+    Examples:
+        >>> graded_answers([1, 2], [True, False])["response_mask"].tolist()
+        [[True, False], [True, True]]
+    """
+    right = torch.tensor(correct, dtype=torch.bool)
+    groups = {} if group_id is None else {"group_id": group_id}
+    return make_batch(
+        reward=right.double(),
+        rewards={"exact_match": right.double()},
+        reward_valid=[True] * len(lengths) if valid is None else valid,
+        correct=right,
+        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+        **groups,
+    )
 
 
 def _encode_entry(value: object) -> Tensor | TensorDict:

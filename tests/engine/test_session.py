@@ -259,10 +259,7 @@ def test_what_is_over_is_not_forked():
         session.fork(0)
 
 
-@pytest.mark.parametrize("seated", [False, True])
-def test_a_turn_that_goes_on_behind_a_text_is_as_if_nothing_had_ended_it(seated, monkeypatch):
-    if not seated:
-        monkeypatch.setattr(cache, "_SEATS", 0, raising=False)
+def test_a_turn_that_goes_on_behind_a_text_is_as_if_nothing_had_ended_it():
     model = model_of("llama")
     contexts = [[3, 4, 5], [6, 7]]
     whole = both(model, contexts, Decoding())[0].generate([0, 1], limits=[12, 12])

@@ -3,32 +3,20 @@ import torch
 
 from components.shaping.length_penalty import AdaptiveLengthPenalty
 from rlcomp.metrics import recording
-from rlcomp.testing import make_batch
-
-
-def batch(lengths, correct, valid=None):
-    """Reward 1 for right, 0 for wrong answers of the given lengths."""
-    rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    return make_batch(
-        reward=right.double(),
-        rewards={"exact_match": right.double()},
-        reward_valid=[True] * rows if valid is None else valid,
-        correct=right,
-        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    )
+from rlcomp.testing import graded_answers
 
 
 def test_right_answers_pay_for_their_length_and_wrong_ones_never_do():
     part = AdaptiveLengthPenalty(max_length=10, weight=0.5, target=1.0)
 
-    result = part(batch([2, 5, 8], [True, True, False]))
+    result = part(graded_answers([2, 5, 8], [True, True, False]))
 
     assert result["reward"].tolist() == pytest.approx([0.9, 0.75, 0.0])
     assert result["rewards", "length_penalty"].tolist() == pytest.approx([-0.1, -0.25, 0.0])
 
 
 def test_weight_0_leaves_the_reward_bit_for_bit():
-    given = batch([2, 5, 8], [True, True, False])
+    given = graded_answers([2, 5, 8], [True, True, False])
     before = given["reward"].clone()
 
     assert torch.equal(AdaptiveLengthPenalty(max_length=10)(given)["reward"], before)
@@ -40,7 +28,7 @@ def test_the_weight_follows_the_moving_average_and_is_used_before_it_moves():
     # Accuracies 2/3, 0, 1, 1; averages 2/3, 1/3, 2/3, 5/6.
     for right in ([1, 1, 0], [0, 0, 0], [1, 1, 1], [1, 1, 1]):
         with recording() as ledger:
-            part(batch([3, 3, 3], right))
+            part(graded_answers([3, 3, 3], right))
         seen.append(
             {
                 name.split("/")[1]: ledger.means()[name]
@@ -57,7 +45,7 @@ def test_the_weight_follows_the_moving_average_and_is_used_before_it_moves():
 def test_the_target_itself_is_enough_to_raise_it():
     part = AdaptiveLengthPenalty(max_length=10, target=0.5)
 
-    part(batch([3, 3], [True, False]))
+    part(graded_answers([3, 3], [True, False]))
 
     assert float(part.weight) == pytest.approx(0.05)
 
@@ -66,14 +54,14 @@ def test_the_weight_stays_within_its_bounds():
     part = AdaptiveLengthPenalty(max_length=10, target=0.5, step=0.7, max_weight=0.8, decay=0.0)
 
     for right, weight in ((True, 0.7), (True, 0.8), (False, 0.1), (False, 0.0)):
-        part(batch([3], [right]))
+        part(graded_answers([3], [right]))
         assert float(part.weight) == pytest.approx(weight)
 
 
 def test_invalid_rows_neither_pay_nor_count():
     part = AdaptiveLengthPenalty(max_length=10, weight=0.5, target=0.5)
 
-    result = part(batch([4, 4, 4], [True, True, False], valid=[True, False, False]))
+    result = part(graded_answers([4, 4, 4], [True, True, False], valid=[True, False, False]))
 
     assert result["reward"].tolist() == pytest.approx([0.8, 0.0, 0.0])
     assert float(part.accuracy) == 1.0
@@ -82,7 +70,7 @@ def test_invalid_rows_neither_pay_nor_count():
 def test_a_batch_without_a_valid_row_moves_nothing():
     part = AdaptiveLengthPenalty(max_length=10, weight=0.5)
 
-    part(batch([4], [True], valid=[False]))
+    part(graded_answers([4], [True], valid=[False]))
 
     assert float(part.weight) == 0.5
     assert bool(part.accuracy.isnan())
@@ -90,7 +78,7 @@ def test_a_batch_without_a_valid_row_moves_nothing():
 
 def test_weight_and_average_are_state():
     part, other = (AdaptiveLengthPenalty(max_length=10, target=0.5) for _ in range(2))
-    part(batch([3, 3], [True, False]))
+    part(graded_answers([3, 3], [True, False]))
 
     other.load_state_dict(part.state_dict())
 

@@ -4,25 +4,12 @@ import pytest
 import torch
 
 from components.shaping.length_penalty import GRPOLead
-from rlcomp.testing import make_batch
-
-
-def batch(lengths, correct, group_id, valid=None):
-    """Reward 1 for right, 0 for wrong answers of the given lengths."""
-    rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    return make_batch(
-        reward=right.double(),
-        rewards={"exact_match": right.double()},
-        reward_valid=[True] * rows if valid is None else valid,
-        correct=right,
-        group_id=group_id,
-        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    )
+from rlcomp.testing import graded_answers
 
 
 def test_right_answers_go_by_their_length_among_the_right_ones():
     # Right ones 2 and 6: mean 4, std 2, z = -1 and 1. The long wrong one does not count.
-    given = batch([2, 6, 60], [True, True, False], [7, 7, 7])
+    given = graded_answers([2, 6, 60], [True, True, False], [7, 7, 7])
 
     result = GRPOLead(alpha=0.1)(given)
 
@@ -31,10 +18,13 @@ def test_right_answers_go_by_their_length_among_the_right_ones():
 
 
 def test_the_only_right_answer_gets_1():
-    assert GRPOLead()(batch([9, 2], [True, False], [0, 0]))["reward"].tolist() == [1.0, -1.0]
+    assert GRPOLead()(graded_answers([9, 2], [True, False], [0, 0]))["reward"].tolist() == [
+        1.0,
+        -1.0,
+    ]
 
 
 def test_an_invalid_row_counts_for_nobody():
-    given = batch([4, 4, 90], [True, True, True], [0, 0, 0], valid=[True, True, False])
+    given = graded_answers([4, 4, 90], [True, True, True], [0, 0, 0], valid=[True, True, False])
 
     assert GRPOLead()(given)["reward"].tolist() == [1.0, 1.0, 0.0]

@@ -1,28 +1,16 @@
 import math
 
 import pytest
-import torch
 
 from components.shaping.length_penalty import LengthPenalty
-from rlcomp.testing import make_batch
-
-
-def batch(lengths, correct, group_id, valid=None):
-    """Reward 1 for right, 0 for wrong answers of the given lengths."""
-    rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    return make_batch(
-        reward=right.double(),
-        rewards={"exact_match": right.double()},
-        reward_valid=[True] * rows if valid is None else valid,
-        correct=right,
-        group_id=group_id,
-        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    )
+from rlcomp.testing import graded_answers
 
 
 def test_the_right_answers_of_a_solved_group_pay_for_length():
     # Group 1, two of three right, 2 and 6 tokens: z = -1 and 1. Group 2, one of three right.
-    given = batch([2, 6, 4, 2, 6, 4], [True, True, False, True, False, False], [1, 1, 1, 2, 2, 2])
+    given = graded_answers(
+        [2, 6, 4, 2, 6, 4], [True, True, False, True, False, False], [1, 1, 1, 2, 2, 2]
+    )
 
     result = LengthPenalty(weight=0.5, min_accuracy=0.5)(given)
 
@@ -32,7 +20,7 @@ def test_the_right_answers_of_a_solved_group_pay_for_length():
 
 
 def test_without_a_threshold_every_group_pays():
-    given = batch([2, 6, 4, 4], [True, True, False, False], [1, 1, 1, 1])
+    given = graded_answers([2, 6, 4, 4], [True, True, False, False], [1, 1, 1, 1])
 
     result = LengthPenalty(weight=0.5, min_accuracy=0.0)(given)
 
@@ -42,7 +30,7 @@ def test_without_a_threshold_every_group_pays():
 
 def test_an_invalid_answer_is_no_right_one():
     # Valid: one of two right, z = 0 for the only right one: sigmoid 1/2.
-    given = batch([2, 90, 4], [True, True, False], [0, 0, 0], valid=[True, False, True])
+    given = graded_answers([2, 90, 4], [True, True, False], [0, 0, 0], valid=[True, False, True])
 
     result = LengthPenalty(weight=0.5, min_accuracy=0.5)(given)
 
