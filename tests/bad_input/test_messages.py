@@ -294,8 +294,8 @@ TABLE = {
     ),
     "file for a module": Bad(
         ["reward=function", "reward.function=my/judge.py:right"],
-        "reward: Function: function is 'my/judge.py:right'",
-        "a dotted path names it",
+        "reward: FunctionReward: function is 'my/judge.py:right'",
+        "must be a dotted path",
         "set reward.function=my.judge.right\n",
     ),
     "file of a reward": Bad(
@@ -307,7 +307,7 @@ TABLE = {
     "file for a target": Bad(
         ["advantage._target_=mine/parts.py:Centred"],
         "advantage._target_ is 'mine/parts.py:Centred'",
-        "a dotted path names it",
+        "must be a dotted path",
         "set advantage._target_=mine.parts.Centred\n",
     ),
     "target without its lines": Bad(
