@@ -174,7 +174,7 @@ def _tests_of(module: str, name: str) -> list[str]:
     folder = place if place.is_dir() else place.parent
     files = sorted(folder.glob("test_*.py"))
     holding = [f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))]
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", name).lower()
     named = [f for f in holding if f.stem == f"test_{snake}"]
     own = [f for f in holding if module.split(".")[-1] in f.stem]
     return [f.relative_to(ROOT).as_posix() for f in (named or own or holding)[:1]]
