@@ -250,7 +250,7 @@ class Reader:
             return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
         if meant := as_dotted(target):
             return self.fail(
-                f"{dotted(path)}._target_ is {target!r}: a dotted path names it; set "
+                f"{dotted(path)}._target_ is {target!r}: must be a dotted path; set "
                 f"{dotted(path)}._target_={meant}"
             )
         return Node(
