@@ -127,7 +127,7 @@ def test_an_option_shows_comment_settings_and_docstring():
     assert text.startswith("advantage=gdpo\n\nGDPO (arXiv:2601.05242): several rewards")
     assert "\nweights: ???\nepsilon: 1e-4\n" in text
     assert "\ncomponents.advantage.group.GDPO:\n\nGDPO advantage: decoupled group" in text
-    assert "epsilon: eps, added to both standard deviations:" in text
+    assert "\n    epsilon: eps, added to both standard deviations" in text
 
 
 def test_an_option_shows_what_it_starts_from():
