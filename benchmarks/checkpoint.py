@@ -1,4 +1,4 @@
-"""What checkpoints cost: ``python benchmarks/checkpoint.py [STEPS] [WORKLOAD]``.
+"""Measure the cost of checkpoints: ``python benchmarks/checkpoint.py [STEPS] [WORKLOAD]``.
 
 GRPO steps, and after each of them a checkpoint of all that they consist of: weights, both moments
 of the optimiser, generators. The row is the CPU seconds of a checkpoint over those of the steps

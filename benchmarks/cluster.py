@@ -1,4 +1,4 @@
-"""What a cluster costs and gives: ``python benchmarks/cluster.py [STEPS] [MEGABYTES] [WORD ...]``.
+"""Measure a cluster: ``python benchmarks/cluster.py [STEPS] [MEGABYTES] [WORD ...]``.
 
 The demo's GRPO step, with rollouts here and by ``cluster=local``, one after the other: seconds on
 the clock, so that two free cores are needed. What a step's transport costs is CPU of the run's
@@ -39,7 +39,7 @@ WORDS = ("recipe=grpo", "~phases.warm_start", "phases.rl.every={}")
 
 
 def steps_of(words, steps):
-    """What each step of a run records."""
+    """Return the metrics of each step of a run."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         words = [*WORDS, *words, f"phases.rl.steps={steps + UNMEASURED}", f"directory={folder}"]
         config = compose_config(words)
@@ -49,7 +49,7 @@ def steps_of(words, steps):
 
 
 def lasting(rows):
-    """Without what is measured by the clock, or of a cluster only."""
+    """Return metrics without times and without those of a cluster."""
     return [
         {name: v for name, v in row.items() if not name.startswith(("time/", "cluster/"))}
         for row in rows

@@ -26,7 +26,7 @@ def half_dead(batch, group_size):
 
 
 def differentiating(policy, batch, every_row):
-    """One side: the gradient of an optimiser step."""
+    """Compute the gradient of an optimiser step on one side."""
     loss = grpo_loss()
     loss.ratio.has_own_gradient = every_row
     learner = Learner(model=policy, losses={"policy": loss}, optimizer=partial(torch.optim.SGD))
@@ -40,7 +40,7 @@ def differentiating(policy, batch, every_row):
 
 
 def gradients(policy, call):
-    """What a side leaves in ``.grad``."""
+    """Return the gradients that a side leaves in ``.grad``."""
     call(0)
     return [p.grad.clone() for p in policy.model.parameters()]
 

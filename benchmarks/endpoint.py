@@ -1,4 +1,4 @@
-"""What the endpoint costs beside generation: ``python benchmarks/endpoint.py [AGENTS] [CALLS]``.
+"""Measure the overhead of the endpoint: ``python benchmarks/endpoint.py [AGENTS] [CALLS]``.
 
 So many agents in two processes call at once, each so many times in a chat that goes on; every
 fourth forgets its first message before its last call (``endpoint_agent.py``). The number is what a

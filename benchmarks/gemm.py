@@ -1,4 +1,4 @@
-"""How fast each kernel multiplies linear layers: ``python benchmarks/gemm.py [SHAPES]``.
+"""Measure the speed of each kernel on linear layers: ``python benchmarks/gemm.py [SHAPES]``.
 
 SHAPES is how many of its shapes, the first ones; without it all. What is measured is
 CPU seconds of one thread, kernels by turns; the table holds GFLOP/s: the median over the repeats,

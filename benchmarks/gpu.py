@@ -1,4 +1,4 @@
-"""What a GPU gives: ``python benchmarks/gpu.py [PHASE ...] [--size 1.5B] [--quick]``.
+"""Measure a GPU: ``python benchmarks/gpu.py [PHASE ...] [--size 1.5B] [--quick]``.
 
 At most ten minutes, and no network: models have random weights and are made from their sizes. Each
 phase is a process of its own with its own deadline, and its rows are printed as they come; a phase

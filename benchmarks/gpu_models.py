@@ -1,4 +1,4 @@
-"""What the phases of ``gpu.py`` run: policies on the device, rows to learn from, a clock."""
+"""Policies on the device, training rows and a clock for the phases of ``gpu.py``."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The peers of ``gpu.py``: generate of transformers, and TRL where it is installed."""
+"""Peers of ``gpu.py``: transformers' generate, and TRL if it is installed."""
 
 import copy
 import importlib.util
@@ -52,7 +52,7 @@ def trainer(model, tokenizer, workload, **changes):
 
 
 def update_by_trl(model, tokenizer, workload, batch):
-    """What TRL's loss and backward take: bfloat16, and checkpointing as it ships."""
+    """Measure TRL's loss and backward pass: bfloat16, default checkpointing."""
     if importlib.util.find_spec("trl") is None:
         return "not installed"
     from peer_trl import inputs_of

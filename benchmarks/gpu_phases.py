@@ -76,7 +76,7 @@ def copy_rate(megabytes, times=10):
 
 
 def versions():
-    """Of what the numbers depend on."""
+    """Return the versions of the packages in use."""
     found = {"python": platform.python_version(), "CUDA": torch.version.cuda or "none"}
     for name in ("torch", "transformers", "tensordict", "trl", "vllm"):
         there = importlib.util.find_spec(name) is not None
@@ -121,7 +121,7 @@ def parity_row(name, policy, rollout, limit):
 
 
 def gradient_of(policy, step, batch):
-    """All gradients as one vector."""
+    """Return all gradients as one vector."""
     policy.zero_grad()
     step(batch.copy())
     found = torch.cat([p.grad.flatten() for p in policy.model.parameters()])
@@ -263,7 +263,7 @@ def update_row(name, policy, batch, micro, peaks, peers):
 
 
 def kernels_of(call):
-    """What one forward and backward pass starts on the device."""
+    """Count the kernels of one forward and backward pass."""
     if DEVICE.type != "cuda":
         return "-"
     from torch.profiler import ProfilerActivity, profile
@@ -313,7 +313,7 @@ def unsupported(name):
 
 
 def without(name):
-    """What is said of a peer that this script does not run."""
+    """Return the note on a peer that this script does not run."""
     there = importlib.util.find_spec(name) is not None
     return "not measured by this script" if there else "not installed"
 

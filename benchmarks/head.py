@@ -56,7 +56,7 @@ def peer(states, weight, tokens):
 
 
 def child(variant, count, words, reference):
-    """One step in this process; prints its seconds, its growth and how far it is from plain."""
+    """Run one step; print its seconds, memory growth and distance from the plain one."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -104,7 +104,7 @@ def measured(variants, count, rounds, words):
 
 
 def gates(variant, runs, prefix=""):
-    """How far the worst run is from plain."""
+    """Return the largest distance of a run from the plain one."""
     limits = zip(("log-probs", "gradients"), (2, 3), GATES[variant], strict=True)
     return [
         gate(prefix + what, largest(run[at] for run in runs), most) for what, at, most in limits

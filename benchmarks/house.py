@@ -1,4 +1,4 @@
-"""How large the code is, and how much of it a run enters: ``python benchmarks/house.py [--sizes]``.
+"""Measure the code and the part that a run enters: ``python benchmarks/house.py [--sizes]``.
 
 Prints lines and files by place; the files that a run of ``recipe=grpo`` enters, as a whole, before
 ``launch``, before torch is imported, and in its rollout and learner stages; and through how many
@@ -22,7 +22,7 @@ STAGES = ("rollout", "learner")
 
 
 def python_files(*folders):
-    """Return the Python files of folders, without those of the system."""
+    """Return the Python files of folders."""
     return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
 
 

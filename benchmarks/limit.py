@@ -1,4 +1,4 @@
-"""How near to what one core can multiply: ``python benchmarks/limit.py [REPEATS] [WORKLOAD]``.
+"""Compare a step with the peak of one core: ``python benchmarks/limit.py [REPEATS] [WORKLOAD]``.
 
 The limit is the time in which the fastest float32 matrix product of torch (the model's layers, 1024
 rows, both libraries it has) would do the linear layers' arithmetic on the tokens that must be read:
@@ -61,7 +61,7 @@ def linears(model):
 
 
 def forward_operations(model, batch, texts, tokenizer):
-    """Of the linear layers, in one forward pass over what must be read."""
+    """Count the floating-point operations of the linear layers in one forward pass."""
     answers = int(batch["response_mask"].sum())
     prompts = sum(len(tokenizer(text)["input_ids"]) for text in texts)
     head = model.get_output_embeddings().weight.numel()

@@ -24,7 +24,7 @@ class Timing:
     work: dict = field(default_factory=dict)
 
     def add(self, draw, seconds, work):
-        """One more repeat of a draw."""
+        """Run one more repeat of a draw."""
         self.seconds.setdefault(draw, []).append(seconds)
         self.work[draw] = work
 
@@ -73,7 +73,7 @@ def by_turns(sides, draws, repeats):
 
 
 def ratios(ours, peer):
-    """How many times faster ours is, per unit of work: overall, lowest and highest pair."""
+    """Return our speed-up per unit of work: overall, lowest and highest pair."""
     pairs = [
         (b / peer.work[draw]) / (a / ours.work[draw])
         for draw, repeats in ours.seconds.items()
@@ -151,7 +151,7 @@ def _mean_work(timing):
 
 
 def verdict(entry):
-    """Whether a row is met, ``yes``, ``no`` or ``-``, and whether that is noisy."""
+    """Return if a row meets its goal (``yes``, ``no``, ``-``), and if that is noisy."""
     word = {True: "yes", False: "no", None: "-"}[entry["met"]]
     return f"{word}, noisy" if entry.get("flag") else word
 

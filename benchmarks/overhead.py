@@ -1,4 +1,4 @@
-"""What of a step is not model mathematics: ``python benchmarks/overhead.py [STEPS] [WARM_STEPS]``.
+"""Measure the overhead of a step: ``python benchmarks/overhead.py [STEPS] [WARM_STEPS]``.
 
 Runs the demo (WARM_STEPS steps of warm start, then STEPS steps of RL) in this process on one thread
 and clocks, in CPU seconds, what is model mathematics: the model's forward and backward passes, the

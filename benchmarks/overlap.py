@@ -1,4 +1,4 @@
-"""What overlap would give a run: ``python benchmarks/overlap.py RUN [--workers N]``.
+"""Estimate the gain of overlap: ``python benchmarks/overlap.py RUN [--workers N]``.
 
 Reads what the steps of a run took, and goes through the events of schedule ``fixed``: a step asks,
 waits for the rollout that was asked for ``staleness`` steps before, and learns; a worker makes one
@@ -153,7 +153,7 @@ class Decoding:
 
     @property
     def idle(self):
-        """Whether there is nothing to sample."""
+        """Test if there is nothing to sample."""
         return not self.seated and not self.waiting
 
     def ask(self, name, length, now):
@@ -243,7 +243,7 @@ def times_of(run):
 
 
 def spread_of(mean, cut, limit):
-    """``mu, sigma`` of log-normal lengths of which a share is cut at a limit, and their mean then.
+    """Return ``mu, sigma`` of log-normal lengths cut at a limit, and their mean.
 
     With ``z`` the standard score of the limit, ``mean / limit = pdf(z) cdf(z - sigma) / pdf(z -
     sigma) + cut``, which falls as sigma grows.
@@ -421,7 +421,7 @@ class Tailed(LanguageModel):
     """
 
     def generate(self, prompts, *, group_size, **_):
-        """All rows at once, each to its length."""
+        """Generate all rows at once, each to its length."""
         lengths = [length_of(prompt) for prompt in prompts for _ in range(group_size)]
         for step in range(max(lengths)):
             sleep_step(sum(length > step for length in lengths))
@@ -463,10 +463,10 @@ class TailedSeats:
         }
 
     def renew(self):
-        """Nothing is kept."""
+        """No-op."""
 
     def close(self, rows):
-        """Nothing is held."""
+        """No-op."""
 
 
 def sleep_step(rows):
@@ -475,7 +475,7 @@ def sleep_step(rows):
 
 
 def length_of(prompt):
-    """What a prompt of :class:`Lengths` says."""
+    """Return the number in a prompt of :class:`Lengths`."""
     return prompt[0] + 128 * prompt[1]
 
 
@@ -486,7 +486,7 @@ class Lengths:
         """Any."""
 
     def encode(self, texts, columns):
-        """Of each its digits."""
+        """Return the digits of each number."""
         return [[int(text) % 128, int(text) // 128] for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Whether the numbers are those of a plain Hugging Face forward: the gates beside the rows."""
+"""Compare log-probs and gradients with a plain Hugging Face forward pass."""
 
 import torch
 from measure import gate, largest

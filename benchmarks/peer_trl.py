@@ -85,7 +85,7 @@ def inputs_of(batch, pad):
 
 
 def score_inputs(inputs):
-    """What TRL's log-prob forward is called with."""
+    """Return the arguments of TRL's log-prob forward."""
     return {
         "input_ids": torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1),
         "attention_mask": torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1),

@@ -1,4 +1,4 @@
-"""What TensorDicts cost in a GRPO step: ``python benchmarks/plumbing.py [STEPS] [WORKLOAD]``.
+"""Measure TensorDicts in a GRPO step: ``python benchmarks/plumbing.py [STEPS] [WORKLOAD]``.
 
 Every method of TensorDict is clocked (the outermost call only, so what it copies counts), and so is
 the call of a component that does nothing, times the calls of components in a step. The decode loop
@@ -96,7 +96,7 @@ def idle_seconds(calls=2000):
 
 
 def decode_calls(clock, policy, texts, workload, limit):
-    """How often one rollout calls TensorDict."""
+    """Count the TensorDict calls of one rollout."""
     clock.begin()
     answer_prompts(
         policy,

@@ -1,4 +1,4 @@
-"""What the reward pool costs: ``python benchmarks/reward_pool.py [CALLS] [LIMIT]``.
+"""Measure the cost of the reward pool: ``python benchmarks/reward_pool.py [CALLS] [LIMIT]``.
 
 Two rows, both by the wall clock, with two workers on two cores. The first is what so many calls of
 5 ms take over the least they could (5 ms a call and worker). The second is by how much a batch of
@@ -69,7 +69,7 @@ HOSTILE = {
 
 
 def judged(response, answer):
-    """Whether they are the same; or a mistake."""
+    """Return 1 for a right answer; run the hostile one that a response names."""
     return float(response == answer) if response not in HOSTILE else HOSTILE[response]()
 
 

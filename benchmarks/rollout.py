@@ -19,7 +19,7 @@ GOALS = {"S": 12.0, "L": 7.0}
 
 
 def peer_generate(model, tokenizer, texts, workload, seed):
-    """What Hugging Face generate makes of the same prompts; returns the tokens up to EOS."""
+    """Generate from the same prompts by Hugging Face; return the number of tokens up to EOS."""
     torch.manual_seed(seed)
     repeated = [text for text in texts for _ in range(workload.group_size)]
     rows = tokenizer(repeated, padding=True, padding_side="left", return_tensors="pt")

@@ -1,4 +1,4 @@
-"""Every row: ``python benchmarks/run_all.py [SCRIPT ...]``, e.g. ``step head "rollout.py S"``.
+"""Measure rows: ``python benchmarks/run_all.py [SCRIPT ...]``, e.g. ``step head "rollout.py S"``.
 
 Each script runs in a process of its own, one after the other. The rows go to ``results.json`` and,
 as a table, between the marks in ``README.md``, both beside this file. Rows of scripts that were not
@@ -96,7 +96,7 @@ def rows_of(command):
 
 
 def machine():
-    """Where this was measured."""
+    """Describe this machine."""
     versions = {}
     for name in PACKAGES:
         try:
@@ -148,7 +148,7 @@ def machines(rows):
 
 
 def summary(rows):
-    """What is open: rows not met, rows too noisy to tell, rows not measured yet."""
+    """List rows below their goal, too noisy, or not measured yet."""
     measured = {entry["command"] for entry in rows}
     parts = {
         "not met": [entry["row"] for entry in rows if entry["met"] is False],
@@ -160,7 +160,7 @@ def summary(rows):
 
 
 def chosen_of(commands, chosen):
-    """All, or those that are named, whole or by their script."""
+    """Return all rows, or those named in full or by script."""
     known = {name for c in commands for name in (c, c.partition(".")[0])}
     if unknown := set(chosen) - known:
         raise SystemExit(f"run_all.py: no row is {', '.join(unknown)}: {', '.join(sorted(known))}")

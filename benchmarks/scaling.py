@@ -25,7 +25,7 @@ def axes(start):
 
 
 def scored_rows(policy, tokenizer, workload):
-    """A rollout with advantages. From lengths, all of which are equal, they would be 0."""
+    """Return a rollout with random advantages: equal lengths would give 0."""
     batch = judged(sampled(policy, texts_of(workload, tokenizer), workload, 0))
     drawn = torch.randn(len(batch), 1, generator=torch.Generator().manual_seed(0))
     batch["advantage"] = torch.where(batch["response_mask"], drawn, 0.0)
@@ -52,7 +52,7 @@ def update_call(policy, tokenizer, workload):
 
 
 def gates(what, policy, tokenizer, workload):
-    """Of what was measured, at one size."""
+    """Compare log-probs or gradients of one size with the plain forward pass."""
     batch = scored_rows(policy, tokenizer, workload)
     if what == "update":
         return [check_gradients(policy, batch)]
@@ -60,7 +60,7 @@ def gates(what, policy, tokenizer, workload):
 
 
 def highest_rise(values):
-    """The most by which a value is above itself or an earlier one, as a ratio."""
+    """Return the largest ratio of a value to an earlier one; at least 1."""
     return max(b / a for place, a in enumerate(values) for b in values[place:])
 
 

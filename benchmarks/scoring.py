@@ -69,7 +69,7 @@ def update_sides(policy, trainer, batch, inputs):
 
 
 def goal_of(what, name, linear):
-    """What the row must reach; None where there is no goal."""
+    """Return the goal of a row, or None."""
     portable = {"update": PORTABLE}
     return (portable if linear == "torch" else GOALS).get(what) if name == "M" else None
 

@@ -33,7 +33,7 @@ class Engine:
         self.peak = 0
 
     def step(self, draw, counted=True):
-        """One step."""
+        """Run one step."""
         self.process.stdin.write(f"{draw}\n")
         self.process.stdin.flush()
         answer = self.answer()
@@ -42,7 +42,7 @@ class Engine:
         self.peak = answer["peak"]
 
     def answer(self):
-        """What the process says next."""
+        """Return the next line of the process."""
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"{self.process.args[1]} stopped: see above")

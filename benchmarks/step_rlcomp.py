@@ -34,7 +34,7 @@ class Prompts:
         return len(self.texts)
 
     def example(self, index):
-        """One prompt; nothing is asked of the answer."""
+        """Return an example with a prompt and no answer."""
         return Example(prompt=self.texts[index], answer="", demonstration="")
 
 

@@ -1,4 +1,4 @@
-"""How a process takes its turn: it waits for a line with the draw, makes a step, and answers."""
+"""Serve steps over pipes: read a line with the draw, run a step, write the result."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Turns:
         return self.left > 0
 
     def answer(self, **facts):
-        """One line of JSON."""
+        """Write one line of JSON."""
         self.answers.write(json.dumps(facts) + "\n")
         self.answers.flush()
 

@@ -25,7 +25,7 @@ NEVER = [-1]
 
 
 def sessions(name):
-    """What opens a session of each kind on the rows of a workload, 64 but in the smallest form."""
+    """Return functions that open a session of each kind; 64 rows, 4 of the tiny workload."""
     workload = replace(ROLLOUTS[name], context=4096)
     tokenizer, policy, texts = build(workload)
     rows = 64 if name != "tiny" else 4

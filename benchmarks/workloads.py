@@ -1,4 +1,4 @@
-"""What is measured: models with random weights, prompts of random tokens, answers that end.
+"""Workloads: models with random weights, random prompts, answers with an end.
 
 A random model ends its answers at no chosen rate. Here one direction of the residual stream is the
 same in every token, the row of EOS in the output head looks at that direction alone, and how

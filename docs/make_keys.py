@@ -67,7 +67,7 @@ Rules:
 
 
 def own_rows() -> list[str]:
-    """One line for each key that a shipped part declares, with who does."""
+    """Return a line for each declared key, with the parts that declare it."""
     owners: dict[str, set[str]] = {}
     for file in sorted(config_directory().glob("**/*.yaml")):
         for target in re.findall(r"(?m)^\s*_target_:\s*(components\.\S+)", file.read_text()):

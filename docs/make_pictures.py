@@ -38,7 +38,7 @@ class Seen(Display):
 
 
 def run_picture(file: Path) -> None:
-    """What a terminal shows of a run, in the middle and at its end."""
+    """Return the terminal output of a run, in the middle and at its end."""
     PAPER.print(f"$ rlcomp {' '.join(WORDS)}", highlight=False, style="bold")
     launching.Display = lambda seed: Seen(seed=seed, console=Console(force_terminal=True))
     with tempfile.TemporaryDirectory() as directory:

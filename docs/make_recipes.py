@@ -83,7 +83,7 @@ hold small runs to the same bounds.
 
 
 def recipes() -> list[str]:
-    """Every policy-optimisation method: ``grpo``, and what chooses other parts for its flow."""
+    """Return all policy-optimisation recipes: ``grpo`` and those derived from it."""
     built_on = [name for name in sorted(_names()) if "grpo" in _lineage(name)]
     plain = parts("grpo")
     return [name for name in built_on if name == "grpo" or parts(name) != plain]
@@ -101,7 +101,7 @@ def _lineage(name: str) -> list[str]:
 
 
 def paper(name: str) -> str:
-    """What the comment above a recipe says."""
+    """Return the comment above a recipe."""
     lines = (CONF / "recipe" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     words = [line.removeprefix("# ") for line in takewhile(lambda line: line[:1] == "#", lines)]
     return " ".join(line for line in words if not line.startswith("@package"))
@@ -124,7 +124,7 @@ def parts(name: str) -> dict[str, str]:
 
 
 def numbers(name: str) -> str:
-    """What a recipe, or one between it and ``grpo``, sets beside its choices, as overrides."""
+    """Return the settings of a recipe and its bases up to ``grpo``, as overrides."""
     lineage = _lineage(name)
     found: dict[str, object] = {}
     for recipe in reversed(lineage[: lineage.index("grpo")] or ["grpo"]):

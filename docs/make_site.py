@@ -81,7 +81,7 @@ def _shown(file: Path, name: str) -> tuple[list[Path], str]:
 
 
 def _made(file: Path) -> Path:
-    """Where a file is copied to; its folder is made."""
+    """Return the target of a copy; make its folder."""
     _place(file).parent.mkdir(parents=True, exist_ok=True)
     return _place(file)
 

@@ -20,7 +20,7 @@ STYLE = (
 
 
 def stages() -> list[tuple[str, str, frozenset[str], frozenset[str]]]:
-    """Name, part, what is read and what is written of each stage that does something."""
+    """Return name, part, keys read and keys written of each active stage."""
     plan, _ = read(compose_config(["recipe=grpo", "seed=0"]))
     found = []
     for node in plan.phases["rl"].stages:

@@ -1,4 +1,4 @@
-"""Write the stubs from which editors complete the parts: ``python docs/make_stubs.py``."""
+"""Write the stubs for completion in editors: ``python docs/make_stubs.py``."""
 
 from pathlib import Path
 

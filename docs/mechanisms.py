@@ -1,4 +1,4 @@
-"""What shows each recipe's mechanism, and its numbers in runs: ``python docs/mechanisms.py RUN...``
+"""Check each recipe's mechanism in the metrics of runs: ``python docs/mechanisms.py RUN...``
 
 A claim of ``mechanisms.yaml`` names a metric and where it must lie; tests hold small runs to them.
 """
@@ -33,7 +33,7 @@ def number(claim: Claim, rows: list[dict[str, Any]]) -> float:
 
 
 def holds(claim: Claim, value: float) -> bool:
-    """Whether a number lies where the mechanism puts it; NaN never does."""
+    """Test if a number lies in the range of its mechanism; NaN never does."""
     return claim.get("above", -math.inf) < value < claim.get("below", math.inf)
 
 

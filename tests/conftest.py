@@ -1,4 +1,4 @@
-"""What every test shares: one thread, one hypothesis profile, the folder of public data, runs."""
+"""Fixtures of all tests: one thread, a hypothesis profile, public data, short runs."""
 
 import copy
 import functools
@@ -270,7 +270,7 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], str]:
-    """``importable(cls)`` gives a dotted path by which a class of a test can be imported."""
+    """``importable(cls)`` makes a class of a test importable and returns its dotted path."""
 
     def path(cls: type) -> str:
         module = types.ModuleType("stand_ins")
@@ -345,7 +345,7 @@ def continued(play: Callable[..., Path]) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def metrics() -> Callable[[Path], list[dict[str, Any]]]:
-    """What a run wrote, without its times: a row a step."""
+    """Return the metrics of a run without times, a row per step."""
 
     def read(directory: Path) -> list[dict[str, Any]]:
         rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
@@ -356,7 +356,7 @@ def metrics() -> Callable[[Path], list[dict[str, Any]]]:
 
 @pytest.fixture(scope="session")
 def bits(metrics: Callable[[Path], list[dict[str, Any]]]) -> Callable[[Path], tuple[Any, ...]]:
-    """All that a run leaves, to be equal to the bit: metrics, samples, digests of its tensors."""
+    """Return metrics, samples and digests of the tensors of a run, to compare bit by bit."""
     from rlcomp.checkpoint.reader import open_checkpoint
 
     def digest(tensor: torch.Tensor) -> str:
@@ -384,7 +384,7 @@ def at_work() -> Callable[[str, list[dict[str, Any]]], None]:
 
 
 def namespaces_can_be_made() -> bool:
-    """Whether another program can make them here, so that the sandbox has to."""
+    """Test if another program can make namespaces here, so that the sandbox must, too."""
     words = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "true"]
     try:
         return subprocess.run(words, capture_output=True).returncode == 0
@@ -394,7 +394,7 @@ def namespaces_can_be_made() -> bool:
 
 @pytest.fixture(scope="session")
 def needs() -> Callable[[str], None]:
-    """``needs(tier)`` skips where it is not to be had, as in a container without namespaces."""
+    """``needs(tier)`` skips a test if the sandbox tier is not available."""
 
     def skip(tier: str) -> None:
         from rlcomp.sandbox.tier import find_missing
@@ -436,7 +436,7 @@ def sandbox(needs: Callable[[str], None]) -> Iterator[Any]:
 
 
 def descendants(root: int | None = None) -> list[int]:
-    """Processes of which this one (or another) is the parent, or their parents are."""
+    """List the descendants of this or of another process."""
     parents = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:

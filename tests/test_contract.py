@@ -7,6 +7,7 @@ new component is found by itself.
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import re
 import sys
@@ -472,6 +473,12 @@ AT_HOME = {
     "reference/moving_average": "grpo",
     "reward/weighted_sum": "grpo",
     "experiment/own_pairs": "online_dpo",
+    "adapter/none": "grpo",
+    "loss/bc": "bc",
+    "loss/cql": "her",
+    "loss/diffusion_bc": "bc",
+    "loss/td3_bc": "her",
+    "value/none": "action_grpo",
     "loss/tdpo": "dpo",
     "loss/tdpo1": "dpo",
     "experiment/domain_teachers": "on_policy_distillation",
@@ -722,12 +729,12 @@ def alone(*overrides):
 
 
 def composed(*overrides):
-    """A recipe with overrides; what they say of ``probe`` is composed once for all recipes."""
-    own = [t for t in overrides if t.lstrip("+").startswith("probe.") or "@probe=" in t]
+    """A recipe with overrides; what they say of its probes is composed once for all recipes."""
+    own = [text for text in overrides if text.lstrip("+").startswith("probe") or "@probe" in text]
     found = OmegaConf.create(plain(*(text for text in overrides if text not in own)))
     if own:
         with open_dict(found):
-            found.probe = alone(*own).probe
+            found.update(alone(*own))
     return found
 
 
@@ -748,6 +755,23 @@ def choices(recipe):
     return found
 
 
+# Recipe -> its choices.
+CHOICES = {}
+
+
+@pytest.fixture(scope="session")
+def choices_of_recipes(tmp_path_factory):
+    """Fill CHOICES; one process composes the recipes, and the others read its file."""
+    own = tmp_path_factory.getbasetemp()
+    file = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "choices.json"
+    if not file.exists():
+        part = own / "choices.json.part"
+        part.write_text(json.dumps({recipe: choices(recipe) for recipe in RECIPES}))
+        part.replace(file)
+    CHOICES.update(json.loads(file.read_text()))
+
+
+@cache
 def recipes_for(group, name):
     """Recipes, those first that choose the option, then those that choose from its group.
 
@@ -756,13 +780,12 @@ def recipes_for(group, name):
     """
     if f"{group}/{name}" in AT_HOME:
         return [AT_HOME[f"{group}/{name}"]]
-    made = {recipe: choices(recipe) for recipe in RECIPES}
     spread = is_global(f"{group}/{name}")
     return sorted(
         RECIPES,
         key=lambda r: (
-            (name in made[r].get(group, ())) == spread,
-            group not in made[r],
+            (name in CHOICES[r].get(group, ())) == spread,
+            group not in CHOICES[r],
             r != "grpo",
         ),
     )
@@ -779,35 +802,70 @@ def given(option, folder):
 def plans(option, folder):
     """The plan of the first recipe the option fits into, the errors, and the option's own nodes."""
     group, name = option.rpartition("/")[::2]
+    recipes = [name] if group == "recipe" else recipes_for(group, name)
+    if shares_a_plan(option):
+        plan, errors = shared_plan(recipes[0], folder)
+        node = own_node(option)
+        if all("probe_" in error and node not in error for error in errors):
+            return plan, [], nodes_below(plan, node)
     first = None
-    for recipe in [name] if group == "recipe" else recipes_for(group, name):
+    for recipe in recipes:
         if group == "recipe":
             own = [f"recipe={name}"]
         elif is_global(option):
-            chosen = group in choices(recipe)
-            own = [f"recipe={recipe}", f"{'' if chosen else '+'}{group}={name}"]
+            own = [f"recipe={recipe}", f"{'' if group in CHOICES[recipe] else '+'}{group}={name}"]
         else:
             own = [f"recipe={recipe}", f"+{group}@probe={name}"]
-        plan, errors = read(composed(*own, *given(option, folder)))
-        mine = nodes_of(option, plan, own[0])
-        errors += [fault for fault in messages(check_arguments(plan)) if fault not in errors]
-        first = first or (plan, errors, mine)
+        plan, errors = read_and_check(*own, *given(option, folder))
+        first = first or (plan, errors, nodes_of(option, plan, own[0]))
         if not errors:
-            return plan, errors, mine
+            return plan, errors, nodes_of(option, plan, own[0])
     return first
+
+
+def own_node(option):
+    return f"probe_{option.replace('/', '_')}"
+
+
+def shares_a_plan(option):
+    """An option is one node of a recipe, and asks nothing of the rest of it."""
+    single = not option.startswith("recipe/") and not is_global(option)
+    return single and all(text.lstrip("+").startswith("probe.") for text in GIVEN.get(option, []))
+
+
+@cache
+def shared_plan(recipe, folder):
+    """The plan of a recipe with all options that it is the first for, and the errors."""
+    words = []
+    for option in filter(shares_a_plan, OPTIONS):
+        group, name = option.rpartition("/")[::2]
+        if recipes_for(group, name)[0] == recipe:
+            words.append(f"+{group}@{own_node(option)}={name}")
+            words += [t.replace("probe", own_node(option), 1) for t in given(option, folder)]
+    return read_and_check(f"recipe={recipe}", *words)
+
+
+def read_and_check(*overrides):
+    plan, errors = read(composed(*overrides))
+    errors += [error for error in messages(check_arguments(plan)) if error not in errors]
+    return plan, errors
 
 
 def nodes_of(option, plan, recipe):
     if option.startswith("recipe/"):
         return plan.nodes
     if not is_global(option):
-        return {p: n for p, n in plan.nodes.items() if p == "probe" or p.startswith("probe.")}
+        return nodes_below(plan, "probe")
     base, _ = read(composed(recipe))
     return {
         path: node
         for path, node in plan.nodes.items()
         if path not in base.nodes or base.nodes[path].target != node.target
     }
+
+
+def nodes_below(plan, name):
+    return {p: n for p, n in plan.nodes.items() if p == name or p.startswith(f"{name}.")}
 
 
 # Of the module, so that both tests of an option follow each other and share its plan.
@@ -817,7 +875,7 @@ def option(request):
 
 
 @pytest.fixture(scope="module")
-def planned(option, folder):
+def planned(option, folder, choices_of_recipes):
     return plans(option, folder)
 
 

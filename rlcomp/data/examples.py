@@ -27,6 +27,9 @@ Split = Literal["held_out", "training"]
 _MEASURED_WHOLE = 10_000
 _MEASURED_SAMPLE = 256
 
+# A part that repeats its prompts is read until so many examples bring no new one.
+_REPEATS = 1_000
+
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
     """Yield the training examples at the indices, in order; skip held-out ones."""
@@ -46,7 +49,8 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
 
     Args:
         task: where they come from.
-        count: how many; all of them if the task holds out fewer.
+        count: how many; all that are found if the task holds out fewer: the search ends when
+            1,000 examples in a row bring no new prompt.
         seed: fixes the choice and the order.
 
     Raises:
@@ -70,7 +74,7 @@ def split_examples(
     Raises:
         ConfigError: that part is empty, or all its answers are labelled as bad ones.
     """
-    held_out, num_bad = split == "held_out", 0
+    held_out, num_bad, repeats = split == "held_out", 0, 0
     chosen: dict[tuple[str, str], Example] = {}
     indices = permutation(len(task), seed, "held out" if held_out else "training")
     examples = map(task.example, indices if task.held_out > 0 or not held_out else ())
@@ -79,9 +83,11 @@ def split_examples(
             continue
         if only_right and example.columns.get(DESIRABLE) is False:
             num_bad += 1
-        else:
-            chosen.setdefault((example.prompt, str(example.columns.get(CONVERSATION))), example)
-        if len(chosen) == count:
+            continue
+        key = (example.prompt, str(example.columns.get(CONVERSATION)))
+        repeats = repeats + 1 if key in chosen else 0
+        chosen.setdefault(key, example)
+        if len(chosen) == count or repeats == _REPEATS:
             break
     if not chosen:
         raise _no_examples_error(task, held_out, num_bad)

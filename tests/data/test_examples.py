@@ -87,6 +87,26 @@ def test_training_examples_are_evaluated_without_any_that_is_held_out():
     assert len(split_examples(letters(5, 0.0), "training", 20, seed=1)) == 5
 
 
+@pytest.mark.parametrize("num_prompts", [1, 7])
+def test_the_search_for_new_prompts_ends_after_a_thousand_repeats(num_prompts):
+    reads = []
+
+    class Repeated:
+        held_out = 0.0
+
+        def __len__(self):
+            return 100_000
+
+        def example(self, index):
+            reads.append(index)
+            return Example(f"p{index % num_prompts}", "yes", "yes")
+
+    examples = split_examples(Repeated(), "training", 20, seed=0)
+
+    assert {example.prompt for example in examples} == {f"p{n}" for n in range(num_prompts)}
+    assert 1_000 + num_prompts <= len(reads) < 1_200
+
+
 class Labelled:
     """A task of which every third answer has a label that calls it bad."""
 
