@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText, NonNegativeInt
 from rlcomp.component import Component
-from rlcomp.functional.group_statistics import group_accuracy, varied
+from rlcomp.functional.group_statistics import group_accuracy, varying_groups
 from rlcomp.metrics import record
 from rlcomp.text.reasoning import ThoughtEnd, responses
 
@@ -150,7 +150,7 @@ class VariedGroupFilter(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the rows of groups with unequal rewards."""
         groups, valid = batch["group_id"], batch["reward_valid"]
-        differ = varied(batch["reward"], groups, valid)
+        differ = varying_groups(batch["reward"], groups, valid)
         record("filter/zero_variance_fraction", ~differ)
         if "correct" in batch.keys():
             accuracy = group_accuracy(batch["correct"], groups, valid)
@@ -176,7 +176,7 @@ class ZeroVarianceMask(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Set the masks to False."""
-        differ = varied(batch["reward"], batch["group_id"], batch["reward_valid"])
+        differ = varying_groups(batch["reward"], batch["group_id"], batch["reward_valid"])
         batch["response_mask"] = batch["response_mask"] & differ[:, None]
         record("filter/zero_variance_fraction", ~differ)
         return batch

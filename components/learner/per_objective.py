@@ -18,7 +18,7 @@ from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError, ShapeError, require
-from rlcomp.functional.gradients import combined_row, reached, row_moments
+from rlcomp.functional.gradients import combined_row, reachable_leaves, row_moments
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives, weighed
 from rlcomp.pareto.objectives import stacked
@@ -233,7 +233,7 @@ class PerObjectiveLearner(Learner):
             shared |= values
             # One row at a time, because our autograd functions have no rule for torch.vmap.
             loss = torch.stack([*values.values()]).sum()
-            reached_ids |= reached(loss, self._compared)
+            reached_ids |= reachable_leaves(loss, self._compared)
             rows = self._jac(
                 [loss], self._compared, retain_graph=k + 1 < number, parallel_chunk_size=1
             )

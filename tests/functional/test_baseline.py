@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
+from rlcomp.functional.group import greedy_reward, squared_score_norm, weighted_token_baseline
 
 
 def double(*rows):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.contrastive import energies, info_nce
+from rlcomp.functional.goal_conditioned import energies, info_nce
 
 
 def chain():

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.clip_bounds import count_of, covariance, drawn, highest
+from rlcomp.functional.clip_bounds import covariance, draw_tokens, highest, share_count
 
 NAN = float("nan")
 ALL = torch.ones(1, 4, dtype=torch.bool)
@@ -38,11 +38,11 @@ def test_statistics_of_half_precision_are_in_float32():
 def test_no_token_at_all_gives_zeros():
     assert covariance(torch.ones(1, 4), torch.ones(1, 4), ~ALL).tolist() == [[0, 0, 0, 0]]
     assert not highest(torch.ones(1, 4), ~ALL, 2).any()
-    assert not drawn(~ALL, torch.ones(1, 4), 2, torch.Generator()).any()
+    assert not draw_tokens(~ALL, torch.ones(1, 4), 2, torch.Generator()).any()
 
 
 def test_a_share_is_rounded_down_but_never_to_none():
-    assert [count_of(ALL, share) for share in (0.0, 0.2, 0.74, 0.75)] == [1, 1, 2, 3]
+    assert [share_count(ALL, share) for share in (0.0, 0.2, 0.74, 0.75)] == [1, 1, 2, 3]
 
 
 def test_the_highest_are_taken_with_all_that_equal_the_last():
@@ -72,12 +72,12 @@ def test_a_draw_does_not_depend_on_the_order_of_rows_nor_on_padding(seed, count,
     eligible = torch.rand(8, 5, generator=torch.Generator().manual_seed(seed)) < 0.6
     by = torch.randn(8, 5, generator=torch.Generator().manual_seed(seed + 100))
 
-    here = drawn(eligible, by, count, torch.Generator().manual_seed(1))
+    here = draw_tokens(eligible, by, count, torch.Generator().manual_seed(1))
     wide = (
         torch.nn.functional.pad(eligible[order], (0, 2)),
         torch.nn.functional.pad(by[order], (0, 2), value=NAN),
     )
-    there = drawn(*wide, count, torch.Generator().manual_seed(1))
+    there = draw_tokens(*wide, count, torch.Generator().manual_seed(1))
 
     assert there[:, :5].tolist() == here[order].tolist()
     assert int(here.sum()) == min(count, int(eligible.sum()))
@@ -88,7 +88,7 @@ def test_equals_are_drawn_by_their_place():
     # All of one answer's tokens have its advantage.
     by = torch.tensor([[1.0, 1.0, 1.0, 1.0]])
 
-    draws = [drawn(ALL, by, 2, torch.Generator().manual_seed(3)).tolist() for _ in range(2)]
+    draws = [draw_tokens(ALL, by, 2, torch.Generator().manual_seed(3)).tolist() for _ in range(2)]
 
     assert draws[0] == draws[1]
     assert sum(draws[0][0]) == 2
@@ -98,7 +98,7 @@ def test_every_token_is_drawn_at_some_time():
     generator = torch.Generator().manual_seed(0)
     by = torch.arange(4.0)[None]
 
-    times = sum(drawn(ALL, by, 1, generator).int() for _ in range(400))
+    times = sum(draw_tokens(ALL, by, 1, generator).int() for _ in range(400))
 
     # 100 each on average, with a deviation of 9.
     assert int(times.min()) > 60

@@ -80,7 +80,7 @@ def test_two_problems_that_gain_alike_show_nothing():
 
     assert point.mean == 0.25
     assert (point.low, point.high) == pytest.approx((0.25 - 0.657620, 0.25 + 0.657620), abs=1e-6)
-    assert not point.shown
+    assert not point.significant
 
 
 def test_a_curve_of_solved_problems_has_wilsons_interval():
@@ -130,6 +130,6 @@ def test_a_crossing_is_shown_where_both_of_its_sides_are_sure(points, expected):
     ]
 
 
-@pytest.mark.parametrize(("low", "high", "shown"), [(0.0, 0.5, False), (-0.5, 0.0, False)])
-def test_an_interval_that_ends_at_0_shows_nothing(low, high, shown):
-    assert CoveragePoint(1, 0.2, low, high).shown is shown
+@pytest.mark.parametrize(("low", "high", "significant"), [(0.0, 0.5, False), (-0.5, 0.0, False)])
+def test_an_interval_that_ends_at_0_shows_nothing(low, high, significant):
+    assert CoveragePoint(1, 0.2, low, high).significant is significant

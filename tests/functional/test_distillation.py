@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.distillation import coarsened, distilled_advantage, divergence
+from rlcomp.functional.distillation import coarsen, distillation_advantage, divergence
 
 ONE = torch.ones(1, 1, dtype=torch.bool)
 KINDS = ["reverse", "forward", "jsd"]
@@ -115,7 +115,7 @@ def test_outside_the_mask_nothing_matters(kind):
 def test_a_coarsened_divergence_is_between_zero_and_the_whole(seed, top_k, kind):
     s, t = drawn(seed), drawn(seed + 1)
 
-    some = divergence(*coarsened(s, t, top_k), ONE, kind).item()
+    some = divergence(*coarsen(s, t, top_k), ONE, kind).item()
 
     assert -1e-12 <= some <= divergence(s, t, ONE, kind).item() + 1e-12
 
@@ -125,7 +125,7 @@ def test_a_coarsened_divergence_is_between_zero_and_the_whole(seed, top_k, kind)
 def test_with_all_but_one_token_kept_it_is_the_whole(top_k, kind):
     s, t = drawn(9), drawn(10)
 
-    some = divergence(*coarsened(s, t, top_k), ONE, kind)
+    some = divergence(*coarsen(s, t, top_k), ONE, kind)
 
     torch.testing.assert_close(some, divergence(s, t, ONE, kind))
 
@@ -133,7 +133,7 @@ def test_with_all_but_one_token_kept_it_is_the_whole(top_k, kind):
 def test_the_teacher_s_likeliest_tokens_keep_their_place_and_the_others_share_one():
     s, t = spread(0.1, 0.2, 0.3, 0.4), spread(0.2, 0.5, 0.0, 0.3)
 
-    student, teacher = coarsened(s, t, 2)
+    student, teacher = coarsen(s, t, 2)
 
     torch.testing.assert_close(teacher.exp(), spread(0.5, 0.3, 0.2).exp())
     torch.testing.assert_close(student.exp(), spread(0.2, 0.4, 0.4).exp())
@@ -160,7 +160,7 @@ MASK = torch.tensor([[True, True, False, True]])
     ],
 )
 def test_the_advantage_by_hand(to_go, clip, wanted):
-    assert distilled_advantage(STUDENT, TEACHER, MASK, to_go, clip).tolist() == [wanted]
+    assert distillation_advantage(STUDENT, TEACHER, MASK, to_go, clip).tolist() == [wanted]
 
 
 def grid(seed):
@@ -184,7 +184,7 @@ def test_the_estimator_is_unbiased_on_a_two_token_tree(to_go):
     everywhere = torch.ones(9, 2, dtype=torch.bool)
 
     # E over the nine answers of sum_t A_t grad log s(a_t).
-    advantage = distilled_advantage(taken, given, everywhere, to_go, None)
+    advantage = distillation_advantage(taken, given, everywhere, to_go, None)
     (answers.detach().exp()[:, None] * advantage * taken).sum().backward()
     estimated, student.grad = student.grad, None
 
@@ -206,7 +206,7 @@ def test_the_two_horizons_differ_on_the_first_token():
     everywhere = torch.ones(9, 2, dtype=torch.bool)
     found = []
     for to_go in (False, True):
-        advantage = distilled_advantage(taken, given, everywhere, to_go, None)
+        advantage = distillation_advantage(taken, given, everywhere, to_go, None)
         mean = (answers.detach().exp()[:, None] * advantage * taken).sum()
         found.append(torch.autograd.grad(mean, student, retain_graph=True)[0])
 

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from rlcomp.functional.flow_matching import (
+from rlcomp.functional.continuous_action import (
     gaussian_entropy,
     gaussian_log_prob,
     interpolant,

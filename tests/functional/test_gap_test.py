@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.statistics import Estimate, clustered_mean, pooled, z_score
+from rlcomp.functional.statistics import Estimate, clustered_mean, pool, z_score
 
 
 def test_answers_are_averaged_in_their_cluster_first():
@@ -23,7 +23,7 @@ def test_one_prompt_has_no_variance(cluster):
 
 
 def test_the_mean_of_independent_estimates():
-    assert pooled([Estimate(1.0, 0.5), Estimate(4.0, 0.25)]) == Estimate(2.5, 0.1875)
+    assert pool([Estimate(1.0, 0.5), Estimate(4.0, 0.25)]) == Estimate(2.5, 0.1875)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.group import group_standardised
-from rlcomp.functional.group_statistics import group_accuracy, varied
+from rlcomp.functional.group_statistics import group_accuracy, varying_groups
 
 
 def of(values, ids, valid=None, dtype=torch.float64):
     valid = [True] * len(values) if valid is None else valid
-    return varied(torch.tensor(values, dtype=dtype), torch.tensor(ids), torch.tensor(valid).bool())
+    return varying_groups(
+        torch.tensor(values, dtype=dtype), torch.tensor(ids), torch.tensor(valid).bool()
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -41,7 +43,7 @@ def test_groups_of_one_are_not_varied():
 def test_no_rows_give_no_verdict():
     none = torch.zeros(0)
 
-    assert varied(none, none.long(), none.bool()).shape == (0,)
+    assert varying_groups(none, none.long(), none.bool()).shape == (0,)
 
 
 def test_a_reward_that_is_not_finite_is_not_taken_for_equal():
@@ -67,7 +69,7 @@ def test_a_kept_group_has_an_advantage_and_a_dropped_one_has_none(rows):
     reward, group = torch.tensor(values) / 4, torch.tensor(ids)
     valid = torch.ones_like(group, dtype=torch.bool)
 
-    kept = varied(reward, group, valid)
+    kept = varying_groups(reward, group, valid)
 
     advantage = group_standardised(reward, group, valid, 1e-6)
     for label in group.unique():

@@ -14,7 +14,7 @@ def test_statistics_are_those_of_the_valid_rows_of_a_group_in_every_row():
 
     assert groups.count.tolist() == [3, 2, 3, 2, 3, 1, 3]
     assert groups.total(groups.reward).tolist() == [6, 10, 6, 10, 6, 1, 6]
-    assert groups.counted.tolist() == [True, False, True, False, True, False, False]
+    assert groups.comparable.tolist() == [True, False, True, False, True, False, False]
 
 
 def test_the_mean_is_subtracted_where_rewards_differ():
@@ -28,7 +28,7 @@ def test_the_std_is_unbiased_and_stands_in_invalid_rows_as_well():
 
 
 def test_what_is_kept_is_0_where_nothing_counts():
-    kept = Groups(REWARD, IDS, VALID).kept(torch.arange(1.0, 8.0))
+    kept = Groups(REWARD, IDS, VALID).where_comparable(torch.arange(1.0, 8.0))
 
     assert kept.tolist() == [1, 0, 3, 0, 5, 0, 0]
 
@@ -76,4 +76,4 @@ def test_rewards_closer_than_rounding_are_equal(reward, equal):
         torch.tensor(reward, dtype=torch.float64), torch.tensor([0, 0]), torch.tensor([True, True])
     )
 
-    assert groups.counted.tolist() == [not equal] * 2
+    assert groups.comparable.tolist() == [not equal] * 2

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from rlcomp.errors import DataError
-from rlcomp.functional.reward_model import logistic
+from rlcomp.functional.statistics import logistic_regression
 
 
 def fit(rows, outcome, cluster=None):
     cluster = torch.arange(len(rows)) if cluster is None else torch.tensor(cluster)
-    return logistic(torch.tensor(rows), torch.tensor(outcome), cluster)
+    return logistic_regression(torch.tensor(rows), torch.tensor(outcome), cluster)
 
 
 def test_an_intercept_is_the_log_odds_and_its_error_that_of_a_share():

@@ -92,7 +92,7 @@ def test_a_quadratic_programme_finds_the_same_length(rows):
     size = float(gram.diagonal().max())
     assume(size > 0)
 
-    ours, theirs = min_norm(gram), module._programmed(gram / size)
+    ours, theirs = min_norm(gram), module._quadratic_program(gram / size)
 
     assert float(ours @ gram @ ours) == pytest.approx(
         float(theirs @ gram @ theirs), abs=1e-9 * size

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from rlcomp.errors import NumericalError, ShapeError
-from rlcomp.functional.off_policy import vtrace
 from rlcomp.functional.returns import (
     gae,
     length_adaptive_lambda,
     reward_to_go,
     td_lambda_returns,
+    vtrace,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"

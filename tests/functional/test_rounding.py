@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from rlcomp.functional.baseline import weighted_token_baseline
 from rlcomp.functional.best_of import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
     gdpo_advantage,
     group_batch_standardised,
     group_standardised,
     mean_normalised,
+    weighted_token_baseline,
 )
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.functional.length import length_deviation

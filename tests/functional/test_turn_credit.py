@@ -3,10 +3,10 @@ import torch
 from rlcomp.functional.turn_credit import (
     gigpo_steps,
     mt_grpo_turns,
+    other_episodes_mean,
     turn_gae,
     turn_returns,
     vine_advantage,
-    without_own,
 )
 
 ZERO, ONE = 0, 1
@@ -24,7 +24,7 @@ def test_the_mean_of_others_leaves_out_all_own_visits():
     there = torch.tensor([True, True, True, False, True])
     cell, episode = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 1, 1, 1])
 
-    found = without_own(value, there, cell, episode)
+    found = other_episodes_mean(value, there, cell, episode)
 
     assert found[:3].tolist() == [5.0, 5.0, 2.0]
     assert found[4].isnan()
@@ -35,7 +35,7 @@ def steps(baseline="group", epsilon=None, **changed):
     arguments = {
         "returns": torch.tensor([[4.0, 2.0, 1.0], [0.0, 3.0, 8.0]]),
         "anchor": torch.tensor([[4, 4, 5], [4, 6, -1]]),
-        "counted": torch.ones(2, 3, dtype=torch.bool),
+        "countable": torch.ones(2, 3, dtype=torch.bool),
         "group": torch.tensor([3, 3]),
     } | changed
     return gigpo_steps(**arguments, baseline=baseline, epsilon=epsilon)
@@ -68,7 +68,7 @@ def test_states_of_other_groups_and_of_invalid_episodes_do_not_count():
     assert apart.tolist() == [[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]]
     valid = torch.tensor([[True] * 3, [False] * 3])
     for baseline in ("group", "others"):
-        alone, sizes = steps(baseline=baseline, counted=valid)
+        alone, sizes = steps(baseline=baseline, countable=valid)
         assert alone[1].tolist() == [0.0] * 3
         assert sizes.tolist() == [[2.0, 2.0, 1.0], [0.0] * 3]
     assert alone[0].tolist() == [0.0] * 3  # nobody else was there
