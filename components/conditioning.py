@@ -122,9 +122,9 @@ class TokenPrefix(Conditioning):
             prompt=prompt,
         )
         self._check_number()
-        self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))
+        self.check_fits(self.preference_text(lattice(len(self.names), self.levels)[0].tolist()))
 
-    def written(self, steps: Sequence[int]) -> str:
+    def preference_text(self, steps: Sequence[int]) -> str:
         """Return the preference token, as text."""
         return preference_token(steps)
 
@@ -252,7 +252,7 @@ class TextPrefix(Conditioning):
         self._check_readable()
         self.check_fits("".join(map(self._longest, self.names)) + end)
 
-    def written(self, steps: Sequence[int]) -> str:
+    def preference_text(self, steps: Sequence[int]) -> str:
         """Return the text prefix."""
         parts = zip(self.names, steps, strict=True)
         return "".join(self._objective_text(name, count) for name, count in parts) + self.end

@@ -17,7 +17,7 @@ from rlcomp.functional.moments import merged_moments, running_std, whiten
 from rlcomp.functional.process_reward import step_advantage
 from rlcomp.functional.turn_credit import mt_grpo_turns
 from rlcomp.functional.value import explained_variance
-from rlcomp.pareto.objectives import centred
+from rlcomp.pareto.objectives import centre_rewards
 
 
 def test_terms_that_cancel_but_for_rounding_leave_nothing():
@@ -62,7 +62,7 @@ GROUP, VALID = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool
         lambda r: weighted_token_baseline(
             r[:, None], torch.ones(4, 1).to(r), VALID[:, None], GROUP
         ),
-        lambda r: centred(r[:, None], GROUP),
+        lambda r: centre_rewards(r[:, None], GROUP),
     ],
 )
 def test_a_step_of_float32_is_no_advantage(estimate, wide):

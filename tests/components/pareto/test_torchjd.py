@@ -51,7 +51,7 @@ ALL = {
 RANDOM_ORDER = {"pcgrad"}
 
 
-def shown(rows):
+def objectives_of(rows):
     names = tuple("abcdefgh"[: len(rows)])
     return Objectives(names, rows.mean(1), rows.mean(1), rows @ rows.T)
 
@@ -62,15 +62,15 @@ def raw(name):
 
 def combined(part, rows):
     rows = torch.as_tensor(rows, dtype=torch.float64)
-    return part.weigh(shown(rows)) @ rows
+    return part.weigh(objectives_of(rows)) @ rows
 
 
 def case(name, method):
-    found = load_file(GOLDEN / f"torchjd_{name}_{method}.safetensors")
-    return found["in.jacobian"], found["out.vector"]
+    tensors = load_file(GOLDEN / f"torchjd_{name}_{method}.safetensors")
+    return tensors["in.jacobian"], tensors["out.vector"]
 
 
-def drawn(seed, count, spread=1.0):
+def random_rows(seed, count, spread=1.0):
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(count, 8, generator=generator, dtype=torch.float64)
     return rows * spread ** torch.randn(count, 1, generator=generator, dtype=torch.float64)
@@ -82,7 +82,7 @@ def direction(vector):
 
 @pytest.mark.parametrize("method", WEIGHTINGS)
 @pytest.mark.parametrize("name", SETS)
-def test_on_raw_rows_torchjd_s_vectors_are_reproduced(name, method):
+def test_combinations_of_raw_rows_equal_torchjd(name, method):
     rows, want = case(name, method)
     part = raw(method)
     part.generator.manual_seed(2000)
@@ -91,7 +91,7 @@ def test_on_raw_rows_torchjd_s_vectors_are_reproduced(name, method):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_preferences_are_handed_to_the_weighting(name):
+def test_preferences_of_the_weighting_are_used(name):
     rows, want = case(name, "upgrad_pref")
     wanted = torch.tensor(PREFERENCES[name], dtype=torch.float64)
     part = TorchJDAggregator(weighting=lambda: aggregation.UPGradWeighting(wanted), row_norm="none")
@@ -100,7 +100,7 @@ def test_preferences_are_handed_to_the_weighting(name):
 
 
 @pytest.mark.parametrize("name", [*SETS, "m3_zero_row"])
-def test_the_mean_is_linear_without_weights(name):
+def test_the_mean_is_the_linear_default(name):
     rows, want = case(name, "mean")
 
     torch.testing.assert_close(
@@ -119,7 +119,7 @@ def test_the_mean_is_linear_without_weights(name):
         ("imtlg", 1.0),
     ],
 )
-def test_a_row_of_length_0_is_left_out_so_that_a_mean_is_over_the_two_others(method, factor):
+def test_a_zero_row_is_left_out_of_the_mean(method, factor):
     rows, want = case("m3_zero_row", method)
 
     got = combined(raw(method), rows)
@@ -130,7 +130,7 @@ def test_a_row_of_length_0_is_left_out_so_that_a_mean_is_over_the_two_others(met
 
 @pytest.mark.parametrize("c", [0, 0.5, 1.2])
 @pytest.mark.parametrize("name", [name for name in SETS if name != "m2_opposite"])
-def test_cagrad_is_reproduced_as_far_as_its_solver_goes(name, c):
+def test_cagrad_equals_torchjd_within_solver_tolerance(name, c):
     rows, want = case(name, f"cagrad_c{c}")
     part = TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(c), row_norm="none")
 
@@ -138,7 +138,7 @@ def test_cagrad_is_reproduced_as_far_as_its_solver_goes(name, c):
 
 
 @pytest.mark.parametrize("name", ["m2", "m2_conflict", "m2_aligned", "m3", "m5"])
-def test_nash_mtl_s_direction_is_reproduced_as_far_as_its_solver_goes(name):
+def test_nash_mtl_direction_equals_torchjd_within_solver_tolerance(name):
     rows, want = case(name, "nashmtl")
 
     got = combined(NashMTL(row_norm="none", num_iterations=20), rows)
@@ -148,7 +148,7 @@ def test_nash_mtl_s_direction_is_reproduced_as_far_as_its_solver_goes(name):
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name not in ("m2_opposite",)])
-def test_fair_grad_s_direction_is_reproduced(name):
+def test_fair_grad_direction_equals_torchjd(name):
     rows, want = case(name, "fairgrad")
     part = TorchJDAggregator(weighting=lambda: aggregation.FairGradWeighting(1.0), row_norm="none")
 
@@ -167,7 +167,7 @@ def test_fair_grad_s_direction_is_reproduced(name):
         ("imtlg", [0.29179607, 0.47213595], 1e-8),
     ],
 )
-def test_two_vectors_that_conflict(method, wanted, tolerance):
+def test_combination_of_two_conflicting_vectors(method, wanted, tolerance):
     got = combined(raw(method), [G1, G2])
 
     want = torch.tensor(wanted, dtype=torch.float64)
@@ -184,9 +184,9 @@ def test_cagrad_of_two_vectors_that_conflict():
 
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
 @given(seed=st.integers(0, 10000), count=st.integers(2, 4))
-def test_rows_of_unit_length_are_never_worked_against(method, seed, count):
+def test_unit_rows_have_no_conflict(method, seed, count):
     # Lengths over four orders of magnitude, where raw rows are (the next test).
-    rows = drawn(seed, count, spread=10.0)
+    rows = random_rows(seed, count, spread=10.0)
     part = MGDA(row_norm="unit") if method == "mgda" else ALL[method]
 
     along = rows @ combined(part, rows)
@@ -194,11 +194,11 @@ def test_rows_of_unit_length_are_never_worked_against(method, seed, count):
     assert float((along / rows.norm(dim=1)).min()) >= -1e-3 * float(rows.norm(dim=1).mean())
 
 
-def test_raw_rows_of_very_different_lengths_are_worked_against():
+def test_raw_rows_of_very_different_norms_have_conflicts():
     lengths = torch.tensor([[0.01], [1.0], [1.0], [50.0]]).double()
     against = {"none": 0, "unit": 0}
     for seed in range(50):
-        rows = torch.nn.functional.normalize(drawn(seed, 4), dim=1) * lengths
+        rows = torch.nn.functional.normalize(random_rows(seed, 4), dim=1) * lengths
         for norm in against:
             got = combined(TorchJDAggregator(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows)
             cosine = torch.nn.functional.cosine_similarity(rows, got[None])
@@ -210,8 +210,8 @@ def test_raw_rows_of_very_different_lengths_are_worked_against():
 
 @pytest.mark.parametrize("method", sorted(WEIGHTINGS))
 @given(seed=st.integers(0, 10000))
-def test_with_unit_rows_the_length_of_a_row_changes_only_the_common_one(method, seed):
-    rows = drawn(seed, 2)
+def test_with_unit_rows_a_row_norm_changes_only_the_common_norm(method, seed):
+    rows = random_rows(seed, 2)
     factors = torch.tensor([[20.0], [0.1]]).double()
 
     got, want = combined(ALL[method], factors * rows), combined(ALL[method], rows)
@@ -222,23 +222,23 @@ def test_with_unit_rows_the_length_of_a_row_changes_only_the_common_one(method, 
 
 @pytest.mark.parametrize("method", sorted(WEIGHTINGS.keys() - RANDOM_ORDER))
 @given(seed=st.integers(0, 10000), order=st.permutations(range(3)))
-def test_the_order_of_the_objectives_does_not_matter(method, seed, order):
-    rows = drawn(seed, 3)
+def test_torchjd_weights_follow_the_order_of_the_objectives(method, seed, order):
+    rows = random_rows(seed, 3)
 
-    moved = ALL[method].weigh(shown(rows[list(order)]))
+    permuted = ALL[method].weigh(objectives_of(rows[list(order)]))
 
-    want = ALL[method].weigh(shown(rows))[list(order)]
-    torch.testing.assert_close(moved, want, atol=1e-6, rtol=1e-6)
+    want = ALL[method].weigh(objectives_of(rows))[list(order)]
+    torch.testing.assert_close(permuted, want, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", sorted(WEIGHTINGS))
-def test_one_objective_is_followed_as_it_is(method):
-    assert ALL[method].weigh(shown(drawn(0, 1))).tolist() == [1.0]
+def test_torchjd_weight_of_one_objective_is_1(method):
+    assert ALL[method].weigh(objectives_of(random_rows(0, 1))).tolist() == [1.0]
 
 
-def test_a_projection_goes_the_same_way_when_all_objectives_come_twice():
+def test_duplicates_of_all_objectives_keep_the_direction():
     for seed in range(10):
-        rows = drawn(seed, 2)
+        rows = random_rows(seed, 2)
 
         once, twice = (combined(ALL["upgrad"], r) for r in (rows, torch.cat([rows, rows])))
 
@@ -246,42 +246,42 @@ def test_a_projection_goes_the_same_way_when_all_objectives_come_twice():
         torch.testing.assert_close(direction(twice), direction(once), atol=2e-3, rtol=0)
 
 
-def test_with_running_lengths_a_row_that_grows_counts_for_more_at_first():
+def test_with_running_norms_a_growing_row_counts_more_at_first():
     part = TorchJDAggregator(weighting=aggregation.MeanWeighting, row_norm="ema")
     eye = torch.eye(2).double()
-    part.weigh(shown(eye))
+    part.weigh(objectives_of(eye))
 
-    weights = part.weigh(shown(eye * torch.tensor([[11.0], [1.0]]).double()))
+    weights = part.weigh(objectives_of(eye * torch.tensor([[11.0], [1.0]]).double()))
 
     # 0.9 + 1.1 = 2 and 1: divided by 2 and 1, mean 1.5, half of each.
     torch.testing.assert_close(weights, torch.tensor([0.375, 0.75]).double())
     assert part.norms.run_state() == pytest.approx({"a": 2.0, "b": 1.0})
 
 
-def test_what_is_drawn_comes_from_the_part_s_own_generator():
-    part, rows, outside = raw("pcgrad"), drawn(1, 5), torch.get_rng_state()
+def test_random_methods_use_the_own_generator():
+    part, rows, outside = raw("pcgrad"), random_rows(1, 5), torch.get_rng_state()
     state = part.generator.get_state()
 
-    seen = {tuple(part.weigh(shown(rows)).tolist()) for _ in range(20)}
+    weights = {tuple(part.weigh(objectives_of(rows)).tolist()) for _ in range(20)}
 
     assert torch.equal(torch.get_rng_state(), outside)
-    assert len(seen) > 1
+    assert len(weights) > 1
     part.generator.set_state(state)
-    again = {tuple(part.weigh(shown(rows)).tolist()) for _ in range(20)}
-    assert again == seen
+    again = {tuple(part.weigh(objectives_of(rows)).tolist()) for _ in range(20)}
+    assert again == weights
 
 
-def test_weights_that_are_not_finite_are_an_error():
+def test_weights_that_are_not_finite_raise():
     class Broken(torch.nn.Module):
         def forward(self, gram):
             return torch.tensor([1.0, torch.nan])
 
     with pytest.raises(NumericalError, match="the weights are"):
-        TorchJDAggregator(weighting=Broken, row_norm="unit").weigh(shown(drawn(0, 2)))
+        TorchJDAggregator(weighting=Broken, row_norm="unit").weigh(objectives_of(random_rows(0, 2)))
 
 
 @pytest.mark.parametrize("missing", ["cvxpy", "clarabel"])
-def test_cagrad_s_solver_is_named_with_its_extra(monkeypatch, missing):
+def test_a_missing_cagrad_solver_raises_with_its_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)  # as if it were not installed
 
     with pytest.raises(MissingExtra, match=rf"{missing}.*rlcomp\[solvers\]"):
@@ -289,7 +289,7 @@ def test_cagrad_s_solver_is_named_with_its_extra(monkeypatch, missing):
 
 
 @pytest.mark.parametrize("missing", ["cvxpy", "ecos"])
-def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch, missing):
+def test_a_missing_nash_mtl_solver_raises_with_its_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
 
     with pytest.raises(MissingExtra, match=rf"{missing}.*rlcomp\[solvers\]"):
@@ -303,7 +303,7 @@ def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch, missing):
         lambda: TorchJDAggregator(weighting=aggregation.MeanWeighting, row_norm="unit"),
     ],
 )
-def test_without_torchjd_its_extra_is_named(monkeypatch, make):
+def test_missing_torchjd_raises_with_its_extra(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "torchjd", None)
 
     with pytest.raises(MissingExtra, match=r"'torchjd' is not installed.*rlcomp\[pareto\]"):
@@ -311,10 +311,10 @@ def test_without_torchjd_its_extra_is_named(monkeypatch, make):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
-    rows = drawn(3, count)
+def test_nash_weights_solve_g_alpha_equals_1_over_alpha(count):
+    rows = random_rows(3, count)
 
-    weights = NashMTL(row_norm="none", num_iterations=200).weigh(shown(rows))
+    weights = NashMTL(row_norm="none", num_iterations=200).weigh(objectives_of(rows))
 
     products = weights * (rows @ rows.T @ weights)
     torch.testing.assert_close(
@@ -322,10 +322,10 @@ def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
     )
 
 
-def test_a_bargain_of_two_equal_vectors_is_found_although_rounding_makes_a_length_negative():
+def test_nash_weights_of_two_equal_vectors_with_a_negative_eigenvalue():
     # The smaller eigenvalue is -5e-13. Both want the same step of length 1: half of each.
     gram = torch.tensor([[1.0, 1.0], [1.0, 1.0 - 1e-12]], dtype=torch.float64)
 
-    weights = NashMTL(row_norm="none", num_iterations=20).of_gram(gram)
+    weights = NashMTL(row_norm="none", num_iterations=20).gram_weights(gram)
 
     assert weights.tolist() == pytest.approx([0.5, 0.5])
