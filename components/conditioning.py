@@ -19,7 +19,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import padded
+from rlcomp.text.rows import pad_rows
 from rlcomp.text.tokenizer import encode_all
 
 
@@ -64,11 +64,11 @@ class PolicyPromptRows(Component):
             rows.append([*new, *batch["tokens"][index, rest].tolist()])
             masks.append([*[0] * len(new), *batch["response_mask"][index, rest].tolist()])
         pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
-        tokens, attention_mask = padded(rows, int(eos if pad is None else pad))
+        tokens, attention_mask = pad_rows(rows, int(eos if pad is None else pad))
         entries = {
             "tokens": tokens,
             "attention_mask": attention_mask,
-            "response_mask": padded(masks, 0)[0].bool(),
+            "response_mask": pad_rows(masks, 0)[0].bool(),
         }
         device = batch["tokens"].device
         result = TensorDict(entries, batch_size=batch.batch_size).to(device)

@@ -10,7 +10,7 @@ from rlcomp.arguments import NonEmptyText, NonNegativeInt
 from rlcomp.component import Component
 from rlcomp.functional.group_statistics import group_accuracy, varying_groups
 from rlcomp.metrics import record
-from rlcomp.text.reasoning import ThoughtEnd, responses
+from rlcomp.text.reasoning import ThoughtEnd, response_ids
 
 
 class CorrectFilter(Component):
@@ -115,7 +115,7 @@ class ThoughtFilter(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Restrict the masks to the thoughts."""
         mask = batch["response_mask"]
-        rows, starts = responses(batch)
+        rows, starts = response_ids(batch)
         thoughts = [self._end.length(row) for row in rows]
         lengths = [len(row) if n is None else n for row, n in zip(rows, thoughts, strict=True)]
         ends = starts + torch.tensor(lengths, device=mask.device)

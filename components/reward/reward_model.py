@@ -23,7 +23,7 @@ from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
 from rlcomp.model.token_scorer import TokenScorer
-from rlcomp.text.steps import StepTokens, split_steps
+from rlcomp.text.reasoning import StepTokens, split_steps
 
 
 class LearnedReward(Component):

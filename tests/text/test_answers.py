@@ -7,10 +7,10 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import (
     SampledAnswer,
+    add_texts,
     answer_prompts,
-    answers_where_room,
+    answer_prompts_in_context,
     encode_answers,
-    with_texts,
 )
 
 
@@ -87,10 +87,10 @@ def test_a_response_is_one_piece(mask, whole):
     rows["response_mask"] = torch.tensor([mask], dtype=torch.bool)
 
     if whole:
-        assert len(with_texts(policy, ["1"], rows, 1)) == 1
+        assert len(add_texts(policy, ["1"], rows, 1)) == 1
     else:
         with pytest.raises(ConfigError, match="holes"):
-            with_texts(policy, ["1"], rows, 1)
+            add_texts(policy, ["1"], rows, 1)
 
 
 def test_rows_of_a_policy_are_all_there_and_in_their_order():
@@ -99,10 +99,10 @@ def test_rows_of_a_policy_are_all_there_and_in_their_order():
 
     for key in ("tokens", "policy_version", "truncated"):
         with pytest.raises(ConfigError, match=key):
-            with_texts(policy, ["1", "22="], rows.exclude(key), 2)
+            add_texts(policy, ["1", "22="], rows.exclude(key), 2)
     for prompts, size in ((["1"], 2), (["1", "2"], 1), (["1"] * 4, 1)):
         with pytest.raises(ConfigError, match="rows"):
-            with_texts(policy, prompts, rows.copy(), size)
+            add_texts(policy, prompts, rows.copy(), size)
 
 
 def test_given_answers_fill_the_context_and_no_more():
@@ -121,7 +121,7 @@ def test_a_prompt_without_room_has_no_answer_and_the_others_have():
     policy = tiny_policy(context_length=6)
 
     def found(ids, policy=policy):
-        return answers_where_room(
+        return answer_prompts_in_context(
             policy,
             ["a"] * len(ids),
             prompt_ids=ids,

@@ -25,10 +25,10 @@ THOUGHT = [
 ]
 
 
-def demonstration(tokenizer, messages, as_new=True, tools=(), arguments=None):
+def demonstration(tokenizer, messages, unchanged_only=True, tools=(), arguments=None):
     template = ChatTemplate(tokenizer, None, arguments or {})
     chat = template.chat(messages, tools)
-    return assistant_spans(template, chat, as_new=as_new).demonstration(chat)
+    return assistant_spans(template, chat, unchanged_only=unchanged_only).demonstration(chat)
 
 
 def trained(tokenizer, row):
@@ -132,7 +132,7 @@ def test_what_became_of_a_rewritten_turn_is_told(chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("qwen3"), None, {})
     chat = template.chat(THOUGHT, ())
 
-    new, later = assistant_spans(template, chat, as_new=True).rewritten
+    new, later = assistant_spans(template, chat, unchanged_only=True).rewritten
 
     # Ten characters from before the place where the two differ.
     assert new == "assistant\n<think>\n2+2\n</think>\n\nFour.<|im_end|>\n"
@@ -142,7 +142,7 @@ def test_what_became_of_a_rewritten_turn_is_told(chat_tokenizer):
 def test_where_turns_need_not_stand_as_they_were_new_qwen_3_trains_all(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
 
-    row = demonstration(tokenizer, TALK, as_new=False)
+    row = demonstration(tokenizer, TALK, unchanged_only=False)
 
     assert trained(tokenizer, row) == [
         "Four.<|im_end|>",
@@ -200,7 +200,7 @@ def test_reasoning_in_a_field_of_its_own_is_the_thought_too(chat_tokenizer):
 
 
 def test_a_demonstration_without_the_thought_that_the_prompt_opens_is_refused(chat_tokenizer):
-    with pytest.raises(DataError, match=r"asks for a turn by '<think>\\n'.*'Eight, I think\.'"):
+    with pytest.raises(DataError, match=r"opens a turn with '<think>\\n'.*'Eight, I think\.'"):
         demonstration(chat_tokenizer("deepseek_r1"), TALK)
 
 
@@ -211,7 +211,7 @@ def test_a_turn_that_does_not_end_is_refused(tmp_path, chat_tokenizer):
     chat = template.chat([TALK[0], {**TALK[1], "name": "stop"}])
 
     with pytest.raises(DataError, match=r"does not end the turn 'Four\.stop' by '<\|im_end\|>'"):
-        assistant_spans(template, chat, as_new=True)
+        assistant_spans(template, chat, unchanged_only=True)
 
 
 def test_a_greeting_that_nobody_asked_for_is_not_trained(chat_tokenizer):

@@ -118,7 +118,7 @@ def test_a_text_is_shown_with_the_special_tokens_that_people_wrote(chat_tokenize
     hidden = chat.text(1, due=False)
 
     assert content not in hidden
-    assert content in chat.shown(hidden)
+    assert content in chat.unescape(hidden)
 
 
 def test_special_tokens_in_tools_and_names_of_arguments_are_text(chat_tokenizer):
@@ -231,13 +231,13 @@ def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, 
         ("{% for m in %}", "cannot render the turns user, assistant"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "cannot render the turns"),
         ("{{ raise_exception('No, thanks') }}", r"No, thanks\).*prompt\.template=FILE"),
-        ("{{ messages[0].content }}", "writes no special token behind an assistant's turn"),
-        ("{{ messages[-1].content }}.", "writes no special token behind an assistant's turn"),
+        ("{{ messages[0].content }}", "writes no special token after an assistant's turn"),
+        ("{{ messages[-1].content }}.", "writes no special token after an assistant's turn"),
         (
             "{{ messages[-1].content }}{{ eos_token if add_generation_prompt }}",
-            "writes no special token behind an assistant's turn",
+            "writes no special token after an assistant's turn",
         ),
-        ("{{ eos_token }}", "writes no special token behind an assistant's turn"),
+        ("{{ eos_token }}", "writes no special token after an assistant's turn"),
         ("", "no chat template"),
         ("{{ messages[0].name }}", "makes 0 characters"),
         ("{{ 'x' * 16777217 }}", "makes 16777217 characters"),
@@ -290,7 +290,7 @@ def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_pat
     )
     text = chat.text(1, due=True)
 
-    for read in (chat.ids, chat.marked):
+    for read in (chat.ids, chat.mark):
         with pytest.raises(DataError, match=r"cuts a message within.*'<\|im_end\|>'"):
             read(text)
 

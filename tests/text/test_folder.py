@@ -4,8 +4,8 @@ import pytest
 
 from rlcomp.errors import ConfigErrors, DataError
 from rlcomp.text import folder
-from rlcomp.text.folder import check_at_hand, check_folder, local_only, reachable
-from rlcomp.text.untrusted_files import JSON
+from rlcomp.text.folder import check_available, check_folder, hub_reachable, local_only
+from rlcomp.text.untrusted_input import JSON
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.setattr(folder, "get_session", Session)
     monkeypatch.setattr(folder, "try_to_load_from_cache", lambda name, file: answers.get(name))
     monkeypatch.setattr(folder.constants, "ENDPOINT", "https://hub")
-    reachable.cache_clear()
+    hub_reachable.cache_clear()
     yield asked, answers
-    reachable.cache_clear()
+    hub_reachable.cache_clear()
 
 
 def test_a_hub_that_does_not_answer_is_asked_once_and_told_by_the_setting(hub, tmp_path):
@@ -34,7 +34,9 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_told_by_the_setting(hub, t
     answers["kept/model"] = "/cache/config.json"
 
     with pytest.raises(ConfigErrors) as told:
-        check_at_hand({"base": "a/b", "model.path": "kept/model", "tokenizer.path": str(tmp_path)})
+        check_available(
+            {"base": "a/b", "model.path": "kept/model", "tokenizer.path": str(tmp_path)}
+        )
 
     assert told.value.messages == [
         "base is 'a/b': the hub cannot be reached and it is not in the local cache: go online, "
@@ -48,7 +50,7 @@ def test_a_hub_that_answers_is_left_to_say_what_it_has(hub):
     asked, answers = hub
     answers["up"] = True
 
-    check_at_hand({"base": "a/b"})
+    check_available({"base": "a/b"})
 
     assert not local_only("a/b")
     assert len(asked) == 1
@@ -69,7 +71,7 @@ def test_a_file_where_a_folder_is_due_is_not_looked_for_on_the_hub(
         (tmp_path / file).touch()
 
     with pytest.raises(ConfigErrors) as error:
-        check_at_hand({"base": str(tmp_path / name)})
+        check_available({"base": str(tmp_path / name)})
 
     (message,) = error.value.messages
     assert message.startswith(f"base is '{tmp_path / name}', a file: must be a folder")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rlcomp.text.steps import split_steps
+from rlcomp.text.reasoning import split_steps
 from rlcomp.text.tokenizer import character_tokenizer
 
 

@@ -6,8 +6,7 @@ import torch
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ShapeError
 from rlcomp.testing import make_batch, tiny_policy
-from rlcomp.text.answers import answer_prompts
-from rlcomp.text.mc_rollouts import continue_rows, state_ids
+from rlcomp.text.answers import answer_prompts, continue_rows, state_ids
 
 PROMPTS = ["1+2=", "34=", "5+6+7="]
 

@@ -5,8 +5,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.errors import DataError
-from rlcomp.text.mid_text_tokens import encode_continuation
-from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.token_bytes import encode_continuation, row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
 
 PIECES = {"<pad>": 0, "<eos>": 1, "▁": 2, "a": 3, "b": 4, "▁a": 5, "|": 6, ".": 7, "▁b": 8}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import torch
 
 from rlcomp.engine.draw import SampledResponses
-from rlcomp.text.rows import padded, response_columns
+from rlcomp.text.rows import pad_rows, response_columns
 
 # Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.
 SAMPLED = SampledResponses(
@@ -47,7 +47,7 @@ def test_a_sampled_pad_id_is_a_response_token():
 
 
 def test_rows_are_as_wide_as_the_longest_and_filled_where_they_end():
-    tokens, filled = padded([[5], [6, 7, 8], [9, 9]], 4)
+    tokens, filled = pad_rows([[5], [6, 7, 8], [9, 9]], 4)
 
     assert tokens.tolist() == [[5, 4, 4], [6, 7, 8], [9, 9, 4]]
     assert filled.int().tolist() == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]

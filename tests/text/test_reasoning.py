@@ -10,10 +10,10 @@ from rlcomp.interfaces.task import Example
 from rlcomp.testing import make_batch
 from rlcomp.text.reasoning import (
     ThoughtEnd,
+    answer_prefix,
     first_targets,
     last_words,
-    leading,
-    responses,
+    response_ids,
     rows_after_thought,
     rows_without_thought,
 )
@@ -46,9 +46,9 @@ def test_a_thought_ends_with_the_first_end(thought, answer):
 
 @given(st.text(alphabet="<ethink/>ab", max_size=30))
 def test_closing_a_thought_twice_changes_nothing(text):
-    once = END.closed([*ids(text), BYTES.eos_token_id])
+    once = END.close([*ids(text), BYTES.eos_token_id])
 
-    assert END.closed(once) == once
+    assert END.close(once) == once
     assert END.length(once) == len(once)
 
 
@@ -56,9 +56,9 @@ def test_a_response_without_an_end_is_all_thought_and_loses_its_eos():
     whole = [*ids("ab"), BYTES.eos_token_id]
 
     assert END.length(whole) is None
-    assert END.closed(whole) == ids("ab</think>")
-    assert END.closed(ids("ab")) == ids("ab</think>")
-    assert END.closed([]) == ids("</think>")
+    assert END.close(whole) == ids("ab</think>")
+    assert END.close(ids("ab")) == ids("ab</think>")
+    assert END.close([]) == ids("</think>")
 
 
 def test_the_token_in_which_the_end_ends_belongs_to_the_thought():
@@ -86,7 +86,7 @@ def test_what_stands_in_the_holes_of_a_response_is_part_of_it():
     tokens = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
     mask = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 0, 0, 0]]).bool()
 
-    rows, starts = responses(make_batch(tokens=tokens, response_mask=mask))
+    rows, starts = response_ids(make_batch(tokens=tokens, response_mask=mask))
 
     assert rows == [[6, 7, 8], []]
     assert starts.tolist() == [1, 5]
@@ -111,7 +111,7 @@ def test_targets_are_whole_characters_up_to_the_end_or_just_behind_it(answer, da
     ends = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
     count = data.draw(st.integers(1, 4))
 
-    found = leading(answer, ends, count)
+    found = answer_prefix(answer, ends, count)
 
     # By hand: the characters one after the other, until the byte of the end is covered.
     places = [byte + 1 for byte, end in enumerate(ends) if end][:count]

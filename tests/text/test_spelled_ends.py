@@ -11,11 +11,11 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import make_batch
-from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import encode_rows
-from rlcomp.text.token_bytes import all_with_ends
+from rlcomp.text.token_bytes import encode_all_with_ends
+from rlcomp.text.tokenizer import answer_ids
 
 
 def tokenizer(*letters):
@@ -121,7 +121,7 @@ class Whole:
 
 def test_an_end_in_a_document_is_text():
     made, text = tokenizer(), "a <|end|> b"
-    (ids, ends) = all_with_ends(made, [text])[0]
+    (ids, ends) = encode_all_with_ends(made, [text])[0]
 
     assert not {0, 1} & {*ids}
     assert ends == [*range(1, len(text) + 1)]
@@ -138,4 +138,4 @@ def test_an_end_in_a_document_is_text():
     assert document.ids.tolist() == ids
     assert document.text[span.start : span.stop] == text
     with pytest.raises(DataError, match="special tokens"):
-        all_with_ends(made, ["a <|tool|> b"])
+        encode_all_with_ends(made, ["a <|tool|> b"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.text.steps import StepTokens, split_steps
+from rlcomp.text.reasoning import StepTokens, split_steps
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 

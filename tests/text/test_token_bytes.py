@@ -8,7 +8,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.token_bytes import encoded_with_ends, row_bytes, token_bytes
+from rlcomp.text.token_bytes import encode_with_ends, row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 LINES = ["the cat sat on the mat\n", "the meter, the parameter = 3\n", "né été\n"] * 3
@@ -79,7 +79,7 @@ CHARACTERS = character_tokenizer(characters=ALPHABET)
 
 def parts(tokenizer, text):
     table = token_bytes(tokenizer)
-    return [table[index] for index in encoded_with_ends(tokenizer, text)[0]]
+    return [table[index] for index in encode_with_ends(tokenizer, text)[0]]
 
 
 def test_half_a_character_is_its_byte():
@@ -125,7 +125,7 @@ def test_another_added_token_is_its_text():
     tokenizer.add_tokens([AddedToken("</think>é", special=False)])
 
     assert token_bytes(tokenizer)[-1] == "</think>é".encode()
-    assert encoded_with_ends(tokenizer, "a</think>é")[1] == [1, 1 + 10]
+    assert encode_with_ends(tokenizer, "a</think>é")[1] == [1, 1 + 10]
 
 
 def test_an_added_special_token_has_no_bytes():
@@ -182,7 +182,7 @@ def test_a_slow_tokenizer_is_refused_by_name():
 
 def test_bytes_of_a_row_are_joined():
     table = token_bytes(BPE)
-    ids = [BPE.eos_token_id, *encoded_with_ends(BPE, "the né")[0], BPE.eos_token_id]
+    ids = [BPE.eos_token_id, *encode_with_ends(BPE, "the né")[0], BPE.eos_token_id]
 
     assert row_bytes(table, ids) == "the né".encode()
 
@@ -195,31 +195,31 @@ def test_an_id_of_another_tokenizer_is_refused(index):
 
 def test_a_space_of_the_tokenizers_own_counts_nothing():
     # "▁the" stands for 4 bytes, of which the text has 3.
-    assert encoded_with_ends(PIECES, "the cat")[1] == [3, 7]
+    assert encode_with_ends(PIECES, "the cat")[1] == [3, 7]
     # "▁" alone in front of a newline: nothing of the text has been read.
-    assert encoded_with_ends(PIECES, "\nthe")[1] == [0, 1, 4]
+    assert encode_with_ends(PIECES, "\nthe")[1] == [0, 1, 4]
 
 
 def test_a_space_of_the_texts_own_counts():
     # The tokenizer puts its own in front: "▁", "▁the".
-    assert encoded_with_ends(PIECES, " the")[1] == [0, 4]
+    assert encode_with_ends(PIECES, " the")[1] == [0, 4]
 
 
 @pytest.mark.parametrize("tokenizer", [BPE, PIECES, CHARACTERS])
 def test_an_empty_text_has_no_tokens(tokenizer):
-    assert encoded_with_ends(tokenizer, "") == ([], [])
+    assert encode_with_ends(tokenizer, "") == ([], [])
 
 
 def test_a_normaliser_that_changes_the_text_is_told_with_the_place():
     tokenizer = words(decoders.Fuse(), normalizers.Lowercase())
 
-    assert encoded_with_ends(tokenizer, "ab")[1] == [1, 2]
+    assert encode_with_ends(tokenizer, "ab")[1] == [1, 2]
     with pytest.raises(DataError, match=r"from byte 1 on its tokens stand for b'b', .* b'B'"):
-        encoded_with_ends(tokenizer, "aB")
+        encode_with_ends(tokenizer, "aB")
 
 
 def test_an_end_that_a_text_spells_is_text():
-    ids, ends = encoded_with_ends(BPE, "the <eos>")
+    ids, ends = encode_with_ends(BPE, "the <eos>")
 
     assert BPE.eos_token_id not in ids
     assert ends[-1] == len("the <eos>")
@@ -227,7 +227,7 @@ def test_an_end_that_a_text_spells_is_text():
 
 def test_a_character_without_a_token_is_named():
     with pytest.raises(DataError, match="no token for 'z'"):
-        encoded_with_ends(CHARACTERS, "abz")
+        encode_with_ends(CHARACTERS, "abz")
 
 
 # Surrogates are no text; ▁ is how pieces write a space.
@@ -251,7 +251,7 @@ def test_the_characters_bytes_are_the_texts(text):
 
 
 def check_bytes(tokenizer, text):
-    ids, ends = encoded_with_ends(tokenizer, text)
+    ids, ends = encode_with_ends(tokenizer, text)
     table = token_bytes(tokenizer)
 
     raw = text.encode()

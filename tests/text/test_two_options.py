@@ -137,7 +137,7 @@ def test_a_low_mass_names_the_judge_the_mass_and_what_the_model_would_rather_say
 
     mass = sum(asked._masses(questions[:1])[0])
     assert f"in every spelling, is {mass:.2g} " in why.reason
-    assert f"the likeliest answer is {asked._own_answer(questions[0])[:60]!r}" in why.reason
+    assert f"the likeliest answer is {asked._greedy_answer(questions[0])[:60]!r}" in why.reason
     assert "reward.judge.template" in why.reason
     asked.shares(questions)
     assert len(said) == 1

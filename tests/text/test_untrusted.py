@@ -17,8 +17,7 @@ from rlcomp.text import chat_template, tokenizer
 from rlcomp.text.chat_template import ChatTemplate
 from rlcomp.text.tokenizer import byte_tokenizer, encode_all, load_tokenizer
 from rlcomp.text.tokenizer_trial import growth, try_tokenizer
-from rlcomp.text.untrusted_call import untrusted_call, within
-from rlcomp.text.untrusted_files import check_regular
+from rlcomp.text.untrusted_input import call_within, check_regular, untrusted_call
 
 TOKENIZER = byte_tokenizer()
 
@@ -274,11 +273,11 @@ def test_a_panic_within_a_tokenizer_is_an_error_with_the_text(tmp_path):
 
 
 def test_within_gives_the_value_or_the_error():
-    assert within(5, lambda: 3) == 3
+    assert call_within(5, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        within(5, lambda: 1 / 0)
+        call_within(5, lambda: 1 / 0)
     with pytest.raises(TimeoutError, match=r"more than 0\.05 s"):
-        within(0.05, lambda: time.sleep(1))
+        call_within(0.05, lambda: time.sleep(1))
 
 
 # Chat templates.

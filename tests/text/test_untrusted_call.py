@@ -6,8 +6,8 @@ import time
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.text import untrusted_call as module
-from rlcomp.text.untrusted_call import untrusted_call, within
+from rlcomp.text import untrusted_input as module
+from rlcomp.text.untrusted_input import call_within, untrusted_call
 from rlcomp.workers.executor import FailedCall
 
 
@@ -76,9 +76,9 @@ def test_a_call_in_time_gives_its_value_or_its_error():
     def broken():
         raise KeyboardInterrupt("now")
 
-    assert within(5.0, lambda: None) is None
+    assert call_within(5.0, lambda: None) is None
     with pytest.raises(KeyboardInterrupt, match="now"):
-        within(5.0, broken)
+        call_within(5.0, broken)
 
 
 def test_a_call_out_of_time_is_left_behind_in_a_thread_that_ends_with_the_process():
@@ -90,7 +90,7 @@ def test_a_call_out_of_time_is_left_behind_in_a_thread_that_ends_with_the_proces
 
     start = time.monotonic()
     with pytest.raises(TimeoutError, match=r"more than 0\.05 s"):
-        within(0.05, slow)
+        call_within(0.05, slow)
     release.set()
 
     assert time.monotonic() - start < 10

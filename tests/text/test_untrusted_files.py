@@ -5,8 +5,8 @@ import os
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.text import untrusted_files as module
-from rlcomp.text.untrusted_files import JSON, check_regular, json_object
+from rlcomp.text import untrusted_input as module
+from rlcomp.text.untrusted_input import JSON, check_regular, json_object
 
 SIZES = {
     **dict.fromkeys(JSON, 1 << 24),

@@ -1,15 +1,20 @@
-"""Checks of untrusted files in a folder: regular files of bounded size, and their JSON."""
+"""Limits on untrusted input: files of a folder, and calls in a worker process."""
 
 from __future__ import annotations
 
+import functools
+import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.files.untrusted import parse_json, read_bounded
+from rlcomp.workers.executor import FailedCall
+from rlcomp.workers.pool import WorkerPool
 
 # Files that transformers reads in a folder, besides weights and templates.
 JSON = (
@@ -43,12 +48,9 @@ _KINDS = {
 
 
 def check_regular(folder: Path) -> None:
-    """Check that a folder holds regular files only, and none that is too large to be read.
+    """Raise DataError if a file of a folder is not regular, or too large to be read.
 
     A link counts as its target; a broken one is left to the file's reader.
-
-    Raises:
-        DataError: one is not; names the file and the limit.
     """
     for file in _entries(folder):
         try:
@@ -84,8 +86,7 @@ def _target(file: Path) -> str:
 def json_object(file: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a folder.
 
-    Raises:
-        DataError: it holds none, a name twice or NaN, or is too large or too deep.
+    DataError if it holds none, a name twice or NaN, or is too large or too deep.
     """
     try:
         value = parse_json(
@@ -116,3 +117,68 @@ def _no_nan(text: str) -> float:
     if text == "NaN":
         raise ValueError("it has a NaN")
     return float(text)  # an infinity stands for no limit
+
+
+_GIB = 4.0
+# Characters of JSON that a call may return: a rendered text, each character as an escape.
+_LONGEST = 6 << 24
+
+Value = TypeVar("Value")
+
+
+def untrusted_call(
+    function: str, arguments: Mapping[str, object], *, seconds: float, subject: str, remedy: str
+) -> Any:  # noqa: ANN401
+    """Call a function in this process's worker process for untrusted input.
+
+    Args:
+        function: its dotted path.
+        arguments: by name, in the types of JSON.
+        seconds: limit of the call.
+        subject: the input, for messages: ``the tokenizer.json at 'DIR'``.
+        remedy: for messages.
+
+    Raises:
+        DataError: a limit was exceeded, the process died, or the function raised an error.
+    """
+    (outcome,) = _pool(os.getpid()).map(function, [arguments], timeout=seconds)
+    if not isinstance(outcome, FailedCall):
+        return outcome.value
+    limits = {
+        "time": f"takes more than {seconds:g} s to read",
+        "memory": f"takes more than {_GIB:g} GiB to read",
+        "output": f"makes more than {_LONGEST:,} characters",
+    }
+    fault = limits.get(outcome.kind, f"cannot be read ({outcome.message})")
+    raise DataError(f"{subject} {fault}: {remedy}")
+
+
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> WorkerPool:
+    """Return the pool of a process; a fork does not share its parent's."""
+    del process
+    return WorkerPool(num_workers=1, memory_gib=_GIB, output_limit=_LONGEST)
+
+
+def call_within(seconds: float, call: Callable[[], Value]) -> Value:
+    """Call a function that releases the GIL, such as a tokenizer's, in a thread.
+
+    Signal handlers run in the meantime. TimeoutError after ``seconds``; the call then goes on until
+    the process ends.
+    """
+    results, errors = list[Value](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"more than {seconds:g} s")
+    return results[0]
