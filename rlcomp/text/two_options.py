@@ -97,8 +97,8 @@ class TwoOptions:
         with torch.no_grad():
             log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding())
         masses = torch.zeros(len(questions), 2, dtype=torch.float64)
-        row, column = torch.tensor(owners).unbind(1)
-        masses.index_put_((row, column), log_probs.sum(1).double().exp().cpu(), accumulate=True)
+        index = torch.tensor(owners).unbind(1)
+        masses.index_put_(index, log_probs.sum(1).double().exp().cpu(), accumulate=True)
         return [(one, other) for one, other in masses.tolist()]
 
     def _report(

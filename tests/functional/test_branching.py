@@ -15,7 +15,7 @@ from rlcomp.functional.branching import share_centred
         (True, [7.0, 7.0, 3.0]),
     ],
 )
-def test_a_row_counts_for_its_share_in_the_baseline(others, baselines):
+def test_share_centred_weights_rows_by_share(others, baselines):
     reward = torch.tensor([2.0, 4.0, 7.0, 100.0], dtype=torch.float64)
     share = torch.tensor([0.5, 0.5, 1.0, 1.0])
     valid = torch.tensor([True, True, True, False])

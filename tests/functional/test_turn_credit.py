@@ -12,13 +12,13 @@ from rlcomp.functional.turn_credit import (
 ZERO, ONE = 0, 1
 
 
-def test_returns_by_hand():
+def test_turn_returns_by_hand():
     # 1 + .5 (2 + .5 * 4) = 3, 2 + .5 * 4 = 4, 4.
     assert turn_returns(torch.tensor([[1.0, 2.0, 4.0]]), 0.5).tolist() == [[3.0, 4.0, 4.0]]
     assert turn_returns(torch.zeros(2, 0), 0.5).shape == (2, 0)
 
 
-def test_the_mean_of_others_leaves_out_all_own_visits():
+def test_other_episodes_mean_leaves_out_own_visits():
     # Episode 0 was there twice, with 1 and 3; episode 1 with 5; a visit that does not count with 9.
     value = torch.tensor([1.0, 3.0, 5.0, 9.0, 7.0])
     there = torch.tensor([True, True, True, False, True])
@@ -49,7 +49,7 @@ def test_gigpo_compares_turns_of_the_same_state():
     assert sizes.tolist() == [[3.0, 3.0, 1.0], [3.0, 1.0, 0.0]]
 
 
-def test_gigpo_in_standard_deviations():
+def test_gigpo_divides_by_the_std():
     found, _ = steps(epsilon=0.5)
 
     # Unbiased: sqrt((4 + 0 + 4) / 2) = 2; 2 / 2.5.
@@ -88,7 +88,7 @@ def test_mt_grpo_standardises_turns_that_are_not_the_last():
     assert found[:, 1:].abs().sum() == 0
 
 
-def test_gae_over_turns_by_hand():
+def test_turn_gae_by_hand():
     reward, value = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 4.0]])
     there = torch.ones(1, 2, dtype=torch.bool)
 
@@ -98,7 +98,7 @@ def test_gae_over_turns_by_hand():
     torch.testing.assert_close(found, torch.tensor([[1.7, -2.0]]))
 
 
-def test_one_turn_with_lambda_1_is_the_reward_less_the_value():
+def test_turn_gae_of_one_turn_is_the_reward_less_the_value():
     there = torch.tensor([[True, False]])
 
     found = turn_gae(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 9.0]]), there, 1.0, 1.0)

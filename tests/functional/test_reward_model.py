@@ -15,7 +15,7 @@ MARKS = st.lists(
 )
 
 
-def test_it_is_the_mean_over_known_labels_by_hand():
+def test_multi_label_loss_by_hand():
     # Odds of 3 to 1: labels 1 and 0 cost log(4/3) and log 4; even odds cost log 2.
     logits = torch.tensor([[math.log(3), math.log(3)], [7.0, 0.0]], dtype=torch.float64)
     labels = torch.tensor([[1.0, 0.0], [math.nan, 1.0]], dtype=torch.float64)
@@ -26,7 +26,7 @@ def test_it_is_the_mean_over_known_labels_by_hand():
 
 
 @given(MARKS)
-def test_the_gradient_is_the_error_of_each_known_label_and_0_elsewhere(marks):
+def test_multi_label_gradient_is_the_error_of_known_labels(marks):
     labels = torch.tensor(marks, dtype=torch.float64)
     known = ~labels.isnan()
     logits = torch.linspace(-2, 2, labels.numel(), dtype=torch.float64).view(labels.shape)
@@ -39,18 +39,18 @@ def test_the_gradient_is_the_error_of_each_known_label_and_0_elsewhere(marks):
     torch.testing.assert_close(logits.grad, torch.where(known, error, 0.0))
 
 
-def test_nothing_known_costs_nothing():
+def test_multi_label_loss_without_known_labels_is_0():
     assert multi_label_loss(torch.ones(2, 3), torch.full((2, 3), math.nan)).item() == 0.0
 
 
 @pytest.mark.parametrize("label", [-1.0, 1.5, math.inf])
-def test_what_is_no_label_is_refused(label):
+def test_multi_label_loss_of_an_invalid_label_raises(label):
     labels = torch.tensor([[1.0, math.nan, label]])
 
     with pytest.raises(NumericalError, match=rf"holds {label}: a label is 0, 1 or between, NaN"):
         multi_label_loss(torch.zeros(1, 3), labels)
 
 
-def test_other_shapes_are_refused():
+def test_multi_label_loss_of_different_shapes_raises():
     with pytest.raises(ShapeError, match=r"\[1, 2\].*\[2, 2\]"):
         multi_label_loss(torch.zeros(2, 2), torch.zeros(1, 2))

@@ -3,8 +3,12 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlcomp.functional.continuous_action import (
+    bin_index,
+    bin_value,
     gaussian_entropy,
     gaussian_log_prob,
     interpolant,
@@ -13,6 +17,40 @@ from rlcomp.functional.continuous_action import (
     sde_std,
     time_grid,
 )
+
+LOW, HIGH = torch.tensor([-2.0, 0.0]), torch.tensor([2.0, 1.0])
+
+
+@given(st.integers(2, 300))
+def test_bin_index_inverts_bin_value(num_bins):
+    number = torch.arange(num_bins)[:, None].expand(-1, 2)
+
+    assert torch.equal(
+        bin_index(bin_value(number, LOW, HIGH, num_bins), LOW, HIGH, num_bins), number
+    )
+
+
+@given(st.floats(-2, 2), st.integers(2, 300))
+def test_bin_value_is_within_half_a_bin(value, num_bins):
+    low, high = torch.tensor(-2.0).double(), torch.tensor(2.0).double()
+    given_value = torch.tensor(value).double()
+
+    back = bin_value(bin_index(given_value, low, high, num_bins), low, high, num_bins)
+
+    assert abs(float(back) - value) <= 4 / (num_bins - 1) / 2 + 1e-12
+
+
+def test_values_outside_the_range_get_the_end_bins():
+    value = torch.tensor([[-5.0, -0.1], [2.0, 1.0], [9.0, 3.0], [0.0, 0.5]])
+
+    assert bin_index(value, LOW, HIGH, 7).tolist() == [[0, 0], [6, 6], [6, 6], [3, 3]]
+
+
+def test_bins_by_hand():
+    values = bin_value(torch.arange(7), torch.tensor(-1.0), torch.tensor(1.0), 7)
+
+    assert values.tolist() == pytest.approx([-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1])
+
 
 # Data N(m, S^2).
 M, S = 1.5, 0.4
@@ -53,14 +91,14 @@ def error(level, steps, start=0.9):
 
 
 @pytest.mark.parametrize("level", [0.0, 0.3, 0.7, 1.0])
-def test_marginals_are_those_of_the_flow_whatever_the_noise(level):
+def test_sde_marginals_equal_those_of_the_flow(level):
     # From t = .9, where the noise is finite: what is left is the error of Euler's method, which
     # halves with the step.
     assert error(level, 800) < 4e-3
     assert 0.4 < error(level, 800) / error(level, 400) < 0.6
 
 
-def test_the_first_step_from_pure_noise_adds_to_the_variance():
+def test_the_first_sde_step_adds_variance():
     # At t = 1 the noise is as great as the step allows, s^2 dt = a^2, however fine the grid:
     # (1 - a^2 / 2)^2 + a^2 = 1 + a^4 / 4. At a = .7 that is 6 % of the variance, which the later
     # steps take away again.
@@ -72,7 +110,7 @@ def test_the_first_step_from_pure_noise_adds_to_the_variance():
     assert last[2] == pytest.approx(S**2, rel=0.03)
 
 
-def test_without_noise_it_is_the_euler_step_of_the_flow():
+def test_sde_without_noise_is_the_euler_step():
     x, v = torch.tensor([2.0]), torch.tensor([3.0])
     time, after = torch.tensor(0.5), torch.tensor(0.25)
 
@@ -81,7 +119,7 @@ def test_without_noise_it_is_the_euler_step_of_the_flow():
     assert sde_std(time, after, torch.tensor(0.0)).item() == 0.0
 
 
-def test_a_step_by_hand():
+def test_sde_step_by_hand():
     x, v, s = torch.tensor([2.0]), torch.tensor([3.0]), torch.tensor(2.0)
     time, after = torch.tensor(0.5), torch.tensor(0.25)
 
@@ -90,7 +128,7 @@ def test_a_step_by_hand():
     assert sde_std(time, after, s).item() == pytest.approx(1.0)  # 2 sqrt(.25)
 
 
-def test_the_noise_grows_towards_time_one_where_the_next_time_stands_in():
+def test_sde_noise_grows_towards_time_1():
     time = torch.tensor([1.0, 0.9, 0.5])
     after = torch.tensor([0.9, 0.5, 0.1])
 
@@ -99,11 +137,11 @@ def test_the_noise_grows_towards_time_one_where_the_next_time_stands_in():
     torch.testing.assert_close(sde_noise(time, after, 0.7), expected)
 
 
-def test_the_grid_goes_from_noise_to_data():
+def test_time_grid_goes_from_1_to_0():
     assert time_grid(4).tolist() == [1.0, 0.75, 0.5, 0.25, 0.0]
 
 
-def test_the_interpolant_is_data_at_zero_and_noise_at_one():
+def test_interpolant_is_data_at_0_and_noise_at_1():
     data, noise = torch.tensor([[4.0], [4.0], [4.0]]), torch.tensor([[1.0], [1.0], [1.0]])
 
     mixed = interpolant(data, noise, torch.tensor([[0.0], [1.0], [0.25]]))
@@ -111,7 +149,7 @@ def test_the_interpolant_is_data_at_zero_and_noise_at_one():
     assert mixed.flatten().tolist() == [4.0, 1.0, 3.25]
 
 
-def test_log_probs_and_entropy_are_those_of_torch():
+def test_gaussian_log_prob_and_entropy_equal_torch():
     torch.manual_seed(0)
     value, mean, std = torch.randn(5, 3), torch.randn(5, 3), torch.rand(5, 1) + 0.1
     normal = torch.distributions.Normal(mean, std.expand(5, 3))

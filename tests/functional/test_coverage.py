@@ -19,7 +19,7 @@ def counts(n, c):
     return torch.tensor(n), torch.tensor(c)
 
 
-def test_the_difference_is_that_of_the_same_problems_by_hand():
+def test_coverage_difference_by_hand():
     # pass@1: 3/4 and 0 against 1/4 and 1/2. pass@2: 1 and 0 against 1 - C(3, 2) / C(4, 2) = 1/2
     # and 1. pass@3 of the first alone: 1 against 1 - C(3, 3) / C(4, 3).
     base, trained = counts([4, 2], [1, 1]), counts([4, 3], [3, 0])
@@ -34,14 +34,14 @@ def test_the_difference_is_that_of_the_same_problems_by_hand():
     ]
 
 
-def test_no_k_beyond_the_answers_has_a_point():
+def test_coverage_has_no_point_beyond_the_number_of_answers():
     n, c = counts([2, 3], [1, 1])
 
     assert [point.k for point in coverage_curve(n, c, [1, 3, 4], 0.95, seed=0)] == [1, 3]
     assert [point.k for point in coverage_difference((n, c), (n, c), [3, 4], 0.95, seed=0)] == [3]
 
 
-def test_the_interval_is_that_of_all_equally_likely_draws_of_problems():
+def test_coverage_interval_equals_all_draws_of_problems():
     # Three problems, differences 1, 0 and -1/2 at k = 1: of the 27 draws with replacement the means
     # lie between -1/2 (one draw, 3.7 %: above the tail of 2.5 %) and 1.
     n = torch.full((3,), 2)
@@ -54,7 +54,7 @@ def test_the_interval_is_that_of_all_equally_likely_draws_of_problems():
     assert point == (1, pytest.approx(1 / 6), pytest.approx(-1 / 2), pytest.approx(1.0))
 
 
-def test_pairing_takes_out_how_hard_the_problems_are():
+def test_pairing_removes_the_difficulty_of_problems():
     # Every problem but the last gains one of sixteen, that two: however the problems differ, the
     # mean of 15 draws lies between 1/16 (14/15 ** 15 = 36 % of the draws) and little more.
     c = torch.arange(15)
@@ -69,7 +69,7 @@ def test_pairing_takes_out_how_hard_the_problems_are():
     assert point.high < 1.3 / 16
 
 
-def test_two_problems_that_gain_alike_show_nothing():
+def test_two_problems_of_equal_gain_are_not_significant():
     # Both gain 1/4 at k = 1: a bootstrap has no width. Wilson's upper end of 0 in 2 is
     # z^2 / (2 + z^2) = 3.841459 / 5.841459 = 0.657620.
     n = torch.full((2,), 4)
@@ -83,14 +83,14 @@ def test_two_problems_that_gain_alike_show_nothing():
     assert not point.significant
 
 
-def test_a_curve_of_solved_problems_has_wilsons_interval():
+def test_coverage_curve_of_solved_problems_has_wilsons_interval():
     # 3 of 3: 3 / (3 + z^2) = 3 / 6.841459 = 0.438503.
     (point,) = coverage_curve(torch.full((3,), 4), torch.tensor([1, 2, 4]), [4], 0.95, seed=0)
 
     assert point == (4, 1.0, pytest.approx(0.438503, abs=1e-6), 1.0)
 
 
-def test_a_curve_is_pass_at_k_with_its_interval():
+def test_coverage_curve_is_pass_at_k_with_its_interval():
     n, c = counts([4, 4, 4], [0, 2, 4])
 
     (one, four) = coverage_curve(n, c, [1, 4], 0.95, seed=0)
@@ -124,12 +124,12 @@ def test_a_curve_is_pass_at_k_with_its_interval():
         ),
     ],
 )
-def test_a_crossing_is_shown_where_both_of_its_sides_are_sure(points, expected):
+def test_a_crossing_is_significant_if_both_sides_are(points, expected):
     assert crossings([CoveragePoint(*point) for point in points]) == [
         Crossing(*one) for one in expected
     ]
 
 
 @pytest.mark.parametrize(("low", "high", "significant"), [(0.0, 0.5, False), (-0.5, 0.0, False)])
-def test_an_interval_that_ends_at_0_shows_nothing(low, high, significant):
+def test_an_interval_that_ends_at_0_is_not_significant(low, high, significant):
     assert CoveragePoint(1, 0.2, low, high).significant is significant

@@ -7,7 +7,7 @@ from rlcomp.functional.games import count_answers, generator_reward
 targets = st.floats(0, 1)
 
 
-def test_answers_are_counted_for_the_question_they_answer():
+def test_count_answers_by_hand():
     # Question 7: 1 of 2; question 3: 1 of 1; the row of id 9 answers nothing; nobody has id 4.
     group_id = torch.tensor([7, 3, 7, 9])
     right = torch.tensor([True, True, False, True])
@@ -20,7 +20,7 @@ def test_answers_are_counted_for_the_question_they_answer():
 
 
 @given(st.lists(st.tuples(st.integers(-1, 4), st.integers(0, 4), st.booleans(), st.booleans())))
-def test_counts_are_those_of_a_loop(rows):
+def test_count_answers_equals_a_loop(rows):
     rows = [(0, 0, True, True), *rows]
     asked, group_id, right, answers = map(torch.tensor, zip(*rows, strict=True))
 
@@ -30,18 +30,18 @@ def test_counts_are_those_of_a_loop(rows):
     assert counted == [[sum(mine), len(mine)] for mine in own]
 
 
-def test_the_worked_example():
+def test_generator_reward_by_hand():
     # 1 - p with p = 1/8, 4/8, 7/8, 8/8; nobody right is 0, not 1.
     reward = generator_reward(torch.tensor([0, 1, 4, 7, 8]), torch.full((5,), 8))
 
     assert reward.tolist() == [0.0, 0.875, 0.5, 0.125, 0.0]
 
 
-def test_a_question_without_answers_is_worth_nothing():
+def test_generator_reward_without_answers_is_0():
     assert generator_reward(torch.tensor([0]), torch.tensor([0])).tolist() == [0.0]
 
 
-def test_a_target_makes_questions_of_that_difficulty_worth_most():
+def test_generator_reward_is_largest_at_the_target():
     # 1 - |p - 0.5| / 0.5 = 2 p below a half, 2 - 2 p above.
     half = generator_reward(torch.tensor([0, 1, 4, 7, 8]), torch.full((5,), 8), target=0.5)
     # 1 - |p - 0.25| / 0.75: at 1/4 1, at 1/2 2/3, at 1 0.
@@ -52,12 +52,12 @@ def test_a_target_makes_questions_of_that_difficulty_worth_most():
 
 
 @given(targets, st.integers(1, 16))
-def test_what_nobody_answers_is_worth_nothing_at_any_target(target, attempts):
+def test_generator_reward_without_a_right_answer_is_0(target, attempts):
     assert generator_reward(torch.tensor([0]), torch.tensor([attempts]), target).item() == 0.0
 
 
 @given(st.integers(1, 64))
-def test_it_falls_from_one_success_on_and_is_below_1(attempts):
+def test_generator_reward_falls_with_successes(attempts):
     successes = torch.arange(attempts + 1)
 
     reward = generator_reward(successes, torch.full_like(successes, attempts))
@@ -68,7 +68,7 @@ def test_it_falls_from_one_success_on_and_is_below_1(attempts):
 
 
 @given(targets, st.integers(1, 16))
-def test_with_a_target_it_stays_between_0_and_1(target, attempts):
+def test_generator_reward_is_between_0_and_1(target, attempts):
     successes = torch.arange(attempts + 1)
 
     reward = generator_reward(successes, torch.full_like(successes, attempts), target)
@@ -81,7 +81,7 @@ def centred(values):
 
 
 @given(st.lists(st.integers(1, 8), min_size=2, max_size=8))
-def test_where_every_mask_is_found_by_somebody_posing_is_the_opposite_of_predicting(found):
+def test_generator_and_predictor_advantages_are_opposite(found):
     # A_gen = (1 - p) - mean(1 - p) = -(p - mean(p)).
     successes = torch.tensor(found)
 
@@ -91,7 +91,7 @@ def test_where_every_mask_is_found_by_somebody_posing_is_the_opposite_of_predict
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=7))
-def test_a_mask_that_nobody_finds_breaks_that(found):
+def test_a_mask_without_a_right_answer_is_an_exception(found):
     # With p = 0 it would be worth 1, and is worth 0: all others gain 1 / n, and it loses the rest.
     successes = torch.tensor([0, *found])
     n = len(successes)

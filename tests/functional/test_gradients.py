@@ -13,7 +13,7 @@ def positive(size, seed):
 
 
 @given(st.integers(1, 8), st.integers(0, 50))
-def test_after_as_many_steps_as_numbers_the_system_is_solved(size, seed):
+def test_conjugate_gradient_is_exact_after_n_steps(size, seed):
     matrix = positive(size, seed)
     target = torch.randn(size, dtype=torch.float64)
 
@@ -22,7 +22,7 @@ def test_after_as_many_steps_as_numbers_the_system_is_solved(size, seed):
     torch.testing.assert_close(found, torch.linalg.solve(matrix, target), atol=1e-6, rtol=1e-6)
 
 
-def test_one_step_is_that_of_steepest_descent():
+def test_one_conjugate_gradient_step_is_steepest_descent():
     # b'b / b'A b times b: b = (1, 1), A = diag(1, 3): 2 / 4 (1, 1).
     matrix = torch.diag(torch.tensor([1.0, 3.0]))
 
@@ -31,11 +31,11 @@ def test_one_step_is_that_of_steepest_descent():
     assert found.tolist() == [0.5, 0.5]
 
 
-def test_of_no_gradient_the_direction_is_none():
+def test_conjugate_gradient_of_0_is_0():
     assert conjugate_gradient(lambda v: v, torch.zeros(3), steps=5).tolist() == [0.0] * 3
 
 
-def test_the_fisher_matrix_of_a_softmax_bandit():
+def test_fisher_product_of_a_softmax_bandit():
     # F = diag(p) - p p'.
     logits = torch.tensor([0.3, -0.7, 1.1], requires_grad=True)
     kl = kl_divergence(Categorical(logits=logits.detach()), Categorical(logits=logits))
@@ -48,7 +48,7 @@ def test_the_fisher_matrix_of_a_softmax_bandit():
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_the_direction_does_not_depend_on_the_parameters():
+def test_natural_gradient_is_invariant_to_parametrization():
     # theta = M phi: the natural step in phi, carried over, is that in theta (no damping).
     torch.manual_seed(0)
     change = torch.randn(3, 3, dtype=torch.float64) + 2 * torch.eye(3)
@@ -74,7 +74,7 @@ def test_the_direction_does_not_depend_on_the_parameters():
     torch.testing.assert_close(direct - direct.mean(), carried - carried.mean())
 
 
-def test_a_flat_vector_is_written_back_into_its_tensors():
+def test_assign_inverts_flat():
     tensors = [torch.zeros(2, 2), torch.zeros(3)]
 
     assign(tensors, torch.arange(7.0))
