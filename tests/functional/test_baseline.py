@@ -15,10 +15,10 @@ def test_greedy_reward_by_hand():
     reward, group = double(1, 0.25, 3, 2), torch.tensor([7, 7, 3, 3])
     greedy = torch.tensor([False, True, True, False])
 
-    baseline, found = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
+    baseline, mask = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
 
     assert baseline.tolist() == [0.25, 0.25, 3.0, 3.0]
-    assert found.all()
+    assert mask.all()
 
 
 def test_greedy_reward_of_an_invalid_greedy_answer_is_masked():
@@ -28,9 +28,9 @@ def test_greedy_reward_of_an_invalid_greedy_answer_is_masked():
         torch.tensor([True, False, True, True]),
     )
 
-    baseline, found = greedy_reward(reward, group, valid, greedy)
+    baseline, mask = greedy_reward(reward, group, valid, greedy)
 
-    assert found.tolist() == [False, False, True, True]
+    assert mask.tolist() == [False, False, True, True]
     assert baseline.isfinite().all()
 
 

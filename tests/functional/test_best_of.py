@@ -39,43 +39,43 @@ def subsets(values, k):
 def test_best_of_k_is_the_mean_over_all_subsets(case):
     values, k = case
 
-    want = mean(max(values[i] for i in subset) for subset in subsets(values, k))
+    expected = mean(max(values[i] for i in subset) for subset in subsets(values, k))
 
-    assert best_of_k(torch.tensor(values).double(), k).item() == pytest.approx(want, abs=1e-12)
-    assert one_group(group_best_of_k, values, k) == pytest.approx([want] * len(values))
+    assert best_of_k(torch.tensor(values).double(), k).item() == pytest.approx(expected, abs=1e-12)
+    assert one_group(group_best_of_k, values, k) == pytest.approx([expected] * len(values))
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(10, 3, 2), (16, 1, 8), (7, 6, 2), (5, 0, 5)])
 def test_best_of_k_of_binary_rewards_is_pass_at_k(n, c, k):
     values = torch.tensor([1.0] * c + [0.0] * (n - c), dtype=torch.float64)
 
-    want = pass_at_k(torch.tensor([n]), torch.tensor([c]), k).item()
+    expected = pass_at_k(torch.tensor([n]), torch.tensor([c]), k).item()
 
-    assert best_of_k(values, k).item() == pytest.approx(want)
+    assert best_of_k(values, k).item() == pytest.approx(expected)
 
 
 @given(sized_rewards)
 def test_pkpo_is_the_gain_over_subsets_without_the_answer(case):
     values, k = case
 
-    want = [0.0] * len(values)
+    expected = [0.0] * len(values)
     for subset in subsets(values, k):
         for i in subset:
             others = max(values[j] for j in subset if j != i)
-            want[i] += max(0.0, values[i] - others) / comb(len(values), k)
+            expected[i] += max(0.0, values[i] - others) / comb(len(values), k)
 
-    got = one_group(pkpo_advantage, values, k, None)
-    assert got == pytest.approx(want, abs=1e-12)
+    result = one_group(pkpo_advantage, values, k, None)
+    assert result == pytest.approx(expected, abs=1e-12)
     # Exactly 0 is no signal; a residue would be one, and count as one.
-    assert [value == 0 for value in got] == [value == 0 for value in want]
+    assert [value == 0 for value in result] == [value == 0 for value in expected]
 
 
 def test_pkpo_by_hand():
     # n = 5, k = 3, R = 0 2 1 2 5, sorted 0 1 2 2 5; weights C(j, 1) / 10 of the j-th from below,
     # 0 1/10 2/10 3/10: of 5 it is 4/10 + 6/10 + 9/10, of each 2 (2 - 1) / 10.
-    got = one_group(pkpo_advantage, [0.0, 2.0, 1.0, 2.0, 5.0], 3, None)
+    result = one_group(pkpo_advantage, [0.0, 2.0, 1.0, 2.0, 5.0], 3, None)
 
-    assert got == pytest.approx([0, 0.1, 0, 0.1, 1.9])
+    assert result == pytest.approx([0, 0.1, 0, 0.1, 1.9])
 
 
 @given(sized_rewards)
@@ -85,10 +85,10 @@ def test_pass_at_k_training_averages_the_advantages_of_the_subsets(case):
     best = {subset: max(values[i] for i in subset) for subset in subsets(values, k)}
     centre, spread = mean(best.values()), pstdev(best.values())
     own = [mean(b for subset, b in best.items() if i in subset) for i in range(len(values))]
-    want = [(value - centre) / spread if spread else 0.0 for value in own]
+    expected = [(value - centre) / spread if spread else 0.0 for value in own]
 
-    got = one_group(pass_at_k_training_advantage, values, k)
-    assert got == pytest.approx(want, abs=1e-9)
+    result = one_group(pass_at_k_training_advantage, values, k)
+    assert result == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(8, 2, 4), (6, 1, 3), (5, 3, 2)])
@@ -99,9 +99,9 @@ def test_pass_at_k_training_has_the_paper_s_closed_form(n, c, k):
     right = (1 - share) / spread
     wrong = (1 - share - comb(n - c - 1, k - 1) / comb(n - 1, k - 1)) / spread
 
-    got = one_group(pass_at_k_training_advantage, [1.0] * c + [0.0] * (n - c), k)
+    result = one_group(pass_at_k_training_advantage, [1.0] * c + [0.0] * (n - c), k)
 
-    assert got == pytest.approx([right] * c + [wrong] * (n - c))
+    assert result == pytest.approx([right] * c + [wrong] * (n - c))
 
 
 @pytest.mark.parametrize("function", [pass_at_k_training_advantage, pkpo_advantage])
@@ -111,14 +111,14 @@ def test_best_of_k_is_per_group_over_valid_rewards(function):
     group = torch.tensor([4, 4, 4, 1, 4, 4, 1, 1, 8, 8])
     valid = torch.tensor([1, 1, 0, 1, 1, 1, 1, 1, 1, 0]).bool()
 
-    got = function(reward, group, valid, 3, *more)
+    result = function(reward, group, valid, 3, *more)
 
     first = one_group(function, [1.0, 0.0, 0.0, 0.0], 3, *more)
     second = one_group(function, [0.5, 1.0, 0.0], 3, *more)
-    assert got[[0, 1, 4, 5]].tolist() == first
-    assert got[[3, 6, 7]].tolist() == second
+    assert result[[0, 1, 4, 5]].tolist() == first
+    assert result[[3, 6, 7]].tolist() == second
     # Not valid, and a group with one valid answer of the three that are drawn.
-    assert got[[2, 8, 9]].tolist() == [0, 0, 0]
+    assert result[[2, 8, 9]].tolist() == [0, 0, 0]
 
 
 def test_subsets_with_one_best_have_advantage_0():
@@ -160,9 +160,9 @@ def test_best_of_n_is_the_mean_over_all_subsets_with_random_ties(case):
     rows, n = case
     # A tie inside the subset is broken among those of the subset, which on average over subsets
     # is the mean of the block.
-    want = mean(selected(subset) for subset in combinations(rows, n))
+    expected = mean(selected(subset) for subset in combinations(rows, n))
 
-    assert best_of_n(*columns(rows), n).item() == pytest.approx(want, abs=1e-12)
+    assert best_of_n(*columns(rows), n).item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_best_of_n_by_hand():
@@ -195,19 +195,19 @@ def test_best_of_n_kl_without_ties_is_the_formula(n):
 def test_best_of_n_kl_with_ties_is_the_kl_over_answers(n):
     # Answers a a b b b with proxies of their own, drawn with 2/5 and 3/5; b wins unless all are a.
     lost = 0.4**n
-    want = lost * log(lost / 0.4) + (1 - lost) * log((1 - lost) / 0.6)
+    expected = lost * log(lost / 0.4) + (1 - lost) * log((1 - lost) / 0.6)
 
-    found = best_of_n_kl(torch.tensor([[1.0, 1.0, 3.0, 3.0, 3.0]]), n)
+    result = best_of_n_kl(torch.tensor([[1.0, 1.0, 3.0, 3.0, 3.0]]), n)
 
-    assert found.item() == pytest.approx(want, abs=1e-12)
+    assert result.item() == pytest.approx(expected, abs=1e-12)
 
 
 @given(sized_answers)
 def test_ties_never_raise_the_best_of_n_kl(case):
     rows, n = case
-    found = best_of_n_kl(columns(rows)[0], n).item()
+    result = best_of_n_kl(columns(rows)[0], n).item()
 
-    assert -1e-12 <= found <= log(n) - (n - 1) / n + 1e-12
+    assert -1e-12 <= result <= log(n) - (n - 1) / n + 1e-12
 
 
 def test_best_of_n_with_different_shapes_raises():

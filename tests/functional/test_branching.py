@@ -21,7 +21,7 @@ def test_share_centred_weights_rows_by_share(others, baselines):
     valid = torch.tensor([True, True, True, False])
     tree, group = torch.tensor([0, 0, 1, 1]), torch.zeros(4, dtype=torch.int64)
 
-    found = share_centred(reward, share, tree, group, valid, others=others)
+    result = share_centred(reward, share, tree, group, valid, others=others)
 
-    wanted = [r - b for r, b in zip([2.0, 4.0, 7.0], baselines, strict=True)]
-    assert found.tolist() == pytest.approx([*wanted, 0.0])
+    expected = [r - b for r, b in zip([2.0, 4.0, 7.0], baselines, strict=True)]
+    assert result.tolist() == pytest.approx([*expected, 0.0])

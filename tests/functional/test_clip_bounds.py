@@ -63,9 +63,9 @@ def test_search_raises_the_ceiling_to_its_end_before_the_floor():
 
 def test_search_by_value_raises_the_floor_to_its_end():
     # 3 * 0.7 of negative mass against 1: no ceiling helps, and each floor makes it worse.
-    found = search_bounds(*TOY, row(1, 1, 1), 0.5, PAPER, "value")
+    result = search_bounds(*TOY, row(1, 1, 1), 0.5, PAPER, "value")
 
-    assert found == pytest.approx((0.9, 3.0, 1 / 2.8, 51), abs=1e-6)
+    assert result == pytest.approx((0.9, 3.0, 1 / 2.8, 51), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_search_by_value_raises_the_floor_to_its_end():
     [((0, 0, 0), 1.0, 0), ((1, 1, 1), 1.0, 0), ((-1, -1, -1), 0.0, 51)],
 )
 def test_search_on_advantages_of_one_sign_ends_at_an_end(advantage, share, steps):
-    found = search_bounds(row(1, 1, 1), row(*advantage), row(1, 1, 1), 0.4, PAPER, "gradient")
+    result = search_bounds(row(1, 1, 1), row(*advantage), row(1, 1, 1), 0.4, PAPER, "gradient")
 
-    assert (found.share, found.steps) == (share, steps)
+    assert (result.share, result.steps) == (share, steps)
 
 
 def test_search_weights_tokens():
@@ -83,9 +83,9 @@ def test_search_weights_tokens():
     weight = row(0.1, 0.9)
     path = Steps(0.6, 0.6, 0.1), Steps(1.2, 1.2, 0.1)
 
-    found = search_bounds(row(1, 1), row(1, -1), weight, 0.4, path, "gradient")
+    result = search_bounds(row(1, 1), row(1, -1), weight, 0.4, path, "gradient")
 
-    assert found.share == pytest.approx(0.1)
+    assert result.share == pytest.approx(0.1)
 
 
 tokens = st.lists(
@@ -115,12 +115,12 @@ def test_gradient_share_grows_with_both_bounds(seen, f1, f2, c1, c2):
 def test_search_stays_within_its_paths(seen, share, measure):
     ratio, advantage, weight = (row(*column) for column in zip(*seen, strict=True))
 
-    found = search_bounds(ratio, advantage, weight, share, PAPER, measure)
+    result = search_bounds(ratio, advantage, weight, share, PAPER, measure)
 
-    assert 0.6 <= found.floor <= 0.9
-    assert 1.2 <= found.ceiling <= 3.0
-    assert found.steps <= (0.9 - 0.6) / 0.02 + (3.0 - 1.2) / 0.05 + 2
-    assert found.share >= share - 1e-9 or (found.floor, found.ceiling) == (0.9, 3.0)
+    assert 0.6 <= result.floor <= 0.9
+    assert 1.2 <= result.ceiling <= 3.0
+    assert result.steps <= (0.9 - 0.6) / 0.02 + (3.0 - 1.2) / 0.05 + 2
+    assert result.share >= share - 1e-9 or (result.floor, result.ceiling) == (0.9, 3.0)
 
 
 @pytest.mark.parametrize("number", range(24))
@@ -137,9 +137,9 @@ def test_search_does_not_raise_the_floor_first(number):
     paths = Steps(0.6, 0.8, 0.05), Steps(1.2, 2.0, 0.05)
 
     # Their target, positive / negative = 1, is a share of a half.
-    found = search_bounds(ratio, torch.where(inside, advantage, 0.0), mask, 0.5, paths, "gradient")
+    result = search_bounds(ratio, torch.where(inside, advantage, 0.0), mask, 0.5, paths, "gradient")
 
-    assert found.floor == 0.6 or found.ceiling == 2.0
+    assert result.floor == 0.6 or result.ceiling == 2.0
     assert theirs[1] == 1.2 or theirs[0] == pytest.approx(0.8)
 
 
@@ -153,9 +153,9 @@ def test_covariance_by_hand():
     advantage = torch.tensor([[2.0, -1.0, NAN], [-1.0, NAN, NAN]])  # mean 0
 
     # 2 * 1, -1 * 0, -1 * -1
-    got = covariance(log_probs, advantage, mask)
+    result = covariance(log_probs, advantage, mask)
 
-    torch.testing.assert_close(got, torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
+    torch.testing.assert_close(result, torch.tensor([[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
 
 
 @given(st.floats(-5, 5), st.floats(-5, 5))

@@ -30,9 +30,9 @@ FUNCTIONS = {
 def test_a_compiled_function_gives_the_same_numbers(name):
     function = FUNCTIONS[name]
 
-    got = torch.compile(function, backend="eager")(BATCH)
+    result = torch.compile(function, backend="eager")(BATCH)
 
-    torch.testing.assert_close(got, function(BATCH), rtol=0, atol=1e-12)
+    torch.testing.assert_close(result, function(BATCH), rtol=0, atol=1e-12)
 
 
 def test_a_compiled_loss_on_a_stored_batch_gives_the_same_number(tmp_path):

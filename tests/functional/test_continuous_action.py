@@ -71,23 +71,23 @@ def exact(time):
 def marginals(level, steps, start):
     """Mean and variance from a time on, carried on exactly: every step is linear in x."""
     grid = start * time_grid(steps).double()
-    (mean, variance), found = exact(start), []
+    (mean, variance), result = exact(start), []
     for time, after in itertools.pairwise(grid):
         noise = sde_noise(time, after, level)
         at = [sde_mean(x, velocity(x, time), time, after, noise) for x in torch.eye(2).double()[0]]
         slope, offset = at[0] - at[1], at[1]  # at x = 1 and x = 0
         mean = slope * mean + offset
         variance = slope**2 * variance + sde_std(time, after, noise) ** 2
-        found.append((float(after), float(mean), float(variance)))
-    return found
+        result.append((float(after), float(mean), float(variance)))
+    return result
 
 
 def error(level, steps, start=0.9):
     """The greatest distance from the exact mean and variance."""
-    found = [
+    result = [
         (exact(time), mean, variance) for time, mean, variance in marginals(level, steps, start)
     ]
-    return max(max(abs(m - mean), abs(v - variance)) for (m, v), mean, variance in found)
+    return max(max(abs(m - mean), abs(v - variance)) for (m, v), mean, variance in result)
 
 
 @pytest.mark.parametrize("level", [0.0, 0.3, 0.7, 1.0])

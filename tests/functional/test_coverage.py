@@ -24,9 +24,9 @@ def test_coverage_difference_by_hand():
     # and 1. pass@3 of the first alone: 1 against 1 - C(3, 3) / C(4, 3).
     base, trained = counts([4, 2], [1, 1]), counts([4, 3], [3, 0])
 
-    found = coverage_difference(base, trained, [1, 2, 3, 4], 0.95, seed=0)
+    result = coverage_difference(base, trained, [1, 2, 3, 4], 0.95, seed=0)
 
-    assert [(point.k, point.mean) for point in found] == [
+    assert [(point.k, point.mean) for point in result] == [
         (1, pytest.approx(0.0)),
         (2, pytest.approx(1 / 2 - 3 / 4)),
         (3, pytest.approx(1 - 3 / 4)),  # the second problem has two answers in one of them

@@ -39,9 +39,9 @@ BY_HAND = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_divergences_by_hand(kind):
-    found = divergence(spread(0.5, 0.5), spread(0.25, 0.75), ONE, kind, 0.25)
+    result = divergence(spread(0.5, 0.5), spread(0.25, 0.75), ONE, kind, 0.25)
 
-    assert found.item() == pytest.approx(BY_HAND[kind], abs=1e-12)
+    assert result.item() == pytest.approx(BY_HAND[kind], abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,11 +54,11 @@ def test_divergence_gradient_in_the_logits_by_hand(kind):
     s = logits.detach().log_softmax(-1)
     m = (0.3 * t.exp() + 0.7 * s.exp()).log()
     other = {"reverse": t, "jsd": m}.get(kind)
-    wanted = s.exp() - t.exp()
+    expected = s.exp() - t.exp()
     if other is not None:
         kl = (s.exp() * (s - other)).sum()
-        wanted = {"reverse": 1.0, "jsd": 0.7}[kind] * s.exp() * (s - other - kl)
-    torch.testing.assert_close(logits.grad, wanted)
+        expected = {"reverse": 1.0, "jsd": 0.7}[kind] * s.exp() * (s - other - kl)
+    torch.testing.assert_close(logits.grad, expected)
 
 
 def test_jsd_has_the_two_kls_as_limits_and_is_symmetric_at_one_half():
@@ -209,14 +209,14 @@ def test_distillation_advantage_to_go_differs_on_the_first_token():
     answers, taken = whole(student)
     _, given = whole(teacher)
     everywhere = torch.ones(9, 2, dtype=torch.bool)
-    found = []
+    result = []
     for to_go in (False, True):
         advantage = distillation_advantage(taken, given, everywhere, to_go, None)
         mean = (answers.detach().exp()[:, None] * advantage * taken).sum()
-        found.append(torch.autograd.grad(mean, student, retain_graph=True)[0])
+        result.append(torch.autograd.grad(mean, student, retain_graph=True)[0])
 
-    assert (found[0][0] - found[1][0]).abs().max() > 0.01
-    torch.testing.assert_close(found[0][1:], found[1][1:])
+    assert (result[0][0] - result[1][0]).abs().max() > 0.01
+    torch.testing.assert_close(result[0][1:], result[1][1:])
 
 
 def test_an_impossible_token_has_probability_exp_minus_40():
@@ -224,10 +224,10 @@ def test_an_impossible_token_has_probability_exp_minus_40():
     half = torch.tensor([[[0.5, 0.5]]], dtype=torch.float64).log()
     mask = torch.ones(1, 1, dtype=torch.bool)
 
-    found = divergence(half, never, mask, "reverse")
+    result = divergence(half, never, mask, "reverse")
 
     # (log(1/2) - 0) / 2 + (log(1/2) + 40) / 2
-    assert found.item() == pytest.approx(math.log(0.5) + 20)
+    assert result.item() == pytest.approx(math.log(0.5) + 20)
 
 
 STUDENT_SPANS = torch.tensor([-1.0, -2.0, -4.0, -0.5])
@@ -248,12 +248,12 @@ TEACHER_SPANS = torch.tensor([-0.5, -3.0, -1.0])
     ],
 )
 def test_span_log_ratio_by_hand(student_ends, teacher_ends, length, wanted):
-    found = span_log_ratio(STUDENT_SPANS, student_ends, TEACHER_SPANS, teacher_ends, length)
+    result = span_log_ratio(STUDENT_SPANS, student_ends, TEACHER_SPANS, teacher_ends, length)
 
-    assert found.tolist() == wanted
+    assert result.tolist() == wanted
 
 
 def test_span_log_ratio_of_one_tokenization_is_by_token():
-    found = span_log_ratio(STUDENT_SPANS[:3], [1, 2, 3], TEACHER_SPANS, [1, 2, 3], 3)
+    result = span_log_ratio(STUDENT_SPANS[:3], [1, 2, 3], TEACHER_SPANS, [1, 2, 3], 3)
 
-    assert found.tolist() == (TEACHER_SPANS - STUDENT_SPANS[:3]).tolist()
+    assert result.tolist() == (TEACHER_SPANS - STUDENT_SPANS[:3]).tolist()

@@ -90,10 +90,10 @@ def test_expected_gradients_of_the_estimators(estimator):
         "k3": (ref.exp() * (ref - log_probs)).sum(),  # forward: KL(reference || policy)
     } | dict.fromkeys(REVERSE, (log_probs.exp() * (log_probs - ref)).sum())
 
-    (wanted,) = torch.autograd.grad(exact[estimator], logits, retain_graph=True)
+    (expected,) = torch.autograd.grad(exact[estimator], logits, retain_graph=True)
     (gradient,) = torch.autograd.grad(expectation(estimator, log_probs, ref), logits)
 
-    torch.testing.assert_close(gradient, wanted, atol=1e-15, rtol=0)
+    torch.testing.assert_close(gradient, expected, atol=1e-15, rtol=0)
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.5])
@@ -105,10 +105,10 @@ def test_ratio_estimators_have_the_kl_gradient_off_policy(estimator, drift):
 
     rows = (values[None, :] for values in (log_probs, old, ref))
     kl = kl_ratio_estimate(*rows, all_estimates(ref[None, :]), estimator)[0]
-    (wanted,) = torch.autograd.grad(exact, logits, retain_graph=True)
+    (expected,) = torch.autograd.grad(exact, logits, retain_graph=True)
     (gradient,) = torch.autograd.grad((old.exp() * kl).sum(), logits)
 
-    torch.testing.assert_close(gradient, wanted, atol=1e-15, rtol=0)
+    torch.testing.assert_close(gradient, expected, atol=1e-15, rtol=0)
 
 
 @pytest.mark.parametrize("estimator", ["k1_ratio", "k3_ratio"])

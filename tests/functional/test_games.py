@@ -13,9 +13,9 @@ def test_count_answers_by_hand():
     right = torch.tensor([True, True, False, True])
     answers = torch.tensor([True, True, True, False])
 
-    found, asked = count_answers(torch.tensor([7, 3, 4, 9]), group_id, right, answers)
+    result, asked = count_answers(torch.tensor([7, 3, 4, 9]), group_id, right, answers)
 
-    assert found.tolist() == [1, 1, 0, 0]
+    assert result.tolist() == [1, 1, 0, 0]
     assert asked.tolist() == [2, 1, 0, 0]
 
 
@@ -99,5 +99,5 @@ def test_a_mask_without_a_right_answer_is_an_exception(found):
     advantage = centred(generator_reward(successes, torch.full_like(successes, 8)))
 
     gap = advantage + centred(successes / 8)
-    want = torch.tensor([1 / n - 1, *[1 / n] * len(found)])
-    torch.testing.assert_close(gap, want, atol=1e-6, rtol=0)
+    expected = torch.tensor([1 / n - 1, *[1 / n] * len(found)])
+    torch.testing.assert_close(gap, expected, atol=1e-6, rtol=0)

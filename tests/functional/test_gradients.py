@@ -17,18 +17,18 @@ def test_conjugate_gradient_is_exact_after_n_steps(size, seed):
     matrix = positive(size, seed)
     target = torch.randn(size, dtype=torch.float64)
 
-    found = conjugate_gradient(lambda v: matrix @ v, target, steps=size, tolerance=0.0)
+    result = conjugate_gradient(lambda v: matrix @ v, target, steps=size, tolerance=0.0)
 
-    torch.testing.assert_close(found, torch.linalg.solve(matrix, target), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(result, torch.linalg.solve(matrix, target), atol=1e-6, rtol=1e-6)
 
 
 def test_one_conjugate_gradient_step_is_steepest_descent():
     # b'b / b'A b times b: b = (1, 1), A = diag(1, 3): 2 / 4 (1, 1).
     matrix = torch.diag(torch.tensor([1.0, 3.0]))
 
-    found = conjugate_gradient(lambda v: matrix @ v, torch.ones(2), steps=1)
+    result = conjugate_gradient(lambda v: matrix @ v, torch.ones(2), steps=1)
 
-    assert found.tolist() == [0.5, 0.5]
+    assert result.tolist() == [0.5, 0.5]
 
 
 def test_conjugate_gradient_of_0_is_0():
@@ -41,11 +41,11 @@ def test_fisher_product_of_a_softmax_bandit():
     kl = kl_divergence(Categorical(logits=logits.detach()), Categorical(logits=logits))
     product = fisher_product(kl, [logits], damping=0.25)
 
-    found = torch.stack([product(row) for row in torch.eye(3)])
+    result = torch.stack([product(row) for row in torch.eye(3)])
 
     p = logits.detach().softmax(0)
     expected = torch.diag(p) - torch.outer(p, p) + 0.25 * torch.eye(3)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(result, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_natural_gradient_is_invariant_to_parametrization():

@@ -54,8 +54,8 @@ def test_group_standardised_by_hand():
     # variance (2 x 0.36 + 3 x 0.16) / 4 = 0.3; 0.6 / sqrt(0.3) = 1.0954451, -0.4 / sqrt(0.3).
     advantage = group_standardised(double(1, 0, 0, 1, 0), ONE_GROUP, ALL, 1e-6)
 
-    wanted = double(1.095443, -0.730295, -0.730295, 1.095443, -0.730295)
-    torch.testing.assert_close(advantage, wanted, atol=1e-6, rtol=0)
+    expected = double(1.095443, -0.730295, -0.730295, 1.095443, -0.730295)
+    torch.testing.assert_close(advantage, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(("right", "answers"), [(1, 4), (2, 5), (7, 8)])

@@ -106,8 +106,8 @@ def test_aggregates_by_hand():
     values = torch.tensor([[1.0, 0.0, -3.0], [0.0, 0.0, 0.0]])
     mask = torch.tensor([[True, False, True], [False, False, False]])
 
-    found = {
+    result = {
         name: aggregate_rows(values, mask, name)[:, 0].tolist() for name in ("sum", "mean", "max")
     }
 
-    assert found == {"sum": [-2.0, 0.0], "mean": [-1.0, 0.0], "max": [1.0, 0.0]}
+    assert result == {"sum": [-2.0, 0.0], "mean": [-1.0, 0.0], "max": [1.0, 0.0]}

@@ -127,6 +127,6 @@ def test_a_quarter_of_the_way_along_a_cosine():
     ],
 )
 def test_the_entropy_coefficient_goes_in_steps(coef, entropy, moved):
-    found = adaptive_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
+    result = adaptive_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
 
-    assert found == pytest.approx(moved, abs=1e-15)
+    assert result == pytest.approx(moved, abs=1e-15)

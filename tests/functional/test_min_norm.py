@@ -124,8 +124,8 @@ def test_many_vectors_are_solved_by_a_quadratic_programme():
 
     weights = min_norm(torch.diag(squares))
 
-    wanted = (1 / squares) / (1 / squares).sum()
-    torch.testing.assert_close(weights, wanted, atol=1e-9, rtol=0)
+    expected = (1 / squares) / (1 / squares).sum()
+    torch.testing.assert_close(weights, expected, atol=1e-9, rtol=0)
 
 
 def test_min_norm_of_vectors_of_very_different_norms():
@@ -161,14 +161,14 @@ def test_min_norm_equals_torchjd(name):
     # Frank-Wolfe is slow where the optimum lies on a face (it ends 1.6e-4 above ours in one case):
     # the lengths are compared, and the vectors where there are two.
     case = load_file(GOLDEN / f"torchjd_{name}_mgda_tight.safetensors")
-    rows, want = case["in.jacobian"], case["out.vector"]
+    rows, expected = case["in.jacobian"], case["out.vector"]
 
-    got = min_norm(rows @ rows.T) @ rows
+    result = min_norm(rows @ rows.T) @ rows
 
-    assert float(got.norm()) == pytest.approx(float(want.norm()), rel=2e-4, abs=1e-5)
-    assert float(got.norm()) <= float(want.norm()) + 1e-9
+    assert float(result.norm()) == pytest.approx(float(expected.norm()), rel=2e-4, abs=1e-5)
+    assert float(result.norm()) <= float(expected.norm()) + 1e-9
     if len(rows) == 2:
-        torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_stationarity_gap_by_hand():
@@ -197,10 +197,10 @@ def test_cosines_equal_those_of_the_vectors(seed, count):
     rows = torch.randn(count, 6, generator=draw, dtype=torch.float64)
     weights = torch.randn(count, generator=draw, dtype=torch.float64)
 
-    found = cosines(rows @ rows.T, weights)
+    result = cosines(rows @ rows.T, weights)
 
-    wanted = torch.nn.functional.cosine_similarity(rows, (weights @ rows)[None])
-    torch.testing.assert_close(found, wanted)
+    expected = torch.nn.functional.cosine_similarity(rows, (weights @ rows)[None])
+    torch.testing.assert_close(result, expected)
 
 
 def test_cosines_of_cancelling_terms_are_near_0():
@@ -260,9 +260,9 @@ def test_no_lattice_point_is_nearer(row, levels):
     points = lattice(len(row), levels)
 
     distances = (points / levels - weights).square().sum(1)
-    found = (nearest_point(weights, levels) / levels - weights).square().sum()
+    result = (nearest_point(weights, levels) / levels - weights).square().sum()
 
-    assert float(found) <= float(distances.min()) + 1e-6
+    assert float(result) <= float(distances.min()) + 1e-6
 
 
 @given(st.integers(2, 4), st.integers(1, 30), st.sampled_from([torch.float32, torch.float64]))

@@ -18,17 +18,17 @@ def test_merged_moments_of_one_batch_or_two_are_equal(first, second):
 
     both = torch.cat([one, other])
     whole = (torch.tensor(float(len(both))), both.mean(), both.var(correction=0) * len(both))
-    for got, want in zip(apart, whole, strict=True):
-        torch.testing.assert_close(got, want.double(), rtol=1e-9, atol=1e-7)
+    for result, expected in zip(apart, whole, strict=True):
+        torch.testing.assert_close(result, expected.double(), rtol=1e-9, atol=1e-7)
 
 
 def test_merged_moments_by_hand():
     # 1, 3, then 5, 11: means 2 and 8, squares 2 and 18; together mean 5, squares 16 + 4 + 0 + 36.
     seen = (torch.tensor(2.0), torch.tensor(2.0), torch.tensor(2.0))
 
-    found = merged_moments(*seen, torch.tensor([5.0, 11.0]))
+    result = merged_moments(*seen, torch.tensor([5.0, 11.0]))
 
-    assert [float(one) for one in found] == [4, 5, 56]
+    assert [float(one) for one in result] == [4, 5, 56]
     assert merged_moments(*seen, torch.tensor([])) == seen
 
 

@@ -167,10 +167,10 @@ def test_bootstrap_interval_draws_one_resample_after_another(size, resamples, bl
         torch, "randint", lambda *given, **named: drawn.append(given[1]) or draw(*given, **named)
     )
 
-    found = bootstrap_interval(values, 0.5, torch.Generator().manual_seed(5), resamples)
+    result = bootstrap_interval(values, 0.5, torch.Generator().manual_seed(5), resamples)
 
     quartiles = torch.tensor([0.25, 0.75], dtype=torch.float64)
-    assert found == pytest.approx(torch.quantile(means, quartiles).tolist(), abs=1e-12)
+    assert result == pytest.approx(torch.quantile(means, quartiles).tolist(), abs=1e-12)
     assert drawn == [(rows, size) for rows in blocks]
 
 

@@ -178,9 +178,9 @@ def test_the_sequential_kl_is_of_the_reference_to_the_policy():
     ref = torch.tensor([[[0.75, 0.25, 0.0]]], dtype=torch.float64).log()
     policy = torch.tensor([[[0.5, 0.5, 0.0]]], dtype=torch.float64).log()
 
-    found = forward_kl(policy, ref, torch.ones(1, 1, dtype=torch.bool))
+    result = forward_kl(policy, ref, torch.ones(1, 1, dtype=torch.bool))
 
-    assert found.item() == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
+    assert result.item() == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
 
 
 def test_exponents_above_40_are_cut():

@@ -45,9 +45,9 @@ def test_newlines_at_the_end_are_tokens_like_any_other():
     # "so." | "\n\n" | "\n": the second token is two newlines.
     truth, ends = b"so.\n\n\n", [3, 5, 6]
 
-    found = [matched_tokens(b"so." + b"\n" * count, truth, ends) for count in range(5)]
+    result = [matched_tokens(b"so." + b"\n" * count, truth, ends) for count in range(5)]
 
-    assert found == [1, 0, 2, 3, 0]
+    assert result == [1, 0, 2, 3, 0]
 
 
 def test_only_the_ends_that_are_told_count():

@@ -28,8 +28,8 @@ def test_step_advantage_credits_tokens_with_later_step_ends():
 
     advantage = step_advantage(reward, ends, TOGETHER, BOTH, 1e-12)
 
-    want = double([-1.0, -1.0, -1.5, -1.5], [1.0, 0.5, 0.5, 0.0])
-    torch.testing.assert_close(advantage, want)
+    expected = double([-1.0, -1.0, -1.5, -1.5], [1.0, 0.5, 0.5, 0.0])
+    torch.testing.assert_close(advantage, expected)
 
 
 def test_step_advantage_counts_steps_of_reward_0():
@@ -94,8 +94,8 @@ def test_implicit_process_advantage_by_hand():
     advantage = implicit_process_advantage(reward, mask, group, valid, 1.0)
 
     # Means 2, 6 and 8, so that the others' are 7, 5 and 4: -6 -5 -4 | 1 | 4, summed from behind.
-    want = double([-15, -9, -4], [1, 0, 0], [0, 4, 0])
-    torch.testing.assert_close(advantage, want)
+    expected = double([-15, -9, -4], [1, 0, 0], [0, 4, 0])
+    torch.testing.assert_close(advantage, expected)
 
 
 STEPS = st.lists(st.floats(0.01, 1), min_size=1, max_size=5)

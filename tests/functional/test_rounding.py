@@ -72,9 +72,9 @@ def test_a_step_of_float32_is_no_advantage(estimate, wide):
 def test_parts_of_opposite_sign_leave_no_advantage():
     part = torch.tensor([0.1, 0.7, 0.3, 0.2])
 
-    found = gdpo_advantage({"a": part, "b": 1 - part}, {"a": 1.0, "b": 1.0}, GROUP, VALID, 1e-12)
+    result = gdpo_advantage({"a": part, "b": 1 - part}, {"a": 1.0, "b": 1.0}, GROUP, VALID, 1e-12)
 
-    assert found.abs().max() == 0
+    assert result.abs().max() == 0
 
 
 def test_running_statistics_of_equal_rewards_are_of_no_spread():

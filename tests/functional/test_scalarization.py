@@ -79,15 +79,15 @@ def test_smooth_chebyshev_is_within_mu_ln_k_of_the_maximum(problem, mu):
 
 @pytest.mark.parametrize(("case", "mu"), enumerate((0.01, 0.1, 1.0)))
 def test_smooth_chebyshev_equals_torchjd(case, mu):
-    found = load_file(GOLDEN / f"torchjd_scal_stch_{case}.safetensors")
+    result = load_file(GOLDEN / f"torchjd_scal_stch_{case}.safetensors")
     # Losses there: J = -loss and z = -reference.
-    returns, utopia = -found["in.values"], -found["in.reference"]
+    returns, utopia = -result["in.values"], -result["in.reference"]
 
-    value = smooth_chebyshev(returns, utopia, found["in.weights"], mu)
-    weights = smooth_chebyshev_weights(returns, utopia, found["in.weights"], mu)
+    value = smooth_chebyshev(returns, utopia, result["in.weights"], mu)
+    weights = smooth_chebyshev_weights(returns, utopia, result["in.weights"], mu)
 
-    torch.testing.assert_close(value, found["out.value"], rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(weights, found["out.grad"], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(value, result["out.value"], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(weights, result["out.grad"], rtol=1e-9, atol=1e-11)
 
 
 def test_dual_ascent_by_hand():
@@ -120,15 +120,15 @@ def test_scalar_weights_by_hand(values, weights):
 
 @given(means)
 def test_scalar_weights_give_the_projection(values):
-    found = double(*values)
-    weights = scalar_weights(found)
-    total = float(weights @ found)
+    result = double(*values)
+    weights = scalar_weights(result)
+    total = float(weights @ result)
 
     assert float(weights.min()) >= 0
     assert float(weights.sum()) == pytest.approx(1)
-    assert total == pytest.approx(projection(found))
+    assert total == pytest.approx(projection(result))
     shares = torch.arange(21).double() / 20
-    pairs = shares[:, None, None] * found[:, None] + (1 - shares[:, None, None]) * found
+    pairs = shares[:, None, None] * result[:, None] + (1 - shares[:, None, None]) * result
     assert abs(total) <= float(pairs.abs().min()) + 1e-12
 
 
@@ -151,18 +151,18 @@ def test_scalar_weights_follow_the_order_of_the_objectives(values, random):
 
 @pytest.mark.parametrize("case", range(5))
 def test_projection_equals_another_implementation(case):
-    found = load_file(GOLDEN / f"pama_proj_{case}.safetensors")
+    result = load_file(GOLDEN / f"pama_proj_{case}.safetensors")
 
-    got = projection(found["in.a"])
+    got = projection(result["in.a"])
 
-    assert got == pytest.approx(found["out.s_star"].item(), rel=1e-9, abs=1e-11)
-    assert float(scalar_weights(found["in.a"]) @ found["in.a"]) == pytest.approx(got, abs=1e-11)
+    assert got == pytest.approx(result["out.s_star"].item(), rel=1e-9, abs=1e-11)
+    assert float(scalar_weights(result["in.a"]) @ result["in.a"]) == pytest.approx(got, abs=1e-11)
 
 
 @pytest.mark.parametrize("case", range(4))
 def test_projection_of_mean_positive_advantages_equals_another_implementation(case):
-    found = load_file(GOLDEN / f"pama_ctwa_{case}.safetensors")
+    result = load_file(GOLDEN / f"pama_ctwa_{case}.safetensors")
 
-    got = projection(found["out.objective_scalars"])
+    got = projection(result["out.objective_scalars"])
 
-    assert got == pytest.approx(found["out.s_star"].item(), rel=1e-9, abs=1e-11)
+    assert got == pytest.approx(result["out.s_star"].item(), rel=1e-9, abs=1e-11)

@@ -47,8 +47,8 @@ def test_calibration_error_of_calibrated_predictions_is_0():
     happened = torch.rand(20_000, generator=draw) < probability
 
     # Ten bins of 2,000: each share has a standard error of .011 at most.
-    found = expected_calibration_error(reliability(probability, happened, 10))
-    assert found < 0.02
+    result = expected_calibration_error(reliability(probability, happened, 10))
+    assert result < 0.02
     assert expected_calibration_error(reliability(probability**2, happened, 10)) == pytest.approx(
         1 / 6, abs=0.02
     )
@@ -58,9 +58,9 @@ def test_clustered_mean_averages_within_clusters_first():
     # Cluster means 1/4, 1/2, 1/5: mean 19/60; sum of squares 31/600, over 3 * 2.
     values = torch.tensor([0.0, 0.5, 0.2, 0.0, 1.0])
 
-    found = clustered_mean(values, torch.tensor([4, 4, 7, 9, 9]))
+    result = clustered_mean(values, torch.tensor([4, 4, 7, 9, 9]))
 
-    assert found == pytest.approx(Estimate(19 / 60, 31 / 3600))
+    assert result == pytest.approx(Estimate(19 / 60, 31 / 3600))
 
 
 @pytest.mark.parametrize("cluster", [[], [5, 5]])
@@ -157,20 +157,20 @@ def fit(rows, outcome, cluster=None):
 
 
 def test_logistic_intercept_is_the_log_odds():
-    found = fit([[1.0]] * 8, [1.0] * 6 + [0.0] * 2)
+    result = fit([[1.0]] * 8, [1.0] * 6 + [0.0] * 2)
 
-    assert found.coefficients.item() == pytest.approx(math.log(3))
+    assert result.coefficients.item() == pytest.approx(math.log(3))
     # 1 / sqrt(n p (1 - p)) with n = 8 and p = 3/4.
-    assert found.errors.item() == pytest.approx(1 / math.sqrt(1.5))
+    assert result.errors.item() == pytest.approx(1 / math.sqrt(1.5))
 
 
 def test_logistic_slope_is_the_log_odds_ratio():
     rows = [[1.0, 0.0]] * 5 + [[1.0, 1.0]] * 4
-    found = fit(rows, [1.0, 0, 0, 0, 0, 1, 1, 1, 0])
+    result = fit(rows, [1.0, 0, 0, 0, 0, 1, 1, 1, 0])
 
-    assert found.coefficients.tolist() == pytest.approx([math.log(1 / 4), math.log(12)])
+    assert result.coefficients.tolist() == pytest.approx([math.log(1 / 4), math.log(12)])
     # Woolf: the variance is the sum of one over each count.
-    assert found.errors.tolist() == pytest.approx(
+    assert result.errors.tolist() == pytest.approx(
         [math.sqrt(1 / 1 + 1 / 4), math.sqrt(1 / 1 + 1 / 4 + 1 / 3 + 1 / 1)]
     )
 
@@ -185,11 +185,11 @@ def test_logistic_errors_are_clustered():
 
 
 def test_logistic_outcomes_may_be_shares():
-    found = fit([[1.0]] * 3, [0.5, 0.25, 0.75])
+    result = fit([[1.0]] * 3, [0.5, 0.25, 0.75])
 
-    assert found.coefficients.item() == pytest.approx(0.0, abs=1e-12)
+    assert result.coefficients.item() == pytest.approx(0.0, abs=1e-12)
     # Residuals 0, -1/4, 1/4; information 3/4.
-    assert found.errors.item() == pytest.approx(math.sqrt(2 / 16) / 0.75)
+    assert result.errors.item() == pytest.approx(math.sqrt(2 / 16) / 0.75)
 
 
 def test_logistic_with_a_certain_outcome_raises():

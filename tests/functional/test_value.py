@@ -39,10 +39,10 @@ def row(*values):
 def test_value_errors_by_hand(value, error, gradient):
     values = row(value).requires_grad_()
 
-    found = clipped_value_error(values, row(0), row(1), clip=0.2)
-    found.sum().backward()
+    result = clipped_value_error(values, row(0), row(1), clip=0.2)
+    result.sum().backward()
 
-    assert found.item() == pytest.approx(error)
+    assert result.item() == pytest.approx(error)
     assert values.grad.item() == pytest.approx(gradient)
 
 
@@ -71,25 +71,25 @@ def test_explained_variance_ignores_shift_and_scale(pairs, shift, scale):
         return
     mask = torch.ones_like(value).bool()
 
-    found = explained_variance(value * scale + shift, returns * scale, mask)
+    result = explained_variance(value * scale + shift, returns * scale, mask)
 
-    torch.testing.assert_close(found, explained_variance(value, returns, mask))
+    torch.testing.assert_close(result, explained_variance(value, returns, mask))
 
 
 def test_explained_variance_by_hand():
     # Returns 0, 2, 4 have variance 8/3; what is left over, 0, 1, 2, has 2/3. 1 - 1/4.
     value, returns = row(0, nan, 1, 2), row(0, 9, 2, 4)
 
-    found = explained_variance(value, returns, torch.tensor([[True, False, True, True]]))
+    result = explained_variance(value, returns, torch.tensor([[True, False, True, True]]))
 
-    assert found.item() == pytest.approx(0.75)
+    assert result.item() == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("mask", [[False, False], [True, False], [True, True]])
 def test_explained_variance_of_equal_returns_is_nan(mask):
-    found = explained_variance(row(0.1, 0.3), row(0.7, 0.7), torch.tensor([mask]))
+    result = explained_variance(row(0.1, 0.3), row(0.7, 0.7), torch.tensor([mask]))
 
-    assert found.isnan()
+    assert result.isnan()
 
 
 def test_value_errors_of_different_shapes_raise():

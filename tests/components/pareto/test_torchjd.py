@@ -83,28 +83,30 @@ def direction(vector):
 @pytest.mark.parametrize("method", WEIGHTINGS)
 @pytest.mark.parametrize("name", SETS)
 def test_combinations_of_raw_rows_equal_torchjd(name, method):
-    rows, want = case(name, method)
+    rows, expected = case(name, method)
     part = raw(method)
     part.generator.manual_seed(2000)
 
-    torch.testing.assert_close(combined(part, rows), want, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(combined(part, rows), expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_preferences_of_the_weighting_are_used(name):
-    rows, want = case(name, "upgrad_pref")
-    wanted = torch.tensor(PREFERENCES[name], dtype=torch.float64)
-    part = TorchJDAggregator(weighting=lambda: aggregation.UPGradWeighting(wanted), row_norm="none")
+    rows, expected = case(name, "upgrad_pref")
+    preferences = torch.tensor(PREFERENCES[name], dtype=torch.float64)
+    part = TorchJDAggregator(
+        weighting=lambda: aggregation.UPGradWeighting(preferences), row_norm="none"
+    )
 
-    torch.testing.assert_close(combined(part, rows), want, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(combined(part, rows), expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", [*SETS, "m3_zero_row"])
 def test_the_mean_is_the_linear_default(name):
-    rows, want = case(name, "mean")
+    rows, expected = case(name, "mean")
 
     torch.testing.assert_close(
-        combined(LinearScalarisation(weights=None), rows), want, rtol=1e-7, atol=1e-9
+        combined(LinearScalarisation(weights=None), rows), expected, rtol=1e-7, atol=1e-9
     )
 
 
@@ -120,40 +122,42 @@ def test_the_mean_is_the_linear_default(name):
     ],
 )
 def test_a_zero_row_is_left_out_of_the_mean(method, factor):
-    rows, want = case("m3_zero_row", method)
+    rows, expected = case("m3_zero_row", method)
 
-    got = combined(raw(method), rows)
+    result = combined(raw(method), rows)
 
     # UPGrad and DualProj add their regularisation to a Gram of another trace.
-    torch.testing.assert_close(got, factor * want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(result, factor * expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("c", [0, 0.5, 1.2])
 @pytest.mark.parametrize("name", [name for name in SETS if name != "m2_opposite"])
 def test_cagrad_equals_torchjd_within_solver_tolerance(name, c):
-    rows, want = case(name, f"cagrad_c{c}")
+    rows, expected = case(name, f"cagrad_c{c}")
     part = TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(c), row_norm="none")
 
-    torch.testing.assert_close(combined(part, rows), want, rtol=2e-4, atol=2e-5)
+    torch.testing.assert_close(combined(part, rows), expected, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["m2", "m2_conflict", "m2_aligned", "m3", "m5"])
 def test_nash_mtl_direction_equals_torchjd_within_solver_tolerance(name):
-    rows, want = case(name, "nashmtl")
+    rows, expected = case(name, "nashmtl")
 
-    got = combined(NashMTL(row_norm="none", num_iterations=20), rows)
+    result = combined(NashMTL(row_norm="none", num_iterations=20), rows)
 
     # The length follows the rows there, which are brought to a common unit here.
-    torch.testing.assert_close(direction(got), direction(want), rtol=5e-3, atol=5e-4)
+    torch.testing.assert_close(direction(result), direction(expected), rtol=5e-3, atol=5e-4)
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name not in ("m2_opposite",)])
 def test_fair_grad_direction_equals_torchjd(name):
-    rows, want = case(name, "fairgrad")
+    rows, expected = case(name, "fairgrad")
     part = TorchJDAggregator(weighting=lambda: aggregation.FairGradWeighting(1.0), row_norm="none")
 
     # Least squares stop at a gradient of 1e-8, in another unit than there.
-    torch.testing.assert_close(direction(combined(part, rows)), direction(want), rtol=0, atol=1e-4)
+    torch.testing.assert_close(
+        direction(combined(part, rows)), direction(expected), rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,18 +172,18 @@ def test_fair_grad_direction_equals_torchjd(name):
     ],
 )
 def test_combination_of_two_conflicting_vectors(method, wanted, tolerance):
-    got = combined(raw(method), [G1, G2])
+    result = combined(raw(method), [G1, G2])
 
-    want = torch.tensor(wanted, dtype=torch.float64)
-    torch.testing.assert_close(got, want, atol=tolerance, rtol=0)
+    expected = torch.tensor(wanted, dtype=torch.float64)
+    torch.testing.assert_close(result, expected, atol=tolerance, rtol=0)
 
 
 def test_cagrad_of_two_vectors_that_conflict():
     part = TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="none")
 
-    got = combined(part, [G1, G2])
+    result = combined(part, [G1, G2])
 
-    torch.testing.assert_close(got, torch.tensor([0.45789, 0.68683]).double(), atol=1e-4, rtol=0)
+    torch.testing.assert_close(result, torch.tensor([0.45789, 0.68683]).double(), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("method", ["upgrad", "dualproj", "mgda"])
@@ -200,8 +204,10 @@ def test_raw_rows_of_very_different_norms_have_conflicts():
     for seed in range(50):
         rows = torch.nn.functional.normalize(random_rows(seed, 4), dim=1) * lengths
         for norm in against:
-            got = combined(TorchJDAggregator(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows)
-            cosine = torch.nn.functional.cosine_similarity(rows, got[None])
+            result = combined(
+                TorchJDAggregator(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows
+            )
+            cosine = torch.nn.functional.cosine_similarity(rows, result[None])
             against[norm] += int(cosine.min() < -0.01)
 
     assert against["unit"] == 0
@@ -214,10 +220,10 @@ def test_with_unit_rows_a_row_norm_changes_only_the_common_norm(method, seed):
     rows = random_rows(seed, 2)
     factors = torch.tensor([[20.0], [0.1]]).double()
 
-    got, want = combined(ALL[method], factors * rows), combined(ALL[method], rows)
+    result, expected = combined(ALL[method], factors * rows), combined(ALL[method], rows)
 
     longer = (factors * rows).norm(dim=1).mean() / rows.norm(dim=1).mean()
-    torch.testing.assert_close(got, longer * want, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result, longer * expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", sorted(WEIGHTINGS.keys() - RANDOM_ORDER))
@@ -227,8 +233,8 @@ def test_torchjd_weights_follow_the_order_of_the_objectives(method, seed, order)
 
     permuted = ALL[method].weigh(objectives_of(rows[list(order)]))
 
-    want = ALL[method].weigh(objectives_of(rows))[list(order)]
-    torch.testing.assert_close(permuted, want, atol=1e-6, rtol=1e-6)
+    expected = ALL[method].weigh(objectives_of(rows))[list(order)]
+    torch.testing.assert_close(permuted, expected, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", sorted(WEIGHTINGS))
