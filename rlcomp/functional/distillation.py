@@ -108,8 +108,7 @@ def distillation_advantage(
 
     On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is, with ``to_go``, minus the
     gradient of the KL of whole responses, ``KL(s(y) || t(y))``. Without it, it is minus the
-    gradient of the sum over tokens of the next-token KL at prefixes whose distribution is held
-    fixed.
+    gradient of the sum over tokens of the next-token KL at prefixes of fixed distribution.
 
     Source: Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2 (to go); Lu & Thinking Machines Lab
     2025, "On-Policy Distillation" (one token).

@@ -189,8 +189,8 @@ def vtrace(
     ``rho_t = min(rho_max, ratio_t)``, ``c_t = min(c_max, ratio_t)``. The advantage is
     ``rho_t * (r_t + gamma * vs_{t+1} - V_t)``.
 
-    ``rho_max`` decides which policy's value ``vs`` is; ``c_max`` decides how fast ``vs`` gets
-    there. On-policy, with both caps at 1 or more, ``vs`` is the discounted return.
+    ``rho_max`` decides the policy of which ``vs`` is the value; ``c_max`` the speed of convergence.
+    On-policy, with both caps at 1 or more, ``vs`` is the discounted return.
 
     Source: Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2.
 

@@ -80,13 +80,12 @@ def gigpo_steps(
 
     Source: Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
     """
-    known = countable & (anchor >= 0)
+    valid = (countable & (anchor >= 0)).flatten()
     episodes, turns = returns.shape
     episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
     _, place = torch.unique(group, return_inverse=True)
     state = torch.stack([place[episode], anchor.flatten()], 1)
     _, cell = torch.unique(state, dim=0, return_inverse=True)
-    valid = known.flatten()
     cells = Groups(returns.flatten(), torch.where(valid, cell, -1 - torch.arange(len(cell))), valid)
     centred = cells.centred()
     if baseline == "others":

@@ -45,7 +45,7 @@ class Conditioning(Component):
         tokenizer: tokenizer of the policy.
         context_length: tokens the model can hold.
         max_new_tokens: largest number of tokens of an answer.
-        prompt: format of prompts; plain text if not given.
+        prompt: format of prompts; by default plain text.
 
     Raises:
         ConfigError: there is only one objective.

@@ -34,7 +34,7 @@ class ChatPrompt(metaclass=Checked):
 
     A text is a user's message. A conversation (:func:`rlcomp.data.conversations.conversation_of`)
     keeps its turns, and the text is in its last message. A response ends with the token that the
-    template writes behind an assistant's turn.
+    template writes after an assistant's turn.
 
     In demonstrations every assistant turn is trained, from the end of its header to the token that
     ends it. Some templates write a turn differently once others follow (Qwen3 and DeepSeek drop its
@@ -212,7 +212,7 @@ class ChatPrompt(metaclass=Checked):
         warnings.warn(
             f"{self.template.name} writes a turn of the assistant in another way once others "
             f"follow ({new[:60]!r} becomes {later[:60]!r}): such turns are not trained, only those "
-            f"that stand as the policy writes them; use {strip}a template that keeps turns as they "
+            f"in the form that the policy writes; use {strip}a template that keeps turns as they "
             "were, prompt.template=FILE",
             RlcompWarning,
             stacklevel=2,

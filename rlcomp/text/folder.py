@@ -53,31 +53,31 @@ def check_available(names: Mapping[str, str]) -> None:
     or the hub cannot be reached and its files are not in the cache.
     """
     errors = [
-        f"{what} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or a "
-        f"hub name{_file_remedy(Path(path), what)}"
-        for what, path in names.items()
+        f"{setting} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or "
+        f"a hub name{_file_remedy(Path(path), setting)}"
+        for setting, path in names.items()
         if Path(path).is_file()
     ]
     errors += [
-        f"{what} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
-        f"online, download it (hf download {path}), or set {what}=FOLDER"
-        for what, path in names.items()
+        f"{setting} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
+        f"online, download it (hf download {path}), or set {setting}=FOLDER"
+        for setting, path in names.items()
         if not Path(path).exists() and local_only(path) and not _is_cached(path)
     ]
     if errors:
         raise ConfigErrors(errors)
 
 
-def _file_remedy(file: Path, what: str) -> str:
+def _file_remedy(file: Path, setting: str) -> str:
     """Return the remedy for a file where a folder is expected, as the end of a message."""
     if (file.parent / "config.json").is_file():
-        return f"; set {what}={file.parent}"
+        return f"; set {setting}={file.parent}"
     if file.suffix == ".gguf":
         return (
             "; GGUF is for inference: take the model's repository with safetensors, "
-            f"hf download OWNER/NAME --local-dir FOLDER, then {what}=FOLDER"
+            f"hf download OWNER/NAME --local-dir FOLDER, then {setting}=FOLDER"
         )
-    return f"; put it into a folder with its config.json and tokenizer, then {what}=FOLDER"
+    return f"; put it into a folder with its config.json and tokenizer, then {setting}=FOLDER"
 
 
 def _is_cached(name: str) -> bool:

@@ -54,7 +54,7 @@ class ThoughtEnd:
         self._eos = int(tokenizer.eos_token_id)
 
     def bytes_of(self, response: Sequence[int]) -> bytes:
-        """Return the bytes of a response, in which the end is searched."""
+        """Return the bytes of a response; the end is searched in them."""
         return row_bytes(self._table, response)
 
     def length(self, response: Sequence[int]) -> int | None:
@@ -189,7 +189,7 @@ class StepTokens:
         return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """Return the smallest number of tokens whose text starts with the given prefix."""
+        """Return the smallest number of tokens whose text starts with the prefix."""
         return bisect.bisect_left(
             range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
         )

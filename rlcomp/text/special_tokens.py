@@ -83,7 +83,7 @@ class MarkedTextCodec:
         return ids or [int(eos if bos is None else bos)]
 
     def encode(self, text: str, preceding: str = "") -> list[int]:
-        """Return the ids of a text after the ``preceding`` one, which is encoded already.
+        """Return the ids of a text that follows the ``preceding`` one.
 
         DataError if it holds a character that the tokenizer cannot write.
         """
@@ -96,7 +96,7 @@ class MarkedTextCodec:
         return [one for ids in pieces_ids for one in ids]
 
     def _encode_part(self, text: str, preceding: str) -> list[int]:
-        """Return the ids of a text in which spelled special tokens are special."""
+        """Return the ids of a text; special tokens that it spells are special."""
         if not text:
             return []
         ends = [

@@ -156,7 +156,7 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
     if kinds == ["ByteLevel"]:
         return _alphabet_reader()
     spaces = {_space(step) for step in steps if step["type"] in ("Replace", "Metaspace")}
-    # Strip behind Fuse removes the space in front of the whole text; before Fuse, of every token.
+    # Strip after Fuse removes the space in front of the whole text; before Fuse, of every token.
     strips_whole = "Fuse" in kinds and kinds[-1] == "Strip"
     token_steps = kinds[:-1] if strips_whole else kinds
     supported = {"Replace", "Metaspace", "ByteFallback", "Fuse"}
