@@ -43,8 +43,9 @@ class Crossing(NamedTuple):
 def coverage_curve(
     n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int
 ) -> list[CoveragePoint]:
-    """Compute pass@k over k with intervals over problems (:func:`.statistics.share_interval`).
+    """Compute pass@k over k with intervals over problems.
 
+    The intervals are from :func:`rlcomp.functional.statistics.share_interval`.
     ``n`` and ``c`` are answers and right answers per problem; ``level`` is the coverage of the
     intervals; ``seed`` draws the problems. A point leaves out the problems with fewer than k
     answers; a k without problems has no point.
@@ -69,7 +70,7 @@ def coverage_difference(
 
     ``mean over p of pass@k_trained(p) - pass@k_base(p)``; each policy is its answers and right ones
     per problem. The bootstrap draws problems, with both values of each, so that the difficulty of a
-    problem cancels. The interval is from :func:`.statistics.difference_interval`.
+    problem cancels. The interval is from :func:`rlcomp.functional.statistics.difference_interval`.
 
     Source: Efron 1979, Annals of Statistics 7(1), applied to the differences.
 
