@@ -19,7 +19,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import padded
+from rlcomp.text.rows import pad_rows
 from rlcomp.text.tokenizer import encode_all
 
 
@@ -64,11 +64,11 @@ class PolicyPromptRows(Component):
             rows.append([*new, *batch["tokens"][index, rest].tolist()])
             masks.append([*[0] * len(new), *batch["response_mask"][index, rest].tolist()])
         pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
-        tokens, attention_mask = padded(rows, int(eos if pad is None else pad))
+        tokens, attention_mask = pad_rows(rows, int(eos if pad is None else pad))
         entries = {
             "tokens": tokens,
             "attention_mask": attention_mask,
-            "response_mask": padded(masks, 0)[0].bool(),
+            "response_mask": pad_rows(masks, 0)[0].bool(),
         }
         device = batch["tokens"].device
         result = TensorDict(entries, batch_size=batch.batch_size).to(device)
@@ -122,9 +122,9 @@ class TokenPrefix(Conditioning):
             prompt=prompt,
         )
         self._check_number()
-        self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))
+        self.check_fits(self.preference_text(lattice(len(self.names), self.levels)[0].tolist()))
 
-    def written(self, steps: Sequence[int]) -> str:
+    def preference_text(self, steps: Sequence[int]) -> str:
         """Return the preference token, as text."""
         return preference_token(steps)
 
@@ -252,7 +252,7 @@ class TextPrefix(Conditioning):
         self._check_readable()
         self.check_fits("".join(map(self._longest, self.names)) + end)
 
-    def written(self, steps: Sequence[int]) -> str:
+    def preference_text(self, steps: Sequence[int]) -> str:
         """Return the text prefix."""
         parts = zip(self.names, steps, strict=True)
         return "".join(self._objective_text(name, count) for name, count in parts) + self.end

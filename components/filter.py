@@ -8,9 +8,9 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText, NonNegativeInt
 from rlcomp.component import Component
-from rlcomp.functional.group_statistics import group_accuracy, varied
+from rlcomp.functional.group_statistics import group_accuracy, varying_groups
 from rlcomp.metrics import record
-from rlcomp.text.reasoning import ThoughtEnd, responses
+from rlcomp.text.reasoning import ThoughtEnd, response_ids
 
 
 class CorrectFilter(Component):
@@ -115,7 +115,7 @@ class ThoughtFilter(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Restrict the masks to the thoughts."""
         mask = batch["response_mask"]
-        rows, starts = responses(batch)
+        rows, starts = response_ids(batch)
         thoughts = [self._end.length(row) for row in rows]
         lengths = [len(row) if n is None else n for row, n in zip(rows, thoughts, strict=True)]
         ends = starts + torch.tensor(lengths, device=mask.device)
@@ -150,7 +150,7 @@ class VariedGroupFilter(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the rows of groups with unequal rewards."""
         groups, valid = batch["group_id"], batch["reward_valid"]
-        differ = varied(batch["reward"], groups, valid)
+        differ = varying_groups(batch["reward"], groups, valid)
         record("filter/zero_variance_fraction", ~differ)
         if "correct" in batch.keys():
             accuracy = group_accuracy(batch["correct"], groups, valid)
@@ -176,7 +176,7 @@ class ZeroVarianceMask(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Set the masks to False."""
-        differ = varied(batch["reward"], batch["group_id"], batch["reward_valid"])
+        differ = varying_groups(batch["reward"], batch["group_id"], batch["reward_valid"])
         batch["response_mask"] = batch["response_mask"] & differ[:, None]
         record("filter/zero_variance_fraction", ~differ)
         return batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from rlcomp.arguments import Interval, NonNegativeFloat, PositiveFloat
-from rlcomp.functional.kl_coefficient import Unit, adaptive_kl_coef, between, doubling_kl_coef
+from rlcomp.functional.kl_coefficient import Unit, adaptive_kl_coef, doubling_kl_coef, interpolate
 from rlcomp.interfaces.kl_controller import KLController
 from rlcomp.metrics import progress
 
@@ -131,5 +131,5 @@ class ScheduledKL(KLController):
 
     def coef(self) -> float:
         """Return the coefficient at this point of the phase."""
-        share = between(self.start, self.end, progress() / self.over, self.shape)
+        share = interpolate(self.start, self.end, progress() / self.over, self.shape)
         return float(self.kl_coef) * share

@@ -12,8 +12,8 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.metrics import record, recording
-from rlcomp.pareto.aggregator import Aggregator, weighed
-from rlcomp.pareto.objectives import centred, observed, stacked
+from rlcomp.pareto.aggregator import Aggregator, aggregation_weights
+from rlcomp.pareto.objectives import centre_rewards, objective_statistics, stack_rewards
 
 
 class MultiObjectiveReward(Component):
@@ -32,7 +32,7 @@ class MultiObjectiveReward(Component):
     [B]}``, unweighted, NaN where missing; first the batch's own reward, then the parts), ``reward``
     (the weighted sum) and ``reward_valid``; it does not change ``correct``. Records
     ``reward/<name>`` over the rows that have the objective, ``reward/weighted`` over valid rows,
-    and the metrics of :func:`rlcomp.pareto.aggregator.weighed`.
+    and the metrics of :func:`rlcomp.pareto.aggregator.aggregation_weights`.
 
     Args:
         parts: the further rewards by name; a part that is null is ignored.
@@ -106,10 +106,11 @@ class MultiObjectiveReward(Component):
 
     def _weighted(self, batch: TensorDict, rewards: TensorDict) -> Tensor:
         """Return the weighted sum, shape ``[B]``; NaN if an objective is missing."""
-        names, values = stacked(rewards)
-        vectors = centred(values, batch["group_id"])
-        weights = weighed(
-            self.aggregator, observed(names, values, vectors, batch.get("preference", None))
+        names, values = stack_rewards(rewards)
+        vectors = centre_rewards(values, batch["group_id"])
+        weights = aggregation_weights(
+            self.aggregator,
+            objective_statistics(names, values, vectors, batch.get("preference", None)),
         )
         # A missing objective of weight 0 is ignored, if the row has another objective.
         ignored = (weights == 0) & ~values.isnan().all(1, keepdim=True)

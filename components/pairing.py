@@ -20,7 +20,7 @@ from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import with_responses
+from rlcomp.text.rows import response_rows
 
 
 class BestWorstPairs(Component):
@@ -157,7 +157,7 @@ class ConstructedPairs(Component):
         texts = [text for pair in pairs for text in pair]
         index = torch.tensor(firsts, dtype=torch.long).repeat_interleave(2)
         source = batch[index.to(batch["group_id"].device)]
-        rows = with_responses(source, texts, prompt=self.prompt, tokenizer=self.tokenizer)
+        rows = response_rows(source, texts, prompt=self.prompt, tokenizer=self.tokenizer)
         different = torch.tensor([better != worse for better, worse in pairs])
         device = rows["tokens"].device
         rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(device)

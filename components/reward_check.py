@@ -59,7 +59,7 @@ class RewardCheck(Component):
         first = _first_of_group(groups)
         record("groups/unjudged", (groups.count == 0).float(), where=first)
         several = first & (groups.count >= 2)
-        varied = groups.total(groups.counted.to(groups.reward.dtype)) > 0
+        varied = groups.total(groups.comparable.to(groups.reward.dtype)) > 0
         record("groups/zero_variance", (~varied).float(), where=several)
         if "truncated" in batch.keys():
             ended = groups.total((~batch["truncated"]).to(groups.reward).cpu())

@@ -17,7 +17,7 @@ from rlcomp.model.critics import Critic
 from rlcomp.model.language_critic import LanguageCritic
 from rlcomp.pareto.objective_critic import ObjectiveCritic
 from rlcomp.seed import new_generator
-from rlcomp.text.mc_rollouts import continue_rows, state_ids
+from rlcomp.text.answers import continue_rows, state_ids
 from rlcomp.text.rows import rows_from_ids
 
 

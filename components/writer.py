@@ -9,7 +9,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answers_where_room
+from rlcomp.text.answers import answer_prompts_in_context
 from rlcomp.text.chat import or_own_template
 
 
@@ -45,7 +45,7 @@ class LanguageModelWriter(metaclass=Checked):
         """Return a sampled answer for each prompt."""
         if not prompts:
             return []
-        answers = answers_where_room(
+        answers = answer_prompts_in_context(
             self.model,
             prompts,
             prompt_ids=self.prompt.encode(prompts, [{}] * len(prompts)),

@@ -9,10 +9,15 @@ from torch import Tensor
 from rlcomp.arguments import PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.moments import whiten
-from rlcomp.functional.off_policy import vtrace
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.reduction import masked
-from rlcomp.functional.returns import gae, last_inside, length_adaptive_lambda, td_lambda_returns
+from rlcomp.functional.returns import (
+    gae,
+    last_inside,
+    length_adaptive_lambda,
+    td_lambda_returns,
+    vtrace,
+)
 from rlcomp.functional.turn_credit import turn_gae
 from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.interfaces.turns import TurnTable

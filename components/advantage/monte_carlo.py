@@ -10,8 +10,12 @@ from torch import Tensor
 
 from rlcomp.arguments import Fraction, PositiveFloat, Probability
 from rlcomp.component import Component
-from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
-from rlcomp.functional.group import group_centred
+from rlcomp.functional.group import (
+    greedy_reward,
+    group_centred,
+    squared_score_norm,
+    weighted_token_baseline,
+)
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.returns import reward_to_go
 from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage

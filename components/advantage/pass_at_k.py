@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcomp.arguments import Ge, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.best_of import group_best_of_k, pass_at_k_training_advantage, pkpo_advantage
-from rlcomp.functional.group_statistics import Groups, varied
+from rlcomp.functional.group_statistics import Groups, varying_groups
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.metrics import record
 
@@ -73,7 +73,7 @@ class PassAtK(Component):
 def _tied_best(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Return the mask of best responses that are not the only best of their group, ``[B]``."""
     groups = Groups(reward, group_id, valid)
-    best = groups.counted & (groups.reward == groups.highest(groups.valid))
+    best = groups.comparable & (groups.reward == groups.highest(groups.valid))
     return (best & (groups.total(best.float()) > 1)).to(reward.device)
 
 
@@ -116,5 +116,7 @@ class PassAtKTraining(Component):
         best = group_best_of_k(*rows, self.k)
         record("advantage/best_of_k", best, where=~best.isnan())
         advantage = pass_at_k_training_advantage(*rows, self.k)
-        record("advantage/certain", advantage == 0, where=varied(*rows) & batch["reward_valid"])
+        record(
+            "advantage/certain", advantage == 0, where=varying_groups(*rows) & batch["reward_valid"]
+        )
         return broadcast(batch, advantage)

@@ -17,9 +17,8 @@ from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.metrics import record, recording
-from rlcomp.pareto.aggregator import Aggregator, weighed
-from rlcomp.pareto.objectives import observed, stacked
-from rlcomp.pareto.running_means import RunningMeans
+from rlcomp.pareto.aggregator import Aggregator, RunningMeans, aggregation_weights
+from rlcomp.pareto.objectives import objective_statistics, stack_rewards
 
 # Decay of the running variance of each objective's rewards.
 SCALE_DECAY = 0.99
@@ -49,7 +48,7 @@ class PerObjectiveAdvantage(Component):
     ``advantage`` ``[B, T]`` and ``reward_valid``: the row has at least one objective. Tokens that
     the estimator takes out of ``response_mask`` for one objective are taken out for all. Records
     ``advantage/scale/<name>``, ``advantage/abs``, ``advantage/zero_fraction`` and the metrics of
-    :func:`rlcomp.pareto.aggregator.weighed`.
+    :func:`rlcomp.pareto.aggregator.aggregation_weights`.
 
     Args:
         advantage: the estimator, run once per objective; choose it by
@@ -96,7 +95,7 @@ class PerObjectiveAdvantage(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantages and their weighted sum."""
-        names, rewards = stacked(batch["rewards"])
+        names, rewards = stack_rewards(batch["rewards"])
         present = _present(batch, rewards)
         results = self._results(batch, names, present)
         scales = torch.tensor(
@@ -106,8 +105,10 @@ class PerObjectiveAdvantage(Component):
         batch["response_mask"] = torch.stack([result["response_mask"] for result in results]).all(0)
         vectors = each[batch["response_mask"]].T
         known = rewards.masked_fill(~present, torch.nan)
-        objectives = observed(names, known, vectors, batch.get("preference", None), scales)
-        weights = weighed(self.aggregator, objectives, "advantage").to(each)
+        objectives = objective_statistics(
+            names, known, vectors, batch.get("preference", None), scales
+        )
+        weights = aggregation_weights(self.aggregator, objectives, "advantage").to(each)
         batch["advantages"] = masked(each, batch["response_mask"][..., None])
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)

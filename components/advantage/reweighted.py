@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.branching import share_centred, share_std
-from rlcomp.functional.distillation import distilled_advantage
+from rlcomp.functional.distillation import distillation_advantage
 from rlcomp.functional.group_statistics import difficulty_weighted, group_accuracy
 from rlcomp.interfaces.advantage import broadcast, rewards_to_go, write_advantage
 from rlcomp.interfaces.turns import roots
@@ -226,7 +226,7 @@ class DistillationAdvantage(Component):
             clipped = (teacher - student).abs() > self.clip
             record("advantage/distilled_clipped", clipped, where=mask)
         to_go = self.horizon == "sequence"
-        advantage = self.coef * distilled_advantage(student, teacher, mask, to_go, self.clip)
+        advantage = self.coef * distillation_advantage(student, teacher, mask, to_go, self.clip)
         if self.advantage is not None:
             batch = self.advantage(batch)
             advantage = advantage + batch["advantage"]

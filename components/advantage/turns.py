@@ -13,9 +13,9 @@ from rlcomp.functional.group import group_centred, group_standardised
 from rlcomp.functional.turn_credit import (
     gigpo_steps,
     mt_grpo_turns,
+    other_episodes_mean,
     turn_returns,
     vine_advantage,
-    without_own,
 )
 from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.interfaces.turns import TurnTable
@@ -204,7 +204,7 @@ class TurnReturn(Component):
         episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
         _, group = torch.unique(table.group, return_inverse=True)
         cell = group[episode] * turns + torch.arange(turns).repeat(episodes)
-        mean = without_own(returns.flatten(), table.counted.flatten(), cell, episode)
+        mean = other_episodes_mean(returns.flatten(), table.counted.flatten(), cell, episode)
         return mean.nan_to_num(0.0).view(episodes, turns)
 
 

@@ -16,7 +16,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.stages import Collector
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answer_prompts, with_texts
+from rlcomp.text.answers import add_texts, answer_prompts
 from rlcomp.text.prompt import or_text
 
 
@@ -78,7 +78,7 @@ class GroupCollector(Collector):
             rollout: rows from :meth:`rlcomp.interfaces.policy.Policy.generate`.
         """
         texts = decode_texts(batch[_prompt_key(batch)])
-        rows = with_texts(self.policy, texts, rollout, self.group_size)
+        rows = add_texts(self.policy, texts, rollout, self.group_size)
         rows = self._add_prompt_entries(rows, batch, self.group_size)
         _record(rows)
         return rows

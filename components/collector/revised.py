@@ -15,9 +15,9 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.text.answers import answers_where_room
+from rlcomp.text.answers import answer_prompts_in_context
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rows import with_responses
+from rlcomp.text.rows import response_rows
 
 _FIELD = re.compile(r"\{(prompt|response)\}")
 
@@ -85,7 +85,7 @@ class Revised(Component):
         record("revision/told", torch.tensor([text is not None for text in revisions]).double())
         changed = [text != old for text, old in zip(revisions, responses, strict=True) if text]
         record("revision/changed", torch.tensor(changed, dtype=torch.float64))
-        rows = with_responses(
+        rows = response_rows(
             batch,
             [text or "" for text in revisions],
             prompt=self.prompt,
@@ -97,7 +97,7 @@ class Revised(Component):
         """Return the texts after the separator; None if there is no such text."""
         both = zip(prompts, responses, strict=True)
         requests = [self._asked({"prompt": each, "response": text}) for each, text in both]
-        answers = answers_where_room(
+        answers = answer_prompts_in_context(
             self.policy,
             requests,
             prompt_ids=self.prompt.encode(requests, [{}] * len(requests)),

@@ -18,7 +18,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.votes import verdicts
 from rlcomp.metrics import record
-from rlcomp.text.reasoning import ThoughtEnd, responses
+from rlcomp.text.reasoning import ThoughtEnd, response_ids
 from rlcomp.text.tokenizer import decode_rows
 
 
@@ -90,7 +90,7 @@ class BudgetForcing(HeldOutAnswers):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
         answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
-        written, _ = responses(answered)
+        written, _ = response_ids(answered)
         right, judged = answered["correct"], answered["reward_valid"]
         lengths = torch.tensor([len(row) for row in written], device=right.device)
         record(f"{self.name}/length_right", lengths, where=right & judged)
@@ -134,7 +134,7 @@ class BudgetForcing(HeldOutAnswers):
         if not rows:
             return whole, right, judged
         for row, answer in zip(rows, self._answers(budget, written, rows), strict=True):
-            whole[row] = self.end.closed(written[row][:budget]) + answer
+            whole[row] = self.end.close(written[row][:budget]) + answer
         texts = decode_texts(answered["response"])
         new = decode_rows(self.policy.tokenizer, [whole[row] for row in rows])
         for row, text in zip(rows, new, strict=True):
@@ -150,7 +150,7 @@ class BudgetForcing(HeldOutAnswers):
         """Return the policy's answers after its thoughts were ended."""
         prompts = self.prompt.encode(self.policy_prompts, self.columns)
         heads = [
-            prompts[row // self.samples_per_prompt] + self.end.closed(written[row][:budget])
+            prompts[row // self.samples_per_prompt] + self.end.close(written[row][:budget])
             for row in rows
         ]
         rollout = self.policy.generate(
@@ -159,4 +159,4 @@ class BudgetForcing(HeldOutAnswers):
             max_new_tokens=self.answer_tokens,
             generator=torch.Generator().manual_seed(self.seed),
         )
-        return responses(rollout)[0]
+        return response_ids(rollout)[0]

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.functional.statistics import Estimate, clustered_mean, pooled, z_score
+from rlcomp.functional.statistics import Estimate, clustered_mean, pool, z_score
 from rlcomp.metrics import record, recording, step
 from rlcomp.seed import named_seed
 
@@ -103,12 +103,10 @@ class HackingMonitor(Component):
         self.count += 1
         self.first = [*self.first, (gap, true)][: self.window]
         self.last = [*self.last, (gap, true)][-self.window :]
-        now = pooled(own for _, own in self.last)
+        now = pool(own for _, own in self.last)
         gap_z = true_z = 0.0
         if self.count >= 2 * self.window:
-            gap_z = z_score(
-                pooled(own for own, _ in self.last), pooled(own for own, _ in self.first)
-            )
+            gap_z = z_score(pool(own for own, _ in self.last), pool(own for own, _ in self.first))
         if self.count >= self.window:
             self.best = now if self.best is None or now.mean > self.best.mean else self.best
             true_z = z_score(now, self.best)

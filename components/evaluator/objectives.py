@@ -103,7 +103,7 @@ class ObjectivesEvaluator(Accuracy):
         if self.conditioning is not None:
             self.preferences = _grid(self.conditioning, names, preference_steps)
             equal = torch.full((len(names),), 1 / len(names), dtype=torch.float64)
-            self.policy_prompts = self.conditioning.ask(self.plain_prompts, equal)
+            self.policy_prompts = self.conditioning.condition(self.plain_prompts, equal)
 
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
         """Record accuracies, returns, and the front."""
@@ -136,7 +136,7 @@ class ObjectivesEvaluator(Accuracy):
 
     def _at(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
         """Return the returns of the policy conditioned on these weights, ``[K]``."""
-        prompts = conditioning.ask(self.plain_prompts, weights)
+        prompts = conditioning.condition(self.plain_prompts, weights)
         point = self._returns(self.answers(prompts, 1, None)).nanmean(1)
         label = ":".join(f"{weight:.3g}" for weight in weights.tolist())
         for name, value in zip(self.objectives.names, point, strict=True):

@@ -16,8 +16,7 @@ from rlcomp.interfaces.policy import SupportsTurns
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
-from rlcomp.text.answers import answer_prompts
-from rlcomp.text.mc_rollouts import continue_rows
+from rlcomp.text.answers import answer_prompts, continue_rows
 from rlcomp.text.prompt import or_text
 
 

@@ -19,9 +19,8 @@ from rlcomp.interfaces.answer_verifier import read_verdict, verdict_options
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import decode_rows
+from rlcomp.text.tokenizer import answer_ids, decode_rows
 
 
 class VerifierQuality(Component):

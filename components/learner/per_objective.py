@@ -18,10 +18,10 @@ from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError, ShapeError, require
-from rlcomp.functional.gradients import combined_row, reached, row_moments
+from rlcomp.functional.gradients import combined_row, reachable_leaves, row_moments
 from rlcomp.metrics import record, recording
-from rlcomp.pareto.aggregator import Aggregator, Objectives, weighed
-from rlcomp.pareto.objectives import stacked
+from rlcomp.pareto.aggregator import Aggregator, Objectives, aggregation_weights
+from rlcomp.pareto.objectives import stack_rewards
 
 
 class PerObjectiveLearner(Learner):
@@ -152,7 +152,7 @@ class PerObjectiveLearner(Learner):
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Add the combined gradient of a step to ``.grad``; return its losses by name."""
-        names, rewards = stacked(batch["rewards"])
+        names, rewards = stack_rewards(batch["rewards"])
         valid_rewards = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
         rows = self._prepare_rows(batch, len(names))
         reached_ids: set[int] = set()
@@ -233,7 +233,7 @@ class PerObjectiveLearner(Learner):
             shared |= values
             # One row at a time, because our autograd functions have no rule for torch.vmap.
             loss = torch.stack([*values.values()]).sum()
-            reached_ids |= reached(loss, self._compared)
+            reached_ids |= reachable_leaves(loss, self._compared)
             rows = self._jac(
                 [loss], self._compared, retain_graph=k + 1 < number, parallel_chunk_size=1
             )
@@ -252,7 +252,7 @@ class PerObjectiveLearner(Learner):
         record("pareto/jacobian_mib", size / 2**20)
         preference, units = batch.get("preference", None), batch.get("advantage_scale", None)
         gram, means = row_moments(jacobian)
-        weights = weighed(
+        weights = aggregation_weights(
             self.aggregator,
             Objectives(
                 names=names,

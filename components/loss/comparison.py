@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.errors import DataError
-from rlcomp.functional.preference import relabelled
+from rlcomp.functional.preference import label_noise_loss
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.reward_model import (
     bradley_terry_loss,
@@ -89,7 +89,7 @@ class BradleyTerry(PairLoss):
         margin = pair_entry(batch, "pair_margin", self.margin, weight)
         unflipped = bradley_terry_loss(chosen, rejected, margin)
         flipped = bradley_terry_loss(rejected, chosen, margin)
-        losses = relabelled(unflipped, flipped, noise, unbiased=False)
+        losses = label_noise_loss(unflipped, flipped, noise, unbiased=False)
         losses = losses + self.centring_coef * centring_penalty(chosen, rejected)
         record_pairs(chosen, rejected, (weight > 0) & (noise != 0.5))
         return scalars(loss=torch.where(weight > 0, losses * weight, 0.0).sum())
@@ -180,7 +180,7 @@ class Davidson(PairLoss):
         noise = pair_entry(batch, "label_noise", self.label_noise, weight)
         win, tie = davidson_loss(chosen, rejected, self.log_nu())
         flipped, _ = davidson_loss(rejected, chosen, self.log_nu())
-        losses = torch.where(tied, tie, relabelled(win, flipped, noise, unbiased=False))
+        losses = torch.where(tied, tie, label_noise_loss(win, flipped, noise, unbiased=False))
         losses = losses + self.centring_coef * centring_penalty(chosen, rejected)
         counts, margin = weight > 0, (chosen - rejected).detach()
         record("reward_model/accuracy", margin > 0, where=counts & ~tied)

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.component import Component
-from rlcomp.functional.flow_matching import interpolant
+from rlcomp.functional.continuous_action import interpolant
 from rlcomp.seed import new_generator
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.functional.distillation import Divergence, coarsened, divergence
+from rlcomp.functional.distillation import Divergence, coarsen, divergence
 from rlcomp.functional.divergence import (
     Estimator,
     RatioEstimator,
@@ -20,7 +20,7 @@ from rlcomp.functional.divergence import (
     kl_full,
     kl_ratio_estimate,
 )
-from rlcomp.functional.importance import recorded
+from rlcomp.functional.importance import fill_unrecorded
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.kl_controller import KLController, times_kl_weight
 from rlcomp.interfaces.loss import TokenLoss, scalars
@@ -179,7 +179,7 @@ class KLRatioLoss(_KLInLoss):
         """Return the weighted estimate of the KL at each token."""
         return kl_ratio_estimate(
             batch["log_probs"],
-            recorded(batch["rollout_log_probs"], batch["log_probs"]),
+            fill_unrecorded(batch["rollout_log_probs"], batch["log_probs"]),
             batch["ref_log_probs"],
             batch["response_mask"],
             self.estimator,
@@ -243,7 +243,7 @@ class DistilLoss(TokenLoss):
         teacher = masked(batch["ref_log_distribution"], mask[..., None])
         record("distil/agreement", student.argmax(-1) == teacher.argmax(-1), where=mask)
         if self.top_k is not None:
-            student, teacher = coarsened(student, teacher, self.top_k)
+            student, teacher = coarsen(student, teacher, self.top_k)
         distance = divergence(student, teacher, mask, self.divergence, self.beta)
         record("distil/divergence", distance, where=mask)
         return scalars(loss=self.coef * (distance * batch["loss_weight"]).sum())

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.preference import relabelled
+from rlcomp.functional.preference import label_noise_loss
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import scalars
 from rlcomp.interfaces.preference import PairLoss, first_is_chosen, pair_entry, sides
@@ -114,7 +114,7 @@ class PreferenceLoss(PairLoss):
         weight = batch["row_weight"].view(-1, 2)[:, 0]
         pairs = self._pairs(batch, first)
         noise = pair_entry(batch, "label_noise", self.label_noise, weight)
-        losses = relabelled(
+        losses = label_noise_loss(
             pairs["pair_loss"], pairs["flipped_loss"], noise, unbiased=self.unbiased
         )
         nll = -masked(batch["log_probs"], batch["response_mask"] & batch["chosen"][:, None])

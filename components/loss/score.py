@@ -12,12 +12,12 @@ from rlcomp.functional.preference_score import (
     Divergence,
     Length,
     divergence_score,
+    dpop_score,
     forward_kl,
-    length_desensitised,
+    ld_dpo_score,
     log_odds,
-    over_tokens,
-    penalised,
     power_transform,
+    reduce_tokens,
     token_log_ratio,
 )
 from rlcomp.interfaces.preference import Score
@@ -49,7 +49,7 @@ class LogProb(Score):
 
     def score(self, batch: TensorDict) -> Tensor:
         """Return the score of every row."""
-        value = over_tokens(batch["log_probs"], batch["response_mask"], self.length)
+        value = reduce_tokens(batch["log_probs"], batch["response_mask"], self.length)
         return power_transform(value, self.alpha)
 
 
@@ -79,7 +79,7 @@ class LogRatio(Score):
         """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
-        return over_tokens(ratio, mask, self.length)
+        return reduce_tokens(ratio, mask, self.length)
 
 
 class LogOdds(Score):
@@ -98,7 +98,7 @@ class LogOdds(Score):
 
     def score(self, batch: TensorDict) -> Tensor:
         """Return the score of every row."""
-        return log_odds(over_tokens(batch["log_probs"], batch["response_mask"], "mean"))
+        return log_odds(reduce_tokens(batch["log_probs"], batch["response_mask"], "mean"))
 
 
 class LengthDesensitisedLogRatio(Score):
@@ -129,7 +129,7 @@ class LengthDesensitisedLogRatio(Score):
         """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
-        return length_desensitised(ratio, mask, batch["common_length"], self.alpha)
+        return ld_dpo_score(ratio, mask, batch["common_length"], self.alpha)
 
 
 class DivergenceScore(Score):
@@ -199,7 +199,7 @@ class PenalisedLogRatio(Score):
         """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
-        return penalised(ratio.sum(1), batch["chosen"], self.penalty)
+        return dpop_score(ratio.sum(1), batch["chosen"], self.penalty)
 
 
 class SequentialKL(Score):

@@ -1,4 +1,4 @@
-"""Aggregators of gradients."""
+"""Aggregators on gradient (or advantage) vectors, and Lagrange multipliers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, require
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.functional.scalarization import dual_ascent, scalar_weights
-from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, nonzero_vectors
-from rlcomp.pareto.gram import GramianAggregator, RowNorm
+from rlcomp.pareto.aggregator import (
+    Aggregator,
+    GramianAggregator,
+    Objectives,
+    RowNorm,
+    check_names,
+    nonzero_vectors,
+)
 from rlcomp.seed import new_generator
 
 
@@ -37,7 +43,7 @@ class MGDA(GramianAggregator):
     def __init__(self, *, row_norm: RowNorm = "none") -> None:
         super().__init__(row_norm=row_norm)
 
-    def of_gram(self, gram: Tensor) -> Tensor:
+    def gram_weights(self, gram: Tensor) -> Tensor:
         """Return the weights on the simplex."""
         return min_norm(gram)
 
@@ -69,7 +75,7 @@ class NashMTL(GramianAggregator):
         require("torchjd", "pareto")
         self._solver(1)
 
-    def of_gram(self, gram: Tensor) -> Tensor:
+    def gram_weights(self, gram: Tensor) -> Tensor:
         """Return the positive weights."""
         # The solver uses only the Gram matrix of its input, so it gets a square root of ``gram``.
         values, vectors = torch.linalg.eigh(gram)
@@ -166,7 +172,7 @@ class LagrangianAggregator(Aggregator):
         Altman 1999; Tessler et al. 2018, arXiv:1805.11074, eq. 9.
     """
 
-    of_returns = True
+    reward_units = True
 
     multipliers: Tensor
 
@@ -236,7 +242,7 @@ class TorchJDAggregator(GramianAggregator):
         self.weighting = weighting
         self.generator = new_generator()
 
-    def of_gram(self, gram: Tensor) -> Tensor:
+    def gram_weights(self, gram: Tensor) -> Tensor:
         """Return the weights, which need not sum to 1."""
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.generator.get_state())

@@ -1,4 +1,4 @@
-"""Aggregators that weigh objectives."""
+"""Aggregators by given weights, and by scalarisation of expected returns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.scalarization import chebyshev_weights, smooth_chebyshev_weights
-from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, named_weights
-from rlcomp.pareto.expected_returns import ExpectedReturns
+from rlcomp.pareto.aggregator import (
+    Aggregator,
+    ExpectedReturnsAggregator,
+    Objectives,
+    check_names,
+    named_weights,
+)
 from rlcomp.seed import new_generator
 
 
@@ -101,8 +106,8 @@ class ScaledObjectives(Aggregator):
     """Another aggregator applied to scaled objectives.
 
     ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
-    the rewards were multiplied by ``s``. So methods without a preference that depend on units
-    (MGDA, PAMA) get a preference. Recorded returns and other metrics keep their units.
+    the rewards were multiplied by ``s``. This gives a preference to methods that depend on units
+    and have none (MGDA, PAMA). Recorded returns and other metrics keep their units.
 
     Args:
         aggregator: computes ``v``; choose it by ``pareto@learner.aggregator.aggregator=mgda``.
@@ -111,14 +116,11 @@ class ScaledObjectives(Aggregator):
     Raises:
         ConfigError: ``scales`` lacks an objective or names an unknown one, or the aggregator weighs
             by expected returns.
-
-    Source:
-        This project.
     """
 
     def __init__(self, *, aggregator: Aggregator, scales: dict[str, PositiveFloat]) -> None:
         super().__init__()
-        if aggregator.of_returns:
+        if aggregator.reward_units:
             raise ConfigError(
                 f"ScaledObjectives: aggregator is {type(aggregator).__name__}, which weighs by the "
                 "expected returns: use its own weights instead of scales"
@@ -143,7 +145,7 @@ class ScaledObjectives(Aggregator):
         return self.aggregator.weigh(scaled) * scales
 
 
-class ExpectedUtility(ExpectedReturns):
+class ExpectedUtility(ExpectedReturnsAggregator):
     """Utility of the expected returns (SER).
 
     ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
@@ -170,7 +172,7 @@ class ExpectedUtility(ExpectedReturns):
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return ``dg/dJ`` at the current expected returns."""
-        returns, _ = self.expected(objectives)
+        returns, _ = self.update_returns(objectives)
         if bool(returns.isnan().any()):
             return torch.full_like(returns, 1 / len(returns))
         with torch.enable_grad():
@@ -190,7 +192,7 @@ class ExpectedUtility(ExpectedReturns):
         return gradient
 
 
-class Chebyshev(ExpectedReturns):
+class Chebyshev(ExpectedReturnsAggregator):
     """Weighted Chebyshev scalarisation; augmented if ``rho`` is above 0.
 
     ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
@@ -229,16 +231,16 @@ class Chebyshev(ExpectedReturns):
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return ``-dg/dJ`` at the current expected returns."""
         factors = named_weights("Chebyshev", self.weights, objectives.names)
-        returns, best = self.expected(objectives)
-        known, weights = ~returns.isnan(), torch.zeros_like(returns)
-        if bool(known.any()):
-            weights[known] = chebyshev_weights(
-                returns[known], best[known] + self.delta, factors[known], self.rho
+        returns, best = self.update_returns(objectives)
+        valid, weights = ~returns.isnan(), torch.zeros_like(returns)
+        if bool(valid.any()):
+            weights[valid] = chebyshev_weights(
+                returns[valid], best[valid] + self.delta, factors[valid], self.rho
             )
         return weights
 
 
-class SmoothChebyshev(ExpectedReturns):
+class SmoothChebyshev(ExpectedReturnsAggregator):
     """Smooth Chebyshev scalarisation.
 
     ``min mu * logsumexp_i(w_i (z_i - J_i) / mu)``: aggregation weights
@@ -278,10 +280,10 @@ class SmoothChebyshev(ExpectedReturns):
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return ``-dg/dJ`` at the current expected returns."""
         factors = named_weights("SmoothChebyshev", self.weights, objectives.names)
-        returns, best = self.expected(objectives)
-        known, weights = ~returns.isnan(), torch.zeros_like(returns)
-        if bool(known.any()):
-            weights[known] = smooth_chebyshev_weights(
-                returns[known], best[known] + self.delta, factors[known], self.mu
+        returns, best = self.update_returns(objectives)
+        valid, weights = ~returns.isnan(), torch.zeros_like(returns)
+        if bool(valid.any()):
+            weights[valid] = smooth_chebyshev_weights(
+                returns[valid], best[valid] + self.delta, factors[valid], self.mu
             )
         return weights

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import FlowError
-from rlcomp.functional.off_policy import episode_order
+from rlcomp.functional.goal_conditioned import episode_order
 from rlcomp.keys import nested
 
 _REQUIRED_KEYS = ("trajectory", "step_count", "next.achieved_goal")

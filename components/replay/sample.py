@@ -15,7 +15,7 @@ from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError
-from rlcomp.functional.off_policy import future_places, geometric_places
+from rlcomp.functional.goal_conditioned import future_positions, geometric_positions
 from rlcomp.interfaces.batched_environment import RewardsGoals
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
@@ -99,7 +99,7 @@ class SampleFuture(Component):
         """Return drawn rows with their goals; the incoming batch is ignored."""
         drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(self.batch_size, generator=self.generator)
-        later = geometric_places(drawn.place, drawn.last, uniform, self.gamma)
+        later = geometric_positions(drawn.place, drawn.last, uniform, self.gamma)
         rows = drawn.steps.select("observation", "action")
         rows["desired_goal"] = drawn.achieved_after(later)
         return rows
@@ -221,7 +221,7 @@ class SampleHindsight(Component):
         """Return drawn rows, some with new goals; the incoming batch is ignored."""
         drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
-        goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
+        goal = drawn.achieved_after(future_positions(drawn.place, drawn.last, uniform[1]))
         return self._replace_goals(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
 
     def _replace_goals(self, steps: TensorDict, goal: Tensor, mask: Tensor) -> TensorDict:

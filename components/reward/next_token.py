@@ -15,7 +15,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.functional.prefix_match import begins_with_first, behind, last_boxed, matched_tokens
+from rlcomp.functional.prefix_match import begins_with_first, last_boxed, matched_tokens, text_after
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key
@@ -27,7 +27,7 @@ from rlcomp.text.token_bytes import row_bytes, token_bytes
 # It returns the prediction of a response, given the end of the thought.
 _PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "box": lambda text, end: last_boxed(text, after=end),
-    "rest": behind,
+    "rest": text_after,
 }
 
 # It returns the number of right tokens, given prediction, truth and the ends of its tokens.

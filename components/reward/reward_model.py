@@ -16,14 +16,14 @@ from rlcomp.component import Component
 from rlcomp.functional.moments import merged_moments, running_std
 from rlcomp.functional.process_reward import Aggregation, aggregate_steps
 from rlcomp.functional.reduction import masked
-from rlcomp.functional.reward_ensemble import Combination, combine
+from rlcomp.functional.reward_model import Combination, combine_scores
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
 from rlcomp.model.token_scorer import TokenScorer
-from rlcomp.text.steps import StepTokens, split_steps
+from rlcomp.text.reasoning import StepTokens, split_steps
 
 
 class LearnedReward(Component):
@@ -148,7 +148,7 @@ class ScorerReward(Component):
             record("reward/raw_score", scores.mean(0), where=valid)
             scores = self._normalised(scores, valid)
         scores = torch.where(valid, scores, 0.0)
-        reward = combine(scores, self.combination, self.penalty)
+        reward = combine_scores(scores, self.combination, self.penalty)
         record("reward/disagreement", scores.std(0, correction=0), where=valid)
         return write_reward(batch, reward, {"scored": reward}, reward > 0, valid, decides=False)
 

@@ -16,7 +16,7 @@ from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import TextReward, name_without_verdict, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
-from rlcomp.text.steps import StepTokens, split_steps
+from rlcomp.text.reasoning import StepTokens, split_steps
 
 
 class StepAndOutcomeReward(Component):

@@ -124,7 +124,7 @@ def crossing_table(runs):
             for right, measure in RIGHT.items():
                 found = comparisons(runs, family, rank, method, right)
                 crossed = [each for one in found.values() if (each := downwards(one))]
-                told = [each for each in crossed if each.shown]
+                told = [each for each in crossed if each.significant]
                 places = ", ".join(f"{one.before} and {one.after}" for one in told) or "-"
                 cells = [f"{name}, {called}", measure, len(found), len(crossed), len(told), places]
                 lines.append(f"| {' | '.join(map(str, cells))} |")

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rlcomp.functional.reward_model import logistic
+from rlcomp.functional.statistics import logistic_regression
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 STRENGTHS = (0.2, 0.4, 0.8)
@@ -37,7 +37,7 @@ def simulated(
 def alarms(pairs: int, planted: dict[str, float], generator: torch.Generator) -> dict[str, bool]:
     """Which biases the regression finds, and whether the naive test of length finds one."""
     rows, verdicts = simulated(pairs, planted, generator)
-    fit = logistic(rows, verdicts, torch.arange(pairs).repeat(2))
+    fit = logistic_regression(rows, verdicts, torch.arange(pairs).repeat(2))
     position, _, length, own = (fit.coefficients.abs() > Z * fit.errors).tolist()
     longer = (verdicts == (rows[:, 2] > 0).double()).double()
     naive = abs(float(longer.mean()) - 0.5) > Z * (0.25 / len(longer)) ** 0.5

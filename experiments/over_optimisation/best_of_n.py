@@ -17,7 +17,7 @@ from components import Demonstrations, Learner, SFTLoss, Sorting, TokenMean
 from rlcomp import Decoding, LanguageModel, Make, Phase, Schedule, answer_prompts, causal_lm
 from rlcomp import character_tokenizer, decode_texts, run_phases
 from rlcomp.functional.best_of import best_of_n, best_of_n_kl
-from rlcomp.functional.reward_ensemble import combine
+from rlcomp.functional.reward_model import combine_scores
 from rlcomp.functional.reward_model import bradley_terry_loss
 from rlcomp.model.scorer import Scorer
 
@@ -134,7 +134,7 @@ def of_seed(seed, given):
         some = compared[: 2 * pairs], first[:pairs]
         scorers = [reward_model(policy, *some, 100 * seed + each) for each in range(MEMBERS)]
         normal = scored(scorers, rows, where)
-        for name, proxy in {"one": normal[0], "four": combine(normal, "min", 0.0)}.items():
+        for name, proxy in {"one": normal[0], "four": combine_scores(normal, "min", 0.0)}.items():
             head = {"pairs": pairs, "members": name, "seed": seed}
             found = {**head, "agreement": round(agreement(proxy, value), 4)}
             yield {**found, **curves(proxy, value), "cpu": round(time.process_time() - began, 1)}

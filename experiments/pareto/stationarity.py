@@ -20,7 +20,7 @@ from tensordict import TensorDict
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
 from rlcomp.checkpoint.state import owned
-from rlcomp.pareto.objectives import centred, stacked
+from rlcomp.pareto.objectives import centre_rewards, stack_rewards
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
 from rlcomp.seed import named_seed
@@ -97,8 +97,8 @@ def gradients(nodes):
     batch = TensorDict(batch_size=[])
     for name in SAMPLED:
         batch = nodes[name](batch)
-    names, rewards = stacked(nodes["objectives"].per_objective(batch))
-    advantages = centred(rewards, batch["group_id"]) * GROUP / (GROUP - 1)
+    names, rewards = stack_rewards(nodes["objectives"].per_objective(batch))
+    advantages = centre_rewards(rewards, batch["group_id"]) * GROUP / (GROUP - 1)
     batch = nodes["policy"](batch)
     log_probs = torch.where(batch["response_mask"], batch["log_probs"], 0.0).sum(1)
     weights = [*nodes["policy"].weights().values()]

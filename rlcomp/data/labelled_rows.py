@@ -18,8 +18,8 @@ from rlcomp.data.records import Row
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example
+from rlcomp.text.reasoning import StepTokens
 from rlcomp.text.rows import demonstration_rows
-from rlcomp.text.steps import StepTokens
 
 COLUMN = "labels"
 

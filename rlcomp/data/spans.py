@@ -16,7 +16,7 @@ from rlcomp.data.masked_text import normalised_span, span_problem
 from rlcomp.data.template import check_wording
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Task
-from rlcomp.text.token_bytes import all_with_ends
+from rlcomp.text.token_bytes import encode_all_with_ends
 
 
 class Span(NamedTuple):
@@ -184,7 +184,7 @@ class CorpusSpans:
 
 
 def _tokenised(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Tokenised]:
-    encoded = zip(texts, all_with_ends(tokenizer, texts), strict=True)
+    encoded = zip(texts, encode_all_with_ends(tokenizer, texts), strict=True)
     return [Tokenised(text, array("q", ids), array("q", ends)) for text, (ids, ends) in encoded]
 
 

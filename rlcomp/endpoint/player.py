@@ -27,7 +27,7 @@ from rlcomp.interfaces.policy import SupportsAgentCalls, check_turns
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
-from rlcomp.text.special_tokens import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import decode_rows
 
 
@@ -81,7 +81,7 @@ class TracePlayer(metaclass=Checked):
         self.agents.check(agent)
         self.limits = EpisodeLimits(max_calls, max_new_tokens, 1, policy.context_length)
         self.wait = wait
-        self.texts = MarkedTexts(policy.tokenizer)
+        self.texts = MarkedTextCodec(policy.tokenizer)
 
     def play(
         self,
@@ -169,7 +169,7 @@ class TracePlayer(metaclass=Checked):
         """Return the rows of a trace, with the facts of the episode in each."""
         if not trace.calls and not trace.failed:
             trace.failed = "the agent made no call"
-        episodes = trace.rows or [Episode(self.texts.begin(""))]
+        episodes = trace.rows or [Episode(self.texts.encode_first(""))]
         facts = {
             "calls": float(trace.calls),
             "rows": float(len(trace.rows)),

@@ -115,7 +115,7 @@ class Routes:
     def _complete(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         request = read_completion(body, self.decodings)
         texts = self.queue.traces[episode].texts
-        return self._reply_to(episode, request, lambda: texts.written(request.prompt), leads=True)
+        return self._reply_to(episode, request, lambda: texts.mark(request.prompt), leads=True)
 
     def _reply_to(
         self, episode: int, request: CompletionRequest, written: Callable[[], str], *, leads: bool

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode
-from rlcomp.text.special_tokens import MarkedTexts, shown
+from rlcomp.text.special_tokens import MarkedTextCodec, remove_marks
 
 
 class Context:
@@ -63,7 +63,7 @@ class Trace:
         failed: why the episode is invalid; empty if it is valid.
     """
 
-    def __init__(self, texts: MarkedTexts) -> None:
+    def __init__(self, texts: MarkedTextCodec) -> None:
         self.texts = texts
         self.rows: list[Episode] = []
         self.calls = 0
@@ -95,7 +95,7 @@ class Trace:
         before = [each for each in [*self.answers] if text.startswith(each.text)]
         call = max(before, key=lambda each: len(each.text), default=None)
         if call is None:
-            ids = self.texts.begin(text) if leads else self.texts.encode(text)
+            ids = self.texts.encode_first(text) if leads else self.texts.encode(text)
             return Context(text, ids, None)
         rest = self.texts.encode(text[len(call.text) :], call.text)
         return Context(text, [*call.ids, *rest], call)
@@ -109,8 +109,8 @@ class Trace:
         """Record the answers to a call; each except the first gets a row of its own."""
         for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new(context)
-            episode, text = self.rows[row], self.texts.said(turn.tokens)
-            episode.sampled(turn, self.texts.plain(turn.tokens), None)
+            episode, text = self.rows[row], self.texts.decode(turn.tokens)
+            episode.sampled(turn, self.texts.decode_plain(turn.tokens), None)
             episode.truncated = turn.truncated
             episode.turns[-1].number = self.calls
             recorded = RecordedAnswer(
@@ -128,7 +128,7 @@ class Trace:
             return self._new(context)
         rest = context.text[len(call.text) :]
         if rest:
-            self.rows[call.row].observed(context.ids, shown(rest))
+            self.rows[call.row].observed(context.ids, remove_marks(rest))
         return call.row
 
     def _new(self, context: Context) -> int:

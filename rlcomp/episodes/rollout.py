@@ -13,8 +13,7 @@ from rlcomp.episodes.host import EnvironmentFailure, Host, Start
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import NO_OBSERVATION, Dialogue, Observation
-from rlcomp.text.mid_text_tokens import encode_continuation
-from rlcomp.text.token_bytes import row_bytes
+from rlcomp.text.token_bytes import encode_continuation, row_bytes
 from rlcomp.verify.tool_calls import ends_in_text
 
 if TYPE_CHECKING:

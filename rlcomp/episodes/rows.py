@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.episode import Episode
-from rlcomp.text.rows import pad_id, padded
+from rlcomp.text.rows import pad_id, pad_rows
 from rlcomp.text.tokenizer import decode_rows
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def episode_rows(
         ``sampling_mask`` if the sets were recorded.
     """
     count = len(episodes)
-    tokens, filled = padded([episode.ids for episode in episodes], pad_id(tokenizer))
+    tokens, filled = pad_rows([episode.ids for episode in episodes], pad_id(tokenizer))
     sampled = _wide([[*map(int, each.trained)] for each in episodes], 0).bool()
     columns = {
         "tokens": tokens,

@@ -1,4 +1,8 @@
-"""Advantages and weights of the best of k responses."""
+"""Advantages and weights of the best of k responses.
+
+``reward``, ``group_id`` (int64) and ``valid`` are ``[B]``. A ``k`` of None is the number of valid
+responses of the group.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,8 @@ from rlcomp.functional.group_statistics import Groups, is_rounding
 def best_of_k(values: Tensor, k: int) -> Tensor:
     """Compute the mean over all k-subsets of their largest value (unbiased estimate of max@k).
 
-    Args:
-        values: shape ``[n]``, n at least k.
-        k: at least 1.
-
-    Returns:
-        A scalar, in the unit of the values.
-
-    Source:
-        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; with values 0 and 1 it is pass@k, Chen et
-        al. 2021, arXiv:2107.03374, eq. 1.
+    Source: Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; with values 0 and 1 it is pass@k, Chen
+    et al. 2021, arXiv:2107.03374, eq. 1.
 
     Examples:
         >>> best_of_k(torch.tensor([1.0, 0.0, 0.0, 0.0]), 2)
@@ -33,20 +29,9 @@ def best_of_k(values: Tensor, k: int) -> Tensor:
 
 
 def group_best_of_k(reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None) -> Tensor:
-    """Compute :func:`best_of_k` of the group of each response.
+    """Compute :func:`best_of_k` of the group of each response, ``[B]``.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        k: at least 1; None for the number of valid responses of the group.
-
-    Returns:
-        Shape ``[B]``, in reward units; NaN for invalid rows and in groups of fewer than k valid
-        ones.
-
-    Source:
-        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201: the objective that is estimated.
+    NaN for invalid rows and in groups of fewer than k valid ones.
 
     Examples:
         >>> group, valid = torch.tensor([0, 0, 0, 1]), torch.ones(4, dtype=torch.bool)
@@ -68,26 +53,16 @@ def pkpo_advantage(
     """Compute PKPO's advantage: the gain in the best of k by a response, over all its k-subsets.
 
     ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R)``, optionally over
-    ``std_g(R) + eps``. Sorted upwards, ``A_(i) = sum_{j < i} C(j-1, k-2) / C(n, k) (R_(i) -
-    R_(j))``. With ``k = n`` only a single best response is above 0: ``R_(n) - R_(n-1)``.
+    ``std_g(R) + epsilon``. Sorted upwards,
+    ``A_(i) = sum_{j < i} C(j-1, k-2) / C(n, k) (R_(i) - R_(j))``. With ``k = n`` only a single best
+    response is above 0: ``R_(n) - R_(n-1)``. 0 for invalid rows and groups of equal rewards or of
+    fewer than ``k >= 2`` valid ones.
 
     ``sum_i A_i grad log pi(y_i)`` is an unbiased estimate of the gradient of the expected best of
     k. A mean over responses is 1 / n of this sum.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        k: at least 2; None for the number of valid responses of the group.
-        epsilon: added to the group's standard deviation before the division; None for no division.
-
-    Returns:
-        Shape ``[B]``, in reward units, or dimensionless with the division; 0 for invalid rows and
-        groups of equal rewards or of fewer than k valid ones.
-
-    Source:
-        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201, eq. 33 (the baseline ``loo - 1``); k = n:
-        Tang et al. 2025, arXiv:2503.19595. The division is verl's.
+    Source: Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201, eq. 33 (the baseline ``loo - 1``); k =
+    n: Tang et al. 2025, arXiv:2503.19595. The division is verl's.
 
     Examples:
         >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
@@ -98,10 +73,10 @@ def pkpo_advantage(
     """
     groups = Groups(reward, group_id, valid)
     advantage = torch.zeros_like(groups.reward)
-    for rows in groups.members(groups.counted):
+    for rows in groups.members(groups.comparable):
         size = len(rows) if k is None else k
         if len(rows) >= size:
-            advantage[rows] = _added(groups.reward[rows], size)
+            advantage[rows] = _gain(groups.reward[rows], size)
     if epsilon is not None:
         advantage = advantage / (groups.std() + epsilon)
     return advantage.to(reward.device)
@@ -113,22 +88,13 @@ def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor
     ``A_i = (mean_{|I| = k, i in I} max_I R - mean_{|I| = k} max_I R) / std_{|I| = k}(max_I R)``,
     over all ``C(n, k)`` subsets and with their population std. With rewards 0 and 1 and ``c``
     successes: ``P = 1 - C(n - c, k) / C(n, k)``, ``std = sqrt(P (1 - P))``, ``A = (1 - P) / std``
-        for a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` for a
-        failure.
+    for a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` for a failure.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        k: at least 2.
+    0 where all subsets have the same best, for invalid rows and in groups of fewer than k valid
+    ones.
 
-    Returns:
-        Shape ``[B]``, dimensionless; 0 where all subsets have the same best, for invalid rows and
-        in groups of fewer than k valid ones.
-
-    Source:
-        Chen et al. 2025 (Pass@k training), arXiv:2508.10751: the analytical derivation, here for
-        any rewards.
+    Source: Chen et al. 2025 (Pass@k training), arXiv:2508.10751: the analytical derivation, here
+    for any rewards.
 
     Examples:
         >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
@@ -137,9 +103,9 @@ def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor
     """
     groups = Groups(reward, group_id, valid)
     advantage = torch.zeros_like(groups.reward)
-    for rows in groups.members(groups.counted):
+    for rows in groups.members(groups.comparable):
         if len(rows) >= k:
-            advantage[rows] = _of_subsets(groups.reward[rows], k)
+            advantage[rows] = _subset_mean(groups.reward[rows], k)
     return advantage.to(reward.device)
 
 
@@ -149,7 +115,7 @@ def _largest(n: int, k: int) -> Tensor:
     return torch.tensor(shares, dtype=torch.float64)
 
 
-def _added(values: Tensor, k: int) -> Tensor:
+def _gain(values: Tensor, k: int) -> Tensor:
     """Average each value's gain in the largest over all k-subsets; 0 for subsets without it."""
     n, (ordered, order) = len(values), values.detach().sort()
     # Each subset holds k - 1 others; the j-th is their largest.
@@ -158,7 +124,7 @@ def _added(values: Tensor, k: int) -> Tensor:
     return torch.empty_like(ordered).index_put_((order,), lead @ shares)
 
 
-def _of_subsets(values: Tensor, k: int) -> Tensor:
+def _subset_mean(values: Tensor, k: int) -> Tensor:
     """Average the standardised best of a k-subset over the subsets that hold each value."""
     n, (ordered, order) = len(values), values.detach().sort()
     shares = _largest(n, k).to(values.dtype)
@@ -168,12 +134,12 @@ def _of_subsets(values: Tensor, k: int) -> Tensor:
         return torch.zeros_like(ordered)
     # C(n - 1, k - 1) subsets hold the i-th value. It is the largest in C(i - 1, k - 1) of them, and
     # the j-th, above it, is the largest in C(j - 2, k - 2).
-    drawn = comb(n - 1, k - 1)
-    own = [comb(i, k - 1) / drawn for i in range(n)]
-    above = [0.0, *(comb(j - 1, k - 2) / drawn for j in range(1, n))]
+    subsets = comb(n - 1, k - 1)
+    own = [comb(i, k - 1) / subsets for i in range(n)]
+    above = [0.0, *(comb(j - 1, k - 2) / subsets for j in range(1, n))]
     weights = values.new_tensor(above).expand(n, n).triu(1) + values.new_tensor(own).diag()
-    held = ((ordered - mean)[None, :] * weights).sum(1) / std
-    return torch.empty_like(ordered).index_put_((order,), held)
+    average = ((ordered - mean)[None, :] * weights).sum(1) / std
+    return torch.empty_like(ordered).index_put_((order,), average)
 
 
 def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
@@ -181,22 +147,13 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
 
     ``sum_{i=n}^{N} v_(i) C(i-1, n-1) / C(N, n)``, ``v_(i)`` the values in ascending order of the
     proxy: the mean over all n-subsets of the N answers. Answers with the same proxy are selected
-        equally often, so that each counts with the mean value of the tied block.
+    equally often, so that each counts with the mean value of the tied block.
 
-    Args:
-        proxy: the score that selects, shape ``[P, N]``: N answers to each of P prompts.
-        values: value of each answer, shape ``[P, N]``; the proxy itself, or a gold reward.
-        n: from 1 (the mean) to N (the selected one of all).
+    ``proxy`` and ``values`` are ``[P, N]``, the result ``[P]``, float64. ShapeError if the shapes
+    differ, or ``n`` is not from 1 to N.
 
-    Returns:
-        Shape ``[P]``, float64, in the unit of the values.
-
-    Raises:
-        ShapeError: the shapes differ, or ``n`` is not from 1 to N.
-
-    Source:
-        Gao et al. 2022, arXiv:2210.10760, appendix B; Nakano et al. 2021, arXiv:2112.09332,
-        appendix I.
+    Source: Gao et al. 2022, arXiv:2210.10760, appendix B; Nakano et al. 2021, arXiv:2112.09332,
+    appendix I.
 
     Examples:
         >>> proxy, gold = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.0, 1.0, 0.5]])
@@ -220,24 +177,18 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
 
 
 def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
-    """Compute the KL of best-of-n to the sampling policy, in nats.
+    """Compute the KL of best-of-n to the sampling policy, in nats, ``[P]``, float64.
 
     ``log n - (n - 1) / n`` where all proxies differ, less with ties. A block of ties with the ranks
     ``a < u <= b`` (shares of all answers) is selected with probability ``q = b^n - a^n`` and has
     the mass ``b - a``: it adds ``q log(q / (b - a))``. An answer without ties counts as part of a
     continuous range: ``n u^{n-1} log(n u^{n-1})``, integrated over its ranks.
 
-    Args:
-        proxy: the score that selects, shape ``[P, N]``.
-        n: at least 1.
+    It is an estimate where ties are rare: a tied answer drawn only once counts as untied, and the
+    result is too large. It never exceeds the formula without ties.
 
-    Returns:
-        Shape ``[P]``, float64. It is an estimate where ties are rare: a tied answer drawn only once
-        counts as untied, and the result is too large. It never exceeds the formula without ties.
-
-    Source:
-        Stiennon et al. 2020, arXiv:2009.01325, appendix G.3; an upper bound with ties: Beirami et
-        al. 2024, arXiv:2401.01879.
+    Source: Stiennon et al. 2020, arXiv:2009.01325, appendix G.3; an upper bound with ties: Beirami
+    et al. 2024, arXiv:2401.01879.
 
     Examples:
         >>> best_of_n_kl(torch.tensor([[0.1, 0.2], [0.5, 0.5]]), 2)
@@ -247,14 +198,14 @@ def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
     _, size = _blocks(proxy.sort(dim=1).values)
     prompt = torch.arange(prompts, device=proxy.device).repeat_interleave(total)
     ends = size.cumsum(0)
-    of = prompt[ends - 1]
-    above = (ends - of * total).double() / total
+    block_prompt = prompt[ends - 1]
+    above = (ends - block_prompt * total).double() / total
     mass = size.double() / total
     below = above - mass
     selected = above**n - below**n
     tied = torch.xlogy(selected, selected / mass)
-    alone = _antiderivative(above, n) - _antiderivative(below, n)
-    return _sums(torch.where(size > 1, tied, alone), of, prompts)
+    untied = _antiderivative(above, n) - _antiderivative(below, n)
+    return _sums(torch.where(size > 1, tied, untied), block_prompt, prompts)
 
 
 def _blocks(ordered: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Branching rollouts (ARPO): where to branch, and how much a row of a tree counts."""
+"""Branching rollouts (ARPO): probability of a branch, and advantages of the rows of a tree."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from rlcomp.functional.group_statistics import Groups
 
 
 def normalised_entropy(logits: Tensor) -> Tensor:
-    """Compute the entropy over its maximum: ``H = -sum_v p_v log p_v / log V``.
+    """Compute the entropy over its maximum, ``[N]``: ``H = -sum_v p_v log p_v / log V``.
 
-    Args:
-        logits: shape ``[N, V]``, ``V`` at least 2.
-
-    Returns:
-        Shape ``[N]``, in [0, 1], float32 at least.
-
-    Source:
-        Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
+    Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
 
     Examples:
         >>> normalised_entropy(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]))
@@ -34,16 +27,9 @@ def normalised_entropy(logits: Tensor) -> Tensor:
 def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
     """Compute ARPO's probability of a branch, ``clip(p0 + w dH, 0, 1)``.
 
-    Args:
-        delta_entropy: ``dH``, normalised entropy less that of the first turn, any shape.
-        probability: ``p0``.
-        entropy_weight: ``w``.
+    ``dH`` is the normalised entropy less that of the first turn.
 
-    Returns:
-        The same shape.
-
-    Source:
-        Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
+    Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
 
     Examples:
         >>> branch_probability(torch.tensor([-1.0, 0.0, 3.0]), 0.5, 0.2)
@@ -55,13 +41,8 @@ def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight
 def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
     """Return an id for each token, equal in the rows of a group that agree up to this token.
 
-    Args:
-        tokens: shape ``[B, T]``, int64.
-        group_id: shape ``[B]``, int64.
-
-    Returns:
-        Shape ``[B, T]``, int64. Ids at ``t`` are equal if and only if two rows are in one group and
-        their tokens ``0 .. t`` are equal.
+    Ids ``[B, T]`` at ``t`` are equal if and only if two rows are in one group and their tokens
+    ``0 .. t`` are equal.
 
     Examples:
         >>> shared_prefixes(torch.tensor([[5, 6, 7], [5, 8, 7]]), torch.tensor([0, 0]))
@@ -79,20 +60,10 @@ def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
 def hard_attribution(advantage: Tensor, mask: Tensor, tokens: Tensor, group_id: Tensor) -> Tensor:
     """Average the advantages of the ``d`` rows that share a token (ARPO, hard attribution).
 
-    ``A_it = (1 / d) sum_{j in D} A_jt``, ``D`` the rows of the group with the same tokens up to
-    ``t``.
+    ``A_it = (1 / d) sum_{j in D} A_jt``, ``D`` the rows of the group with the same tokens (prompt
+    and response) up to ``t``; 0 outside the mask.
 
-    Args:
-        advantage: shape ``[B, T]``.
-        mask: tokens that count, bool, shape ``[B, T]``.
-        tokens: prompt and response, int64, shape ``[B, T]``.
-        group_id: shape ``[B]``, int64.
-
-    Returns:
-        Shape ``[B, T]``, 0 outside the mask.
-
-    Source:
-        Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.3 (hard advantage estimation).
+    Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.3 (hard advantage estimation).
     """
     node = shared_prefixes(tokens, group_id)[mask]
     inside = advantage[mask]
@@ -114,36 +85,26 @@ def share_centred(
     """Centre rewards in their group; a row counts for its share of an independent episode.
 
     ``A_i = R_i - sum_j s_j R_j / sum_j s_j`` over the valid rows of the group; with ``others`` over
-    the rows of other trees. Such a baseline does not depend on the row's own tree. Hence the
-    expected gradients of ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log
-    pi(y_i)`` are equal.
+    the rows of other trees. ``share`` ``s_i`` is the product of 1 / continuations over the
+    branchings of a row, ``root`` the id of its tree.
 
-    Args:
-        reward: shape ``[B]``.
-        share: ``s_i``, product of 1 / continuations over the branchings of a row, shape ``[B]``.
-        root: id of the tree of each row, int64, shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        others: leave the row's own tree out of its baseline.
+    With ``others`` the baseline does not depend on the row's own tree. Hence the expected gradients
+    of ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log pi(y_i)`` are equal. ``A``
+    is exactly 0 for invalid rows, groups of equal rewards, and where there is no other tree.
 
-    Returns:
-        Shape ``[B]``, in reward units; exactly 0 for invalid rows, groups of equal rewards, and
-        with ``others`` where there is no other tree.
-
-    Source:
-        The control variate of Kool et al. 2019, over trees in place of samples.
+    Source: The control variate of Kool et al. 2019, over trees in place of samples.
     """
     groups = Groups(reward, group_id, valid)
     share = torch.where(groups.valid, share.cpu().to(groups.reward.dtype), 0.0)
-    weight, paid = groups.total(share), groups.total(share * groups.reward)
+    weight, reward_sum = groups.total(share), groups.total(share * groups.reward)
     if others:
         trees = Groups(reward, root, valid)
         weight = weight - trees.total(share)
-        paid = paid - trees.total(share * groups.reward)
-    alone = weight <= 1e-6
-    baseline = paid / torch.where(alone, 1.0, weight)
-    centred = torch.where(alone, 0.0, groups.reward - baseline)
-    return groups.kept(centred).to(reward.device)
+        reward_sum = reward_sum - trees.total(share * groups.reward)
+    no_others = weight <= 1e-6
+    baseline = reward_sum / torch.where(no_others, 1.0, weight)
+    centred = torch.where(no_others, 0.0, groups.reward - baseline)
+    return groups.where_comparable(centred).to(reward.device)
 
 
 def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -151,15 +112,6 @@ def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) ->
 
     ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)`` with ``S = sum_j s_j``, the number of trees. It
     is the unbiased std if there are no branches, and 0 where ``S`` is not above 1.
-
-    Args:
-        reward: shape ``[B]``.
-        share: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, in reward units.
     """
     groups = Groups(reward, group_id, valid)
     share = torch.where(groups.valid, share.cpu().to(groups.reward.dtype), 0.0)
@@ -168,4 +120,4 @@ def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) ->
     squares = groups.total(share * (groups.reward - mean) ** 2)
     free = weight - 1
     variance = torch.where(free > 1e-6, squares / free.clamp(min=1e-6), 0.0)
-    return groups.kept(variance.sqrt()).to(reward.device)
+    return groups.where_comparable(variance.sqrt()).to(reward.device)

@@ -1,4 +1,4 @@
-"""Choices of the tokens that a trust region clips: by balance, by covariance."""
+"""Tokens that a trust region clips: by balance (BAPO), covariance (Clip-Cov), size (M2PO)."""
 
 from __future__ import annotations
 
@@ -42,23 +42,10 @@ def contributions(
 ) -> Tensor:
     """Compute each token's absolute contribution to the clipped objective or to its gradient.
 
-    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``; ``gradient``: ``r |A|`` where the ratio is
-    not clipped, else 0.
+    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``. ``gradient``: ``r |A|`` where the ratio is
+    not clipped, else 0; it grows for positive and shrinks for negative tokens with both bounds.
 
-    Args:
-        ratio: shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        floor: least ratio of negative tokens.
-        ceiling: largest ratio of positive tokens.
-        measure: ``value`` is the clipped surrogate; ``gradient`` counts only tokens that are not
-            clipped, with ``ratio * |advantage|``, and so grows for positive and shrinks for
-            negative tokens with both bounds.
-
-    Returns:
-        Shape ``[B, T]``, in reward units, never negative.
-
-    Source:
-        Xi et al. 2025 (BAPO), arXiv:2510.18927 (measure "value").
+    Source: Xi et al. 2025 (BAPO), arXiv:2510.18927 (measure "value").
 
     Examples:
         >>> r, a = torch.tensor([[0.5, 0.7]]), torch.tensor([[-1.0, -1.0]])
@@ -74,17 +61,11 @@ def contributions(
 
 
 def positive_share(contribution: Tensor, advantage: Tensor) -> float:
-    """Compute the share of the positive tokens, ``sum_{A > 0} m / sum m``, of contributions ``m``.
+    """Compute ``sum_{A > 0} m / sum m`` of contributions ``m``.
 
-    Args:
-        contribution: shape ``[B, T]``, not negative.
-        advantage: shape ``[B, T]``.
+    1 where all are 0, since there is nothing to balance.
 
-    Returns:
-        In [0, 1]; 1 where all contributions are 0, since there is nothing to balance.
-
-    Source:
-        Xi et al. 2025 (BAPO), arXiv:2510.18927.
+    Source: Xi et al. 2025 (BAPO), arXiv:2510.18927.
 
     Examples:
         >>> positive_share(torch.tensor([[1.0, 3.0]]), torch.tensor([[2.0, -1.0]]))
@@ -117,14 +98,13 @@ def search_bounds(
     Returns:
         The first bounds that reach the share, or the ends of both paths if none do.
 
-    Source:
-        Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.
+    Source: Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.
 
     Examples:
         >>> r, a = torch.tensor([[1.0, 0.5, 0.7]]), torch.tensor([[1.0, -1.0, -1.0]])
         >>> paths = Path(0.6, 0.9, 0.1), Path(1.2, 1.3, 0.1)
-        >>> found = search_bounds(r, a, torch.ones(1, 3), 0.7, paths, "gradient")
-        >>> [round(value, 2) for value in found]
+        >>> bounds = search_bounds(r, a, torch.ones(1, 3), 0.7, paths, "gradient")
+        >>> [round(value, 2) for value in bounds]
         [0.8, 1.3, 1.0, 3]
     """
     floors, ceilings = paths
@@ -142,19 +122,11 @@ def search_bounds(
 
 
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
-    """Compute the token-wise covariance of log-prob and advantage (Clip-Cov, KL-Cov).
+    """Compute ``(A - mean A) (log pi - mean log pi)`` per token, both means over the mask.
 
-    Args:
-        log_probs: shape ``[B, T]``, nats; of the whole optimiser step.
-        advantage: shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, bool.
+    Of the whole optimiser step, ``[B, T]``, at least float32, 0 outside the mask.
 
-    Returns:
-        ``(advantage - mean) * (log_probs - mean)``, both means over the mask; shape ``[B, T]``, at
-        least float32, 0 outside the mask.
-
-    Source:
-        Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
+    Source: Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
 
     Examples:
         >>> one = torch.ones(1, 2, dtype=torch.bool)
@@ -172,21 +144,13 @@ def _centred(values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, inside - mean, zero)
 
 
-def count_of(mask: Tensor, share: float) -> int:
+def share_count(mask: Tensor, share: float) -> int:
     """Count the tokens in a share of the mask: ``max(1, floor(share * N))``.
 
-    Args:
-        mask: shape ``[B, T]``, bool.
-        share: in [0, 1], dimensionless.
-
-    Returns:
-        An int, tokens.
-
-    Source:
-        Cui et al. 2025 (Clip-Cov: r N), arXiv:2505.22617, section 4.2; rounded as in verl.
+    Source: Cui et al. 2025 (Clip-Cov: r N), arXiv:2505.22617, section 4.2; rounded as in verl.
 
     Examples:
-        >>> count_of(torch.ones(2, 5, dtype=torch.bool), 0.25)
+        >>> share_count(torch.ones(2, 5, dtype=torch.bool), 0.25)
         2
     """
     return max(1, int(share * int(mask.sum())))
@@ -198,16 +162,7 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     Values within 1e-5 tie: responses with a common prefix have equal values up to rounding. The
     selection then depends neither on the order of rows nor on how they were batched.
 
-    Args:
-        values: shape ``[B, T]``.
-        eligible: shape ``[B, T]``, bool.
-        count: at least 1.
-
-    Returns:
-        Shape ``[B, T]``, bool.
-
-    Source:
-        Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
+    Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
 
     Examples:
         >>> highest(torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[True, False, True]]), 1)
@@ -220,34 +175,44 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     return eligible & (values >= last - ROUNDING)
 
 
-def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def draw_tokens(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Draw at most ``count`` eligible tokens at random.
 
     Candidates are first sorted by ``by``, so that neither padding nor the order of rows (except
     among ties) changes the draw. ``by`` must be data: rounding makes model outputs differ between
-    responses with a common prefix.
+    responses with a common prefix. The generator is on the CPU.
 
-    Args:
-        eligible: shape ``[B, T]``, bool.
-        by: values to sort by, shape ``[B, T]``.
-        count: at least 1.
-        generator: on the CPU.
-
-    Returns:
-        Shape ``[B, T]``, bool.
-
-    Source:
-        Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2.
+    Source: Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2.
 
     Examples:
         >>> all_ = torch.ones(1, 4, dtype=torch.bool)
-        >>> drawn(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
+        >>> draw_tokens(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
         tensor(3)
     """
-    places = eligible.nonzero()
+    positions = eligible.nonzero()
     order = by[eligible].argsort(stable=True)
-    picks = torch.randperm(len(places), generator=generator)[:count].to(order.device)
-    rows, columns = places[order[picks]].unbind(1)
+    picks = torch.randperm(len(positions), generator=generator)[:count].to(order.device)
+    rows, columns = positions[order[picks]].unbind(1)
     result = torch.zeros_like(eligible)
     result[rows, columns] = True
     return result
+
+
+def second_moment_outliers(log_ratio: Tensor, eligible: Tensor, bound: float) -> Tensor:
+    """Return the fewest tokens to drop for a mean ``(log r)^2`` of at most ``bound`` (M2PO).
+
+    ``log_ratio`` is of the whole optimiser step. The largest are dropped first. Values within 1e-5
+    of the last dropped one are dropped too, so that the order of rows does not matter.
+
+    Source: Zheng et al. 2025 (M2PO), arXiv:2510.01161, algorithm 1.
+
+    Examples:
+        >>> second_moment_outliers(torch.tensor([[0.1, 1.0, 0.2]]), torch.ones(1, 3).bool(), 0.05)
+        tensor([[False,  True, False]])
+    """
+    square = log_ratio.detach().square()
+    ascending = square[eligible].double().sort().values
+    number = torch.arange(1, len(ascending) + 1, device=ascending.device)
+    # The mean of the n least rises with n: drop as many as there are means above the bound.
+    count = int((ascending.cumsum(0) / number > bound).sum())
+    return highest(square, eligible, count) if count else torch.zeros_like(eligible)

@@ -27,17 +27,17 @@ class CoveragePoint(NamedTuple):
         return (self.mean > 0) - (self.mean < 0)
 
     @property
-    def shown(self) -> bool:
+    def significant(self) -> bool:
         """Return True if the interval excludes 0, so that the sign is certain."""
         return self.low > 0 or self.high < 0
 
 
 class Crossing(NamedTuple):
-    """Change of sign between two k; ``shown`` if intervals exclude 0 on both sides."""
+    """Change of sign between two k; ``significant`` if intervals exclude 0 on both sides."""
 
     before: int
     after: int
-    shown: bool
+    significant: bool
 
 
 def coverage_curve(
@@ -45,18 +45,12 @@ def coverage_curve(
 ) -> list[CoveragePoint]:
     """Compute pass@k over k with intervals over problems.
 
-    The intervals are from :func:`rlcomp.functional.statistics.share_interval`. A point leaves
-    out the problems with fewer than k answers; a k without problems has no point.
+    The intervals are from :func:`rlcomp.functional.statistics.share_interval`.
+    ``n`` and ``c`` are answers and right answers per problem; ``level`` is the coverage of the
+    intervals; ``seed`` draws the problems. A point leaves out the problems with fewer than k
+    answers; a k without problems has no point.
 
-    Args:
-        n: answers per problem, int64, shape ``[P]``.
-        c: right answers per problem, shape ``[P]``.
-        ks: answers drawn, ascending.
-        level: coverage of the intervals, in (0, 1).
-        seed: seeds the draws of problems.
-
-    Source:
-        Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
+    Source: Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
     """
     return [
         CoveragePoint(k, float(rates.mean()), *share_interval(rates, level, _draws(seed)))
@@ -74,19 +68,11 @@ def coverage_difference(
 ) -> list[CoveragePoint]:
     """Compute the paired difference of pass@k, trained minus base, on the same problems.
 
-    ``mean over p of pass@k_trained(p) - pass@k_base(p)``. The bootstrap draws problems, with both
-    values of each, so that the difficulty of a problem cancels. Where all differences are equal,
-    the interval is from :func:`rlcomp.functional.statistics.difference_interval`.
+    ``mean over p of pass@k_trained(p) - pass@k_base(p)``; each policy is its answers and right ones
+    per problem. The bootstrap draws problems, with both values of each, so that the difficulty of a
+    problem cancels. The interval is from :func:`rlcomp.functional.statistics.difference_interval`.
 
-    Args:
-        base: answers and right ones per problem, int64, shape ``[P]`` each.
-        trained: the same problems in the same order.
-        ks: answers drawn, ascending.
-        level: coverage of the intervals, in (0, 1).
-        seed: seeds the draws of problems.
-
-    Source:
-        Efron 1979, Annals of Statistics 7(1), applied to the differences.
+    Source: Efron 1979, Annals of Statistics 7(1), applied to the differences.
 
     Examples:
         >>> n, ks = torch.tensor([4, 4]), [1, 4]
@@ -106,20 +92,17 @@ def coverage_difference(
 
 
 def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
-    """Find the sign changes of the difference; a difference of 0 has no sign and is skipped.
+    """Find the sign changes of the difference, ascending in k; a difference of 0 is skipped.
 
-    A crossing is shown if, on both sides, the interval of some k excludes 0 within the run of equal
-    signs next to it.
+    A crossing is significant if, on both sides, the interval of some k excludes 0 within the run of
+    equal signs next to it.
 
-    Args:
-        differences: ascending in k.
-
-    Source:
-        Yue et al. 2025, arXiv:2504.13837: pass@k of a base above that of its RL policy at large k.
+    Source: Yue et al. 2025, arXiv:2504.13837: pass@k of a base above that of its RL policy at large
+    k.
 
     Examples:
         >>> crossings([CoveragePoint(1, 0.3, 0.1, 0.5), CoveragePoint(4, -0.1, -0.2, 0.1)])
-        [Crossing(before=1, after=4, shown=False)]
+        [Crossing(before=1, after=4, significant=False)]
     """
     signed = [point for point in differences if point.sign]
     sides = [list(side) for _, side in groupby(signed, key=lambda point: point.sign)]
@@ -127,7 +110,7 @@ def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
         Crossing(
             left[-1].k,
             right[0].k,
-            all(any(point.shown for point in side) for side in (left, right)),
+            all(any(point.significant for point in side) for side in (left, right)),
         )
         for left, right in pairwise(sides)
     ]

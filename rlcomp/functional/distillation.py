@@ -1,4 +1,7 @@
-"""Losses of distillation, and the alignment of two tokenizers' spans."""
+"""Losses of distillation, and the alignment of two tokenizers' spans.
+
+Log-probs are in nats, without gradient in the teacher's.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +22,16 @@ def divergence(
 ) -> Tensor:
     """Compute the divergence of two next-token distributions at every token.
 
-    ``reverse``: ``KL(s || t)``; ``forward``: ``KL(t || s)``; ``jsd``: ``JSD_beta = beta KL(t || m)
-    + (1 - beta) KL(s || m)`` with ``m = beta t + (1 - beta) s``.
-
+    ``reverse``: ``KL(s || t)``; ``forward``: ``KL(t || s)``; ``jsd``:
+    ``JSD_beta = beta KL(t || m) + (1 - beta) KL(s || m)`` with ``m = beta t + (1 - beta) s``.
     ``JSD_beta / beta`` tends to the forward KL as ``beta`` tends to 0; ``JSD_beta / (1 - beta)``
     tends to the reverse KL as ``beta`` tends to 1.
 
-    Args:
-        student: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; an impossible
-            token has ``-inf`` or the dtype's least number.
-        teacher: the teacher's log-probs, shape ``[B, T, V]``, nats; without gradient.
-        mask: shape ``[B, T]``, bool.
-        kind: the divergence.
-        beta: for ``jsd``, in (0, 1): the teacher's share of the mixture.
+    Student and teacher are log-probs ``[B, T, V]``; the result is ``[B, T]``, 0 outside the mask. A
+    token that is impossible on one side (``-inf`` or the dtype's least number) gets the probability
+    ``exp(-40)`` there, so that the value stays finite. ShapeError if the shapes do not match.
 
-    Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask. A token that is impossible on one side gets the
-        probability ``exp(-40)`` there, so that the value stays finite.
-
-    Raises:
-        ShapeError: the shapes of the tensors do not match.
-
-    Source:
-        Agarwal et al. 2023 (GKD), arXiv:2306.13649, eqs. 1, 2 and the generalised JSD.
+    Source: Agarwal et al. 2023 (GKD), arXiv:2306.13649, eqs. 1, 2 and the generalised JSD.
 
     Examples:
         >>> one = torch.ones(1, 1, dtype=torch.bool)
@@ -84,25 +74,16 @@ def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     return (log_p.exp() * (log_p - log_q)).sum(-1)
 
 
-def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+def coarsen(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Reduce both distributions to the teacher's ``top_k`` tokens and one bucket for all others.
 
-    A divergence of the results is that of a coarsened distribution: at least 0, at most the
-    divergence over all tokens (data processing inequality), and equal to it at ``top_k >= V - 1``.
-    Without the bucket it would not be a divergence and could be negative.
-
-    Args:
-        student: log-probs of all tokens, shape ``[B, T, V]``, nats.
-        teacher: the teacher's log-probs, shape ``[B, T, V]``, nats.
-        top_k: number of tokens with an entry of their own, at least 1.
-
-    Returns:
-        The student's and the teacher's log-probs, shape ``[B, T, min(top_k, V - 1) + 1]``, the
-        bucket last.
+    From ``[B, T, V]`` to ``[B, T, min(top_k, V - 1) + 1]``, the bucket last. A divergence of the
+    results is at least 0, at most the divergence over all tokens (data processing inequality), and
+    equal to it at ``top_k >= V - 1``. Without the bucket it could be negative.
 
     Examples:
         >>> thirds = torch.tensor([[[0.5, 0.25, 0.25]]]).log()
-        >>> coarsened(thirds, thirds, 1)[0].exp()
+        >>> coarsen(thirds, thirds, 1)[0].exp()
         tensor([[[0.5000, 0.5000]]])
     """
     order = teacher.argsort(dim=-1, descending=True, stable=True)
@@ -117,37 +98,25 @@ def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Ten
     return bucketed(student), bucketed(teacher)
 
 
-def distilled_advantage(
+def distillation_advantage(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, to_go: bool, clip: float | None
 ) -> Tensor:
-    """Compute the advantage of a token under the reverse KL to a teacher.
+    """Compute the advantage of a token under the reverse KL to a teacher, detached, ``[B, T]``.
 
     ``a_t = log t(a_t) - log s(a_t)``, cut to ``[-clip, clip]``; with ``to_go`` the sum of ``a``
     from this token on.
 
     On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is, with ``to_go``, minus the
     gradient of the KL of whole responses, ``KL(s(y) || t(y))``. Without it, it is minus the
-    gradient of the sum over tokens of the next-token KL at prefixes whose distribution is held
-    fixed.
+    gradient of the sum over tokens of the next-token KL at prefixes of fixed distribution.
 
-    Args:
-        log_probs: log-probs of the student that sampled, shape ``[B, T]``, nats.
-        ref_log_probs: log-probs of the teacher, shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-        to_go: add the later tokens' differences to a token's advantage.
-        clip: bound of one token's difference, nats; None for no bound.
-
-    Returns:
-        Shape ``[B, T]``, nats, detached, 0 outside the mask.
-
-    Source:
-        Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2 (to go); Lu & Thinking Machines Lab 2025,
-        "On-Policy Distillation" (one token).
+    Source: Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2 (to go); Lu & Thinking Machines Lab
+    2025, "On-Policy Distillation" (one token).
 
     Examples:
         >>> two = torch.ones(1, 2, dtype=torch.bool)
         >>> student, teacher = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-0.5, -3.0]])
-        >>> distilled_advantage(student, teacher, two, True, None)
+        >>> distillation_advantage(student, teacher, two, True, None)
         tensor([[-0.5000, -1.0000]])
     """
     difference = masked((ref_log_probs - log_probs).detach(), mask)
@@ -168,18 +137,15 @@ def span_log_ratio(
     """Return teacher minus student, summed over the smallest spans where both tokenizations meet.
 
     ``d_S = sum_{u in S} log pi_T(u) - sum_{t in S} log pi(t)`` is at the student's last token of
-    the span ``S``; the other tokens of the span have 0. With equal tokenizations each token is a
-    span.
+    the span ``S``; the other tokens have 0. With equal tokenizations each token is a span. Tokens
+    after the last common end are left out on both sides.
 
     Args:
-        student: log-probs of one response, shape ``[N]``, nats.
+        student: log-probs of one response, shape ``[N]``.
         student_ends: end of each student token in the text, in bytes; not decreasing.
-        teacher: log-probs of the same text, shape ``[M]``, nats.
+        teacher: log-probs of the same text, shape ``[M]``.
         teacher_ends: end of each teacher token in the text, in bytes.
         length: length of the text in bytes; later ends are never common.
-
-    Returns:
-        Shape ``[N]``, nats. Tokens after the last common end are left out on both sides.
 
     Examples:
         >>> student, teacher = torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-1.0, -1.0])

@@ -37,23 +37,13 @@ RatioEstimator = Literal["k1_ratio", "k2_ratio", "k3_ratio"]
 def kl_estimate(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, estimator: Estimator
 ) -> Tensor:
-    """Estimate the KL per token from the sampled token: k1, k2, k3 (Schulman 2020).
+    """Estimate the KL per token from the sampled token: k1, k2, k3; 0 outside the mask.
 
     k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2 and the
     straight-through ``k1_plus`` and ``k3_plus`` have the gradient of KL(pi || ref).
 
-    Args:
-        log_probs: shape ``[B, T]``, nats.
-        ref_log_probs: shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-        estimator: see the table above.
-
-    Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask.
-
-    Source:
-        Schulman 2020, "Approximating KL divergence"; the gradients: Tang & Munos 2025,
-        arXiv:2506.09477.
+    Source: Schulman 2020, "Approximating KL divergence"; the gradients: Tang & Munos 2025,
+    arXiv:2506.09477.
 
     Examples:
         >>> one = torch.ones(1, 1, dtype=torch.bool)
@@ -81,22 +71,11 @@ def kl_ratio_estimate(
 ) -> Tensor:
     """Estimate the KL with importance weights; ``k3_ratio`` is DeepSeek-V3.2's unbiased KL.
 
-    The ratio has a gradient (except in ``k2_ratio``): on-policy the value equals that of k1 or k3,
-    but the gradient differs. With k3 the gradient in the log-prob is ``rho * d``.
+    The ratio has a gradient, except in ``k2_ratio``, whose gradient it would make wrong. On-policy
+    the value equals that of k1 or k3, but the gradient differs: with k3 it is ``rho * d`` in the
+    log-prob.
 
-    Args:
-        log_probs: shape ``[B, T]``, nats.
-        old_log_probs: log-probs under the policy that sampled, shape ``[B, T]``, nats.
-        ref_log_probs: shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-        estimator: see the table above. ``k2_ratio`` detaches the ratio, whose gradient would make
-            k2's gradient wrong.
-
-    Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask.
-
-    Source:
-        DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate" (``k3_ratio``).
+    Source: DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate" (``k3_ratio``).
 
     Examples:
         >>> one = torch.ones(1, 1, dtype=torch.bool)
@@ -116,24 +95,13 @@ def _k3(d: Tensor) -> Tensor:
 
 
 def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
-    """Compute the full-vocabulary KL at every token.
+    """Compute ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))`` at every token.
 
-    ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))``.
+    Distributions are log-probs ``[B, T, V]``; an impossible token has ``-inf`` or the dtype's least
+    number. The result is ``[B, T]``, nats, 0 outside the mask. ShapeError if the shapes do not
+    match.
 
-    Args:
-        log_distribution: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; an
-            impossible token has ``-inf`` or the dtype's least number.
-        ref_log_distribution: log-probs of the reference, shape ``[B, T, V]``, nats.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask.
-
-    Raises:
-        ShapeError: the shapes of the tensors do not match.
-
-    Source:
-        Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
+    Source: Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
 
     Examples:
         >>> one = torch.ones(1, 1, dtype=torch.bool)
@@ -150,10 +118,10 @@ def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor
         )
     # 0 * inf is NaN, in the value and in the gradient: impossible tokens leave both sides.
     suppressed_tokens = log_distribution <= torch.finfo(log_distribution.dtype).min
-    drawn = mask.bool()[..., None] & ~suppressed_tokens
-    new, ref = masked(log_distribution, drawn), masked(ref_log_distribution.detach(), drawn)
+    possible = mask.bool()[..., None] & ~suppressed_tokens
+    new, ref = masked(log_distribution, possible), masked(ref_log_distribution.detach(), possible)
     d = (new - ref).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
-    return (masked(new.exp(), drawn) * d).sum(-1)
+    return (masked(new.exp(), possible) * d).sum(-1)
 
 
 # Probabilities are clamped this far from 0 and 1, where the logs of a KL are infinite. Float32 can
@@ -166,15 +134,7 @@ def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
 
     It is a lower bound of the total variation of the whole distributions.
 
-    Args:
-        old_log_probs: of the token, shape ``[B, T]``, nats.
-        log_probs: shape ``[B, T]``, nats.
-
-    Returns:
-        Shape ``[B, T]``, in [0, 1].
-
-    Source:
-        Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV.
+    Source: Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV.
 
     Examples:
         >>> binary_total_variation(torch.tensor([[0.25]]).log(), torch.tensor([[0.5]]).log())
@@ -184,20 +144,12 @@ def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
 
 
 def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
-    """Compute ``KL(pi_old || pi)`` of "this token or another".
+    """Compute ``KL(pi_old || pi)`` of "this token or another", in nats.
 
     ``p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))``: a lower bound of the KL of
     the whole distributions.
 
-    Args:
-        old_log_probs: of the token, shape ``[B, T]``, nats.
-        log_probs: shape ``[B, T]``, nats.
-
-    Returns:
-        Shape ``[B, T]``, nats, at least 0 up to rounding.
-
-    Source:
-        Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-KL.
+    Source: Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-KL.
 
     Examples:
         >>> binary_kl(torch.tensor([[0.25]]).log(), torch.tensor([[0.5]]).log())
@@ -208,20 +160,12 @@ def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
 
 
 def top_entropy(logits: Tensor, k: int, renormalise: bool) -> Tensor:
-    """Compute the entropy over the top-k tokens.
+    """Compute the entropy over the ``k`` likeliest of ``[..., V]`` tokens, in nats.
 
-    Args:
-        logits: logits or log-probs, shape ``[..., V]``; ``-inf`` marks impossible tokens. All
-            tokens count if there are fewer than ``k``.
-        k: number of tokens, at least 1.
-        renormalise: scale the ``k`` probabilities to sum 1, so that the result is at most ``ln k``;
-            otherwise ``-sum p ln p`` of the probabilities as they are.
+    ``-inf`` marks impossible tokens. With ``renormalise`` the ``k`` probabilities are scaled to sum
+    1, so that the result is at most ``ln k``; otherwise they enter ``-sum p ln p`` as they are.
 
-    Returns:
-        Shape ``[...]``, nats, float32 at least; at least 0.
-
-    Source:
-        RPT, arXiv:2506.08007: the 16 likeliest tokens; the paper does not say if they sum to 1.
+    Source: RPT, arXiv:2506.08007: the 16 likeliest tokens; the paper does not say if they sum to 1.
 
     Examples:
         >>> log_probs = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()

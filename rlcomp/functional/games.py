@@ -7,16 +7,10 @@ from torch import Tensor
 
 
 def win_rates(beats: Tensor) -> Tensor:
-    """Compute the mean win probability, ``R_i = (1 / |J_i|) sum_{j in J_i} p(i beats j)``.
+    """Compute the mean win probability ``[N]`` of each player, ``mean_j p(i beats j)``.
 
-    ``J_i`` are the opponents of ``i``.
-
-    Args:
-        beats: ``p(i beats j)``, shape ``[N, N]``; NaN if the two have not met. The diagonal does
-            not count.
-
-    Returns:
-        Shape ``[N]``, in [0, 1]; NaN for a player without opponents.
+    ``beats`` is ``[N, N]``; NaN if the two have not met, and the diagonal does not count. NaN for a
+    player without opponents.
 
     Examples:
         >>> win_rates(torch.tensor([[0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.5, 0.0, 0.0]]))
@@ -27,13 +21,9 @@ def win_rates(beats: Tensor) -> Tensor:
 
 
 def ranks(scores: Tensor) -> Tensor:
-    """Compute the share of the others with a lower score; ties count half.
+    """Compute the share of the others with a lower score, ``[N]``; ties count half.
 
-    Args:
-        scores: shape ``[N]``; NaN takes no part.
-
-    Returns:
-        Shape ``[N]``, in [0, 1], mean 1/2; NaN if the score is NaN or the only score.
+    A NaN score takes no part. NaN if the score is NaN or the only score.
 
     Examples:
         >>> ranks(torch.tensor([0.9, 0.2, 0.2, 0.1]))
@@ -47,22 +37,13 @@ def ranks(scores: Tensor) -> Tensor:
 def exploitability(first: Tensor, second: Tensor, payoffs: Tensor) -> Tensor:
     """Compute the exploitability: ``e(x, y) = (max_a (U y)_a - min_b (x^T U)_b) / 2``.
 
-    It is the mean, over both players, of the gain of a best response over the value of the game:
-    NashConv / 2. 0 exactly at an equilibrium.
+    ``payoffs`` ``U`` ``[A, B]`` are payments from the second to the first player, in reward units;
+    ``x`` and ``y`` are mixed strategies. It is the mean, over both players, of the gain of a best
+    response over the value of the game (NashConv / 2): 0 exactly at an equilibrium.
 
-    Args:
-        first: x, mixed strategy of the first player, shape ``[A]``.
-        second: y, mixed strategy of the second player, shape ``[B]``.
-        payoffs: U, payments from the second to the first player, shape ``[A, B]``, in reward units.
-
-    Returns:
-        A scalar >= 0, in reward units.
-
-    Source:
-        Lanctot et al. 2017, arXiv:1711.00832, section 2 (NashConv).
+    Source: Lanctot et al. 2017, arXiv:1711.00832, section 2 (NashConv).
 
     Examples:
-        >>> import torch
         >>> pennies = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
         >>> exploitability(torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5]), pennies)
         tensor(0.3000)
@@ -71,22 +52,15 @@ def exploitability(first: Tensor, second: Tensor, payoffs: Tensor) -> Tensor:
 
 
 def count_answers(
-    asked: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
+    answer_group: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Count the right and all predictions for each proposal.
+    """Count the right and all predictions for each proposal, float32, ``[B]`` each.
 
-    Args:
-        asked: the ``group_id`` of the answers to the row's question, shape ``[B]``, int64; an id
-            that no row has, such as -1, marks a question without answers.
-        group_id: shape ``[B]``, int64, any values in any order.
-        right: shape ``[B]``, bool.
-        answers: shape ``[B]``, bool: the rows that answer a question.
+    ``answer_group`` is the ``group_id`` of the answers to the row's question; an id that no row
+    has, such as -1, marks a question without answers and counts 0. ``answers`` are the rows that
+    answer a question.
 
-    Returns:
-        Right answers and all answers, both shape ``[B]``, float32; 0 for questions without answers.
-
-    Source:
-        PretrainZero, arXiv:2512.03442: the accuracy of a mask is that of its own predictions.
+    Source: PretrainZero, arXiv:2512.03442: the accuracy of a mask is that of its own predictions.
 
     Examples:
         >>> group, right = torch.tensor([0, 5, 5, 6]), torch.tensor([False, True, False, True])
@@ -94,12 +68,14 @@ def count_answers(
         (tensor([1., 1., 1., 1.]), tensor([2., 2., 2., 1.]))
     """
     groups, index = torch.unique(group_id, return_inverse=True)
-    place = torch.searchsorted(groups, asked).clamp(max=len(groups) - 1)
-    known = groups[place] == asked
+    position = torch.searchsorted(groups, answer_group).clamp(max=len(groups) - 1)
+    answered = groups[position] == answer_group
     counts = []
-    for counted in (right & answers, answers):
-        totals = torch.zeros(len(groups), device=index.device).index_add_(0, index, counted.float())
-        counts.append(torch.where(known, totals[place], 0.0))
+    for selected in (right & answers, answers):
+        totals = torch.zeros(len(groups), device=index.device).index_add_(
+            0, index, selected.float()
+        )
+        counts.append(torch.where(answered, totals[position], 0.0))
     return counts[0], counts[1]
 
 
@@ -107,19 +83,11 @@ def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -
     """Compute the reward of a mask proposal (PretrainZero's generator).
 
     ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p`` the accuracy of its
-    predictions. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never predicted right get 0,
-    since they may be noise; without this rule ``p* = 0.25`` would give them 2/3.
+    predictions and ``target`` ``p*``. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never
+    predicted right get 0, since they may be noise; without this rule ``p* = 0.25`` would give them
+    2/3.
 
-    Args:
-        successes: right answers, any shape.
-        attempts: answers, same shape; 0 counts as ``p = 0``.
-        target: ``p*``, the accuracy of maximum reward, in [0, 1].
-
-    Returns:
-        Same shape, float32, in [0, 1].
-
-    Source:
-        PretrainZero, arXiv:2512.03442 (``p* = 0``); the target is ours.
+    Source: PretrainZero, arXiv:2512.03442 (``p* = 0``); the target is ours.
 
     Examples:
         >>> eight = torch.full((5,), 8)

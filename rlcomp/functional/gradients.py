@@ -9,17 +9,12 @@ from torch import Tensor
 
 
 def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Compute the Gram matrix of the rows, and their mean entries.
+    """Compute the Gram matrix ``[K, K]`` of a Jacobian's rows, and their mean entries ``[K]``.
 
-    Args:
-        jacobian: one part per parameter, each of shape ``[K, *parameter]``.
+    The Jacobian has one part per parameter, ``[K, *parameter]``. Float64, on the CPU; the extra
+    memory is one part in float64.
 
-    Returns:
-        Shapes ``[K, K]`` and ``[K]``, float64, on the CPU. The extra memory is one part
-        in float64.
-
-    Source:
-        Quinton & Rey 2024, arXiv:2406.16232, section 6 (the Gramian of the Jacobian).
+    Source: Quinton & Rey 2024, arXiv:2406.16232, section 6 (the Gramian of the Jacobian).
 
     Examples:
         >>> gram, means = row_moments([torch.tensor([[3.0], [0.0]]), torch.tensor([[4.0], [2.0]])])
@@ -37,17 +32,11 @@ def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def combined_row(weights: Tensor, part: Tensor) -> Tensor:
-    """Compute the weighted sum of the rows of one Jacobian block, in float32 at least.
+    """Compute the weighted sum of the rows of one Jacobian block ``[K, *parameter]``.
 
-    Args:
-        weights: shape ``[K]``, dimensionless.
-        part: shape ``[K, *parameter]``.
+    In float32 at least; the result has the dtype of ``part``.
 
-    Returns:
-        Shape ``[*parameter]``, in the dtype of ``part``.
-
-    Source:
-        Quinton & Rey 2024, arXiv:2406.16232, eq. 1.
+    Source: Quinton & Rey 2024, arXiv:2406.16232, eq. 1.
 
     Examples:
         >>> combined_row(torch.tensor([2.0, 1.0]), torch.tensor([[1.0, 0.0], [0.0, 3.0]]))
@@ -58,22 +47,12 @@ def combined_row(weights: Tensor, part: Tensor) -> Tensor:
     return combined.to(part.dtype)
 
 
-def reached(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
-    """Return the leaves that an output depends on, from the autograd graph without a backward pass.
-
-    Args:
-        output: any shape, with a graph or without.
-        leaves: for example parameters.
-
-    Returns:
-        The ``id`` of each leaf in the graph of the output.
-
-    Source:
-        This project.
+def reachable_leaves(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
+    """Return the ``id`` of each leaf that an output depends on, without a backward pass.
 
     Examples:
         >>> used, unused = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-        >>> reached((0 * used).sum(), [used, unused]) == {id(used)}
+        >>> reachable_leaves((0 * used).sum(), [used, unused]) == {id(used)}
         True
     """
     nodes: set[torch.autograd.graph.Node] = set()
@@ -92,18 +71,10 @@ def fisher_product(
 ) -> Callable[[Tensor], Tensor]:
     """Return the map ``v -> F v + damping v``; ``F`` is the Hessian of a KL divergence at 0.
 
-    ``F v = d/dtheta (d KL(pi_old || pi_theta)/dtheta . v)``; F is never formed.
+    ``F v = d/dtheta (d KL(pi_old || pi_theta)/dtheta . v)`` of flat vectors; F is never formed.
+    ``kl`` is the mean KL of the policy from its detached self, a scalar with graph.
 
-    Args:
-        kl: mean KL of the policy from its detached self, a scalar with graph.
-        parameters: ``theta``.
-        damping: added to the diagonal, >= 0.
-
-    Returns:
-        A function of flat vectors.
-
-    Source:
-        Schulman et al. 2015, arXiv:1502.05477, appendix C.1.
+    Source: Schulman et al. 2015, arXiv:1502.05477, appendix C.1.
     """
     slope = flat(torch.autograd.grad(kl, parameters, create_graph=True))
 
@@ -117,18 +88,12 @@ def fisher_product(
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
 ) -> Tensor:
-    """Solve ``A x = b`` for a symmetric positive definite ``A``.
+    """Solve ``A x = b`` for a symmetric positive definite ``A``, with the product ``v -> A v``.
 
-    Exact after as many steps as ``A`` has different eigenvalues.
+    Exact after as many steps as ``A`` has different eigenvalues. ``tolerance`` is the squared norm
+    of the residual below which the iteration ends.
 
-    Args:
-        product: ``v -> A v``.
-        target: ``b``, flat.
-        steps: largest number of steps.
-        tolerance: squared norm of the residual below which the iteration ends.
-
-    Source:
-        Hestenes and Stiefel 1952.
+    Source: Hestenes and Stiefel 1952.
 
     Examples:
         >>> matrix = torch.tensor([[2.0, 0.0], [0.0, 4.0]])

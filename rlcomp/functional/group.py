@@ -1,4 +1,9 @@
-"""Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, MaxRL, GPG, GDPO)."""
+"""Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, MaxRL, GPG, GDPO, ReMax, OTB).
+
+``reward``, ``group_id`` (int64, any values in any order) and ``valid`` (rows whose reward could be
+computed) are ``[B]``. Advantages are exactly 0 for invalid rows, groups of one and groups of equal
+rewards; std is unbiased (n - 1). NumericalError if a valid reward is not finite.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +12,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from rlcomp.errors import NumericalError
-from rlcomp.functional.group_statistics import ROUNDING, Groups, weighted_total
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.functional.group_statistics import ROUNDING, Groups, is_rounding, weighted_total
+from rlcomp.functional.reduction import masked
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Subtract the group's mean from each reward (Dr. GRPO).
+    """Subtract the group's mean from each reward (Dr. GRPO): ``A_i = R_i - mean_g(R)``.
 
-    ``A_i = R_i - mean_g(R)``; exactly 0 for invalid rows, groups of one and groups of equal
-    rewards.
-
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64, any values in any order.
-        valid: shape ``[B]``, bool: rows whose reward could be computed.
-
-    Returns:
-        Shape ``[B]``, in reward units.
-
-    Raises:
-        NumericalError: a valid reward is not finite.
-
-    Source:
-        Shao et al. 2024, arXiv:2402.03300, eq. 3 without the division; Liu et al. 2025 (Dr. GRPO).
+    Source: Shao et al. 2024, arXiv:2402.03300, eq. 3 without the division; Liu et al. 2025 (Dr.
+    GRPO).
 
     Examples:
         >>> reward, group = torch.tensor([1.0, 0, 0, 1, 0]), torch.zeros(5, dtype=torch.int64)
@@ -40,45 +32,24 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float) -> Tensor:
-    """Standardise the reward in its group (GRPO).
+    """Standardise rewards in their group (GRPO).
 
-    ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
+    ``A_i = (R_i - mean_g(R)) / (std_g(R) + epsilon)``.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        epsilon: added to the standard deviation, in reward units.
-
-    Returns:
-        Shape ``[B]``, dimensionless; 0 where :func:`group_centred` is.
-
-    Source:
-        Shao et al. 2024, arXiv:2402.03300, eq. 3.
+    Source: Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
     groups = Groups(reward, group_id, valid)
-    return groups.kept(groups.centred() / (groups.std() + epsilon)).to(reward.device)
+    return groups.where_comparable(groups.centred() / (groups.std() + epsilon)).to(reward.device)
 
 
 def group_batch_standardised(
     reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
 ) -> Tensor:
-    """Standardise the reward with the group's mean and the batch's std (GRPO).
+    """Standardise with the group's mean and the std of all valid rewards of the batch.
 
-    ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with the unbiased std of all valid rewards of the
-    batch.
+    ``A_i = (R_i - mean_g(R)) / (std_B(R) + epsilon)``.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        epsilon: added to the standard deviation, in reward units.
-
-    Returns:
-        Shape ``[B]``, dimensionless; 0 where :func:`group_centred` is.
-
-    Source:
-        Liu et al. 2025, arXiv:2508.08221 (mean of the group, std of the batch).
+    Source: Liu et al. 2025, arXiv:2508.08221.
 
     Examples:
         >>> reward, group = torch.tensor([1.0, -1.0, 5.0, 5.0]), torch.tensor([0, 0, 1, 1])
@@ -94,16 +65,7 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
     ``A_i = R_i - mean_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
-
-    Source:
-        Ahmadian et al. 2024, arXiv:2402.14740, eq. 8; Kool et al. 2019.
+    Source: Ahmadian et al. 2024, arXiv:2402.14740, eq. 8; Kool et al. 2019.
 
     Examples:
         >>> group, valid = torch.zeros(3, dtype=torch.int64), torch.ones(3, dtype=torch.bool)
@@ -118,20 +80,10 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Subtract the length-weighted mean reward of the group (OPO).
 
-    ``A_i = R_i - sum_j n_j R_j / sum_j n_j``. The variance-optimal baseline weights rewards by the
-    squared norm of the score function. This norm grows with the length.
+    ``A_i = R_i - sum_j n_j R_j / sum_j n_j``, with ``n`` tokens. The variance-optimal baseline
+    weights rewards by the squared norm of the score function, which grows with the length.
 
-    Args:
-        reward: shape ``[B]``.
-        length: tokens of each response, shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
-
-    Source:
-        Hao et al. 2025, arXiv:2505.23585 (OPO).
+    Source: Hao et al. 2025, arXiv:2505.23585 (OPO).
 
     Examples:
         >>> group, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
@@ -141,7 +93,7 @@ def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Ten
     groups = Groups(reward, group_id, valid)
     weight = torch.where(groups.valid, length.cpu().to(groups.reward.dtype), 0)
     baseline = groups.total(weight * groups.reward) / groups.total(weight).clamp(min=1)
-    return groups.kept(groups.reward - baseline).to(reward.device)
+    return groups.where_comparable(groups.reward - baseline).to(reward.device)
 
 
 def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -149,21 +101,9 @@ def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``. With rewards 0 and 1 and success rate p, the
     expectation of ``mean_i A_i grad log pi(y_i)`` is ``sum_{j=0}^{n-2} (1 - p)^j grad p``: the
-    gradient of ``log p``, ``grad p / p``, up to order ``n - 1``.
+    gradient of ``log p`` up to order ``n - 1``. NumericalError if a valid reward is negative.
 
-    Args:
-        reward: shape ``[B]``, at least 0.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, dimensionless; 0 where :func:`group_centred` is.
-
-    Raises:
-        NumericalError: a valid reward is negative or not finite.
-
-    Source:
-        Tajwar et al. 2026 (MaxRL), arXiv:2602.02710.
+    Source: Tajwar et al. 2026 (MaxRL), arXiv:2602.02710.
 
     Examples:
         >>> group, valid = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool)
@@ -180,24 +120,15 @@ def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
         )
     mean = groups.total(groups.reward) / groups.count
     # Where rewards differ and none is negative, the mean is above 0.
-    return (groups.centred() / torch.where(groups.counted, mean, 1.0)).to(reward.device)
+    return (groups.centred() / torch.where(groups.comparable, mean, 1.0)).to(reward.device)
 
 
 def gpg_advantage(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Divide the group-centred reward by the share of non-zero rewards (GPG).
+    """Divide the group-centred reward by the share of non-zero rewards among valid rows (GPG).
 
     ``A_i = (B / #{j: R_j != 0}) (R_i - mean_g(R))``.
 
-    Args:
-        reward: shape ``[B]``.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool; both counts are over valid rows.
-
-    Returns:
-        Shape ``[B]``, in reward units; 0 where :func:`group_centred` is.
-
-    Source:
-        Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
+    Source: Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
     """
     groups = Groups(reward, group_id, valid)
     factor = groups.valid.sum() / (groups.reward != 0).sum().clamp(min=1)
@@ -216,18 +147,7 @@ def gdpo_advantage(
     ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std(S) + epsilon)``. The
     mean of ``S`` is 0 in every group, so it is not subtracted.
 
-    Args:
-        rewards: by name, shape ``[B]`` each.
-        weights: a factor for each reward.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        epsilon: added to both standard deviations.
-
-    Returns:
-        Shape ``[B]``, dimensionless; 0 for invalid rows and in groups of one.
-
-    Source:
-        Liu et al. 2026, arXiv:2601.05242 (GDPO).
+    Source: Liu et al. 2026, arXiv:2601.05242 (GDPO).
     """
     parts, noise = {}, torch.zeros(group_id.shape)
     for name, weight in weights.items():
@@ -244,3 +164,78 @@ def gdpo_advantage(
 def _std(values: Tensor) -> Tensor:
     """Compute the unbiased standard deviation; 0 for fewer than two values."""
     return values.std() if values.numel() > 1 else values.new_zeros(())
+
+
+def greedy_reward(
+    reward: Tensor, group_id: Tensor, valid: Tensor, greedy: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute the ReMax baseline: the mean reward of the greedy responses to the row's prompt.
+
+    Returns the baseline and its mask, ``[B]`` each; the mask is False where no greedy answer has a
+    valid reward. ConfigError if a group has no greedy answer.
+
+    Source: Li et al. 2023, arXiv:2310.10505 (ReMax), eq. 5.
+
+    Examples:
+        >>> greedy, group = torch.tensor([False, True]), torch.tensor([4, 4])
+        >>> greedy_reward(torch.tensor([1.0, 0.5]), group, torch.ones(2, dtype=torch.bool), greedy)
+        (tensor([0.5000, 0.5000]), tensor([True, True]))
+    """
+    groups, chosen = Groups(reward, group_id, valid), greedy.cpu().bool()
+    lacking = groups.total(chosen.to(groups.reward.dtype)) == 0
+    if bool(lacking.any()):
+        row = int(lacking.nonzero()[0])
+        raise ConfigError(
+            f"group {int(group_id[row])} (row {row}) has no greedy answer, which is its baseline: "
+            "collect with collector@rollout=greedy_baseline, and let no stage drop its rows"
+        )
+    chosen = chosen & groups.valid
+    count = groups.total(chosen.to(groups.reward.dtype))
+    baseline = groups.total(masked(groups.reward, chosen)) / count.clamp(min=1)
+    return baseline.to(reward.device), (count > 0).to(reward.device)
+
+
+def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
+    """Compute the squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
+
+    Shape ``[B, T]``, from 0 to 2; this is ``|onehot(a) - pi|^2``, expanded. ``squared_probs`` is
+    ``sum_v pi(v)^2``.
+
+    Examples:
+        >>> half, one = torch.tensor([[0.5]]), torch.ones(1, 1, dtype=torch.bool)
+        >>> squared_score_norm(half.log(), half, one)
+        tensor([[0.5000]])
+    """
+    energy = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
+    # Rounding can take the norm of a deterministic policy below 0.
+    return masked(energy.clamp(min=0), mask)
+
+
+def weighted_token_baseline(
+    returns: Tensor, weight: Tensor, mask: Tensor, group_id: Tensor
+) -> Tensor:
+    """Subtract the weighted group mean at each position from returns (optimal token baseline).
+
+    ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group with a token at
+    ``t``. Columns are comparable because a group shares its prompt. For the optimal baseline ``W``
+    is the summed :func:`squared_score_norm` up to the token. Exactly 0 where the returns of the
+    running answers are equal.
+
+    Source: Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
+    """
+    index = torch.unique(group_id, return_inverse=True)[1]
+    empty = returns.new_zeros(int(index.max()) + 1 if len(index) else 0, returns.shape[1])
+    weight, inside = masked(weight, mask), masked(returns, mask)
+    total = empty.index_add(0, index, weight)
+    baseline = empty.index_add(0, index, weight * inside) / torch.where(total > 0, total, 1)
+    apart = _differ(returns, mask, index, empty)[index]
+    return masked(inside - baseline[index], mask & apart)
+
+
+def _differ(values: Tensor, mask: Tensor, index: Tensor, empty: Tensor) -> Tensor:
+    """Test, ``[G, T]``, if the values of a group differ in a column by more than rounding."""
+    where, infinite = index[:, None].expand(values.shape), torch.full_like(empty, float("inf"))
+    low = infinite.scatter_reduce(0, where, values.masked_fill(~mask, float("inf")), "amin")
+    high = values.masked_fill(~mask, float("-inf"))
+    high = (-infinite).scatter_reduce(0, where, high, "amax")
+    return ~is_rounding(low, high)

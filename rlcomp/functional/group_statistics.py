@@ -16,17 +16,10 @@ ROUNDING, SAME = 2.0**-21, 1e-8
 
 
 def is_rounding(low: Tensor, high: Tensor) -> Tensor:
-    """Test if two numbers differ by no more than rounding.
+    """Test if ``low`` and ``high`` differ by no more than rounding; True where ``high`` is below.
 
-    The tolerance is ``2^-21`` of their size if float32 holds both, in any dtype; otherwise 1e-8 of
-    their size. It is at least 1e-8.
-
-    Args:
-        low: any shape.
-        high: same shape; the result is True where it is below ``low``.
-
-    Returns:
-        Same shape, bool.
+    The tolerance is ``2^-21`` of their size if float32 holds both, otherwise 1e-8 of their size; it
+    is at least 1e-8.
 
     Examples:
         >>> is_rounding(torch.tensor([120.0, 1e-3, 0.0]), torch.tensor([120.00001, 1.001e-3, 1e-9]))
@@ -39,13 +32,6 @@ def is_rounding(low: Tensor, high: Tensor) -> Tensor:
 
 def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
     """Return ``sum_k w_k x_k``, added up in float64; 0 where the terms cancel up to rounding.
-
-    Args:
-        parts: by name, of one shape and dtype, rounded to float32.
-        weights: a factor for each part.
-
-    Returns:
-        The parts' shape and dtype.
 
     Examples:
         >>> parts = {"a": torch.tensor([0.0, 300.0]), "b": torch.tensor([200.0, 100.0])}
@@ -61,19 +47,13 @@ def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) ->
 class Groups:
     """Group statistics over valid rows, broadcast to every row; on the CPU.
 
-    Args:
-        reward: shape ``[B]``, any dtype.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool or 0 and 1.
+    NumericalError if a valid reward is not finite.
 
     Attributes:
-        reward: at least float32, 0 where not valid.
+        reward: ``[B]``, at least float32, 0 where not valid.
         valid: bool.
         count: valid rows of the row's group.
-        counted: valid rows of groups with two or more valid rewards that are not all equal.
-
-    Raises:
-        NumericalError: a valid reward is not finite.
+        comparable: valid rows of groups with two or more valid rewards that are not all equal.
     """
 
     def __init__(self, reward: Tensor, group_id: Tensor, valid: Tensor) -> None:
@@ -89,7 +69,7 @@ class Groups:
         self.valid = valid
         self.reward = torch.where(valid, reward, torch.zeros_like(reward))
         self.count = self.total(valid.to(reward.dtype))
-        self.counted = valid & (self.count >= 2) & ~self._all_equal()
+        self.comparable = valid & (self.count >= 2) & ~self._all_equal()
 
     def members(self, among: Tensor) -> list[Tensor]:
         """Return the indices of the ``among`` rows, group by group; skip groups without one."""
@@ -108,13 +88,13 @@ class Groups:
         candidates = self.reward.masked_fill(~among, float("-inf"))
         return start.scatter_reduce(0, self.index, candidates, "amax")[self.index]
 
-    def kept(self, values: Tensor) -> Tensor:
-        """Return ``values`` ``[B]``, exactly 0 where ``counted`` is False."""
-        return torch.where(self.counted, values, torch.zeros_like(values))
+    def where_comparable(self, values: Tensor) -> Tensor:
+        """Return ``values`` ``[B]``, exactly 0 where ``comparable`` is False."""
+        return torch.where(self.comparable, values, torch.zeros_like(values))
 
     def centred(self) -> Tensor:
         """Return ``R_i - mean_g(R)``."""
-        return self.kept(self.reward - self.total(self.reward) / self.count)
+        return self.where_comparable(self.reward - self.total(self.reward) / self.count)
 
     def std(self) -> Tensor:
         """Return the unbiased standard deviation of the row's group."""
@@ -129,53 +109,33 @@ class Groups:
         return is_rounding(low, high)
 
 
-def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Test if the rewards of a row's group vary (DAPO dynamic sampling).
+def varying_groups(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Test if the rewards of a row's group vary beyond rounding (DAPO dynamic sampling).
 
-    ``max_g(R) - min_g(R) > 0`` beyond rounding, over the valid rows; the same for all rows of a
-    group. The standard deviation would not do: for 0.1, 0.1, 0.1 it is 1.4e-17 in float64, above 0.
+    False for groups with fewer than two valid rows. The standard deviation would not do: for 0.1,
+    0.1, 0.1 it is 1.4e-17 in float64, above 0.
 
-    Args:
-        reward: shape ``[B]``, any dtype.
-        group_id: shape ``[B]``, int64, any values in any order.
-        valid: shape ``[B]``, bool: rows whose reward could be computed.
-
-    Returns:
-        Shape ``[B]``, bool; False for groups with fewer than two valid rows.
-
-    Raises:
-        NumericalError: a valid reward is not finite.
-
-    Source:
-        Yu et al. 2025, arXiv:2503.14476, eq. 11.
+    Source: Yu et al. 2025, arXiv:2503.14476, eq. 11.
 
     Examples:
-        >>> import torch
         >>> reward, group = torch.tensor([1.0, 1.0, 0.0, 1.0]), torch.tensor([5, 5, 2, 2])
-        >>> varied(reward, group, torch.ones(4, dtype=torch.bool))
+        >>> varying_groups(reward, group, torch.ones(4, dtype=torch.bool))
         tensor([False, False,  True,  True])
     """
     groups = Groups(reward, group_id, valid)
-    differ = groups.total(groups.counted.to(groups.reward.dtype)) > 0
+    differ = groups.total(groups.comparable.to(groups.reward.dtype)) > 0
     return differ.to(reward.device)
 
 
 def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Compute the share of correct responses among the valid ones of a row's group.
+    """Compute the share of correct responses among the valid ones of a row's group, float32.
 
-    Args:
-        correct: shape ``[B]``, bool.
-        group_id: shape ``[B]``, int64, any values in any order.
-        valid: shape ``[B]``, bool: rows whose answer could be judged.
+    0 where a group has no valid row.
 
-    Returns:
-        Shape ``[B]``, dimensionless, float32, in [0, 1]; 0 where a group has no valid row.
-
-    Source:
-        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3 (the ratio of right answers).
+    Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3 (the ratio of right
+    answers).
 
     Examples:
-        >>> import torch
         >>> right, group = torch.tensor([True, False, False]), torch.tensor([5, 5, 2])
         >>> group_accuracy(right, group, torch.ones(3, dtype=torch.bool))
         tensor([0.5000, 0.5000, 0.0000])
@@ -189,20 +149,9 @@ def difficulty_weight(
 ) -> Tensor:
     """Compute GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
 
-    ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``
+    ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``.
 
-    Args:
-        accuracy: q, any shape, share of right answers in [0, 1].
-        low: a, the limit for easy prompts.
-        high: b, the limit for hard prompts.
-        midpoint: q0, accuracy at which the weight is halfway.
-        steepness: k, how sharp the fall is there, per unit of accuracy.
-
-    Returns:
-        The accuracy's shape, dimensionless, between ``low`` and ``high``.
-
-    Source:
-        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
+    Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
 
     Examples:
         >>> difficulty_weight(torch.tensor([0.0, 0.75, 1.0]), 0.4, 1.5, 0.75, 10.0)
@@ -219,23 +168,12 @@ def difficulty_weighted(
     midpoint: float,
     steepness: float,
 ) -> Tensor:
-    """Reweight advantages by difficulty (GRPO-LEAD).
+    """Reweight advantages ``[B, T]`` by difficulty (GRPO-LEAD).
 
-    ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere; ``w`` is :func:`difficulty_weight`.
+    ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere; ``w`` is :func:`difficulty_weight`, and
+    ``accuracy`` ``q`` is ``[B]``.
 
-    Args:
-        advantage: shape ``[B, T]``.
-        accuracy: q, shape ``[B]``, share of right answers in the row's group.
-        low: a.
-        high: b.
-        midpoint: q0.
-        steepness: k.
-
-    Returns:
-        Shape ``[B, T]``, in the advantage's unit.
-
-    Source:
-        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
+    Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
 
     Examples:
         >>> advantage = torch.tensor([[2.0, -2.0]])
@@ -252,17 +190,9 @@ def equal_shares(share: Tensor, first: Tensor) -> Tensor:
     """Compute per-row factors that give two roles equal total weight.
 
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W`` the summed weight of a role; the total is
-    unchanged.
+    unchanged. 1 where one role has weight 0.
 
-    Args:
-        share: weight of each row, not negative, shape ``[B]``.
-        first: True for rows of the first role, bool, shape ``[B]``.
-
-    Returns:
-        Shape ``[B]``, dimensionless; 1 where one role has weight 0.
-
-    Source:
-        PretrainZero, arXiv:2512.03442: the batches of two roles join with equal weight.
+    Source: PretrainZero, arXiv:2512.03442: the batches of two roles join with equal weight.
 
     Examples:
         >>> equal_shares(torch.tensor([0.5, 1.0, 1.5]), torch.tensor([True, False, False]))

@@ -1,4 +1,8 @@
-"""Length-based rewards and penalties. Lengths count response tokens."""
+"""Length-based rewards and penalties.
+
+``length`` counts response tokens. ``length``, ``correct``, ``group_id`` (int64) and ``valid`` are
+``[B]``; ``correct`` is False where the reward is not valid. Results are ``[B]``, in reward units.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +18,12 @@ _EPSILON = 1e-8
 
 
 def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: float) -> Tensor:
-    """Compute DAPO's soft overlong punishment.
+    """Compute DAPO's soft overlong punishment, in ``[-factor, 0]``.
 
     ``factor * clip((L_max - buffer - L) / buffer, -1, 0)``: 0 up to ``L_max - buffer``, then linear
     down to ``-factor`` at ``L_max`` and beyond.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        max_length: end of the ramp, tokens.
-        buffer: length of the ramp, tokens; above 0.
-        factor: depth of the ramp, in reward units.
-
-    Returns:
-        Shape ``[B]``, in reward units, in ``[-factor, 0]``.
-
-    Source:
-        Yu et al. 2025, arXiv:2503.14476, eq. 13.
+    Source: Yu et al. 2025, arXiv:2503.14476, eq. 13.
 
     Examples:
         >>> soft_overlong(torch.tensor([6.0, 7, 8, 12]), max_length=10, buffer=4, factor=1.0)
@@ -42,19 +36,10 @@ def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor
     """Compute Kimi k1.5's length reward.
 
     ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` for correct responses, ``min(0, lambda)`` for
-    wrong ones; 0 where all lengths of the group are equal.
+    wrong ones, over the valid rows of the group; 0 for invalid rows and where all lengths are
+    equal.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool: rows that define the shortest and the longest length.
-
-    Returns:
-        Shape ``[B]``, in reward units, in ``[-0.5, 0.5]``; 0 for rows that are not valid.
-
-    Source:
-        Kimi team 2025, arXiv:2501.12599, section 2.3.3.
+    Source: Kimi team 2025, arXiv:2501.12599, section 2.3.3.
 
     Examples:
         >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
@@ -73,17 +58,7 @@ def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor
 def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: float) -> Tensor:
     """Compute LCPO-Exact (L1): ``1[correct] - alpha * |L* - L|``.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool.
-        target: L*, in tokens; a number or shape ``[B]``.
-        alpha: penalty per token, in reward units.
-
-    Returns:
-        Shape ``[B]``, in reward units.
-
-    Source:
-        Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 1.
+    Source: Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 1.
 
     Examples:
         >>> l1_exact(torch.tensor([90.0, 110.0]), torch.tensor([True, False]), 100.0, 0.01)
@@ -97,18 +72,7 @@ def l1_max(
 ) -> Tensor:
     """Compute LCPO-Max (L1): ``1[correct] * clip(alpha * (L* - L) + delta, 0, 1)``.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool.
-        target: L*, maximum length in tokens; a number or shape ``[B]``.
-        alpha: slope per token, in reward units.
-        delta: reward of a correct response of exactly ``L*`` tokens.
-
-    Returns:
-        Shape ``[B]``, in reward units, in ``[0, 1]``.
-
-    Source:
-        Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 2.
+    Source: Aggarwal and Welleck 2025, arXiv:2503.04697, eq. 2.
 
     Examples:
         >>> length = torch.tensor([90.0, 100.0, 900.0])
@@ -131,21 +95,10 @@ def cosine_length(
     """Reward by the cosine of the length: more for shorter right and for longer wrong answers.
 
     ``R = r_L + (r_0 - r_L) (1 + cos(pi L / L_max)) / 2``, from ``r_0`` at length 0 to ``r_L`` at
-    ``L_max``, with one pair for right and one for wrong answers; ``exceeded`` from ``L_max`` on.
+    ``L_max``; ``right`` and ``wrong`` are pairs ``(r_0, r_L)``. ``exceeded`` is the reward from
+    ``L_max`` tokens on, right or wrong.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool.
-        max_length: L_max, tokens.
-        right: ``r_0`` and ``r_L`` of correct responses, in reward units.
-        wrong: ``r_0`` and ``r_L`` of wrong responses, in reward units.
-        exceeded: reward of responses of ``max_length`` tokens and more, right or wrong.
-
-    Returns:
-        Shape ``[B]``, in reward units.
-
-    Source:
-        Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2.
+    Source: Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2.
 
     Examples:
         >>> length, correct = torch.tensor([0.0, 5, 5, 10]), torch.tensor([True, True, False, True])
@@ -161,20 +114,10 @@ def cosine_length(
 def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
     """Compute the z-score of the length among the selected rows of its group (population std).
 
-    Args:
-        length: shape ``[B]``, tokens.
-        group_id: shape ``[B]``, int64.
-        where: shape ``[B]``, bool: the selected rows.
+    0 for rows not selected, for a single row, and for equal lengths. NumericalError if a selected
+    length is not finite.
 
-    Returns:
-        Shape ``[B]``, dimensionless; 0 for rows not selected, for a single row, and for equal
-        lengths.
-
-    Raises:
-        NumericalError: a selected length is not finite.
-
-    Source:
-        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.1.
+    Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.1.
 
     Examples:
         >>> group = torch.zeros(3, dtype=torch.int64)
@@ -188,22 +131,11 @@ def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
 
 
 def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -> Tensor:
-    """Compute GRPO-LEAD's length-dependent accuracy reward.
+    """Compute GRPO-LEAD's accuracy reward: ``exp(-alpha * z)`` if correct, else -1.
 
-    ``exp(-alpha * z)`` for correct responses, with ``z`` the length z-score among the correct
-    responses of the group; -1 for wrong ones.
+    ``z`` is the length z-score among the correct responses of the group.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool; False where the reward is not valid.
-        group_id: shape ``[B]``, int64.
-        alpha: decay per standard deviation of length, at least 0.
-
-    Returns:
-        Shape ``[B]``, in reward units: -1, or above 0; 1 for the only right answer of a group.
-
-    Source:
-        Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.
+    Source: Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.
 
     Examples:
         >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
@@ -223,19 +155,8 @@ def solved_length_penalty(
     ``-sigmoid(z)`` for correct responses of groups with accuracy at or above ``min_accuracy``, else
     0; ``z`` is the length z-score among the correct responses of the group.
 
-    Args:
-        length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool; False where the reward is not valid.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool: the rows of the accuracy.
-        min_accuracy: least share of right answers in a penalised group; 0 for all groups.
-
-    Returns:
-        Shape ``[B]``, in reward units, in ``(-1, 0]``.
-
-    Source:
-        Arora and Zanette 2025, arXiv:2502.04463, eq. 3 (the sigmoid); Dai et al. 2025,
-        arXiv:2505.18086 (only where the group is solved).
+    Source: Arora and Zanette 2025, arXiv:2502.04463, eq. 3 (the sigmoid); Dai et al. 2025,
+    arXiv:2505.18086 (only where the group is solved).
 
     Examples:
         >>> right, group = torch.tensor([True, True, False]), torch.zeros(3, dtype=torch.int64)
@@ -254,16 +175,8 @@ def solved_length_penalty(
 def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
     """Apply ProRL's stop-properly penalty: ``coef * R`` for truncated rows, ``coef`` if negative.
 
-    Args:
-        reward: shape ``[B]``.
-        truncated: shape ``[B]``, bool.
-        coef: at least 0: a factor; below 0: the reward itself, in reward units.
-
-    Returns:
-        Shape ``[B]``, in reward units.
-
-    Source:
-        Liu et al. 2025 (ProRL), arXiv:2505.24864. OpenRLHF has the two readings of the coefficient.
+    Source: Liu et al. 2025 (ProRL), arXiv:2505.24864. OpenRLHF has the two readings of the
+    coefficient.
 
     Examples:
         >>> reward, cut = torch.tensor([1.0, 1.0]), torch.tensor([True, False])

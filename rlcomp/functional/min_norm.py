@@ -1,4 +1,8 @@
-"""The smallest convex combination of gradients."""
+"""The minimum-norm convex combination of gradients, and points of the simplex.
+
+``gram`` ``[K, K]`` are the inner products of K gradients; weights are float64, on the CPU, at least
+0, and sum to 1.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,9 @@ _ROUNDING = 1e-5
 def lattice(objectives: int, levels: int) -> Tensor:
     """Return the simplex lattice (Das-Dennis): all compositions of ``levels`` into K parts.
 
-    Args:
-        objectives: ``K``, at least 1.
-        levels: ``n``, units to distribute in each point; at least 1.
+    Shape ``[C(n + K - 1, K - 1), K]``, int64; each row sums to ``levels``.
 
-    Returns:
-        Shape ``[C(n + K - 1, K - 1), K]``, int64; each row sums to ``n``.
-
-    Source:
-        Das and Dennis 1998, doi:10.1137/S1052623496307510, section 3.
+    Source: Das and Dennis 1998, doi:10.1137/S1052623496307510, section 3.
 
     Examples:
         >>> lattice(2, 3).tolist()
@@ -39,22 +37,13 @@ def lattice(objectives: int, levels: int) -> Tensor:
 
 
 def nearest_point(weights: Tensor, levels: int) -> Tensor:
-    """Round weights to the simplex lattice (largest-remainder method).
+    """Round weights to the nearest point of the simplex lattice (largest-remainder method).
 
-    Args:
-        weights: shape ``[..., K]``, at least 0, each row of sum 1.
-        levels: ``n``, units to distribute in each row.
+    Shape ``[..., K]``, int64, each row of sum ``levels``. At equal remainders the earlier objective
+    wins. ConfigError if a weight is negative or NaN, or a row does not sum to 1.
 
-    Returns:
-        Shape ``[..., K]``, int64, each row of sum ``n``: the nearest lattice point in Euclidean
-        distance. At equal remainders the earlier objective wins.
-
-    Raises:
-        ConfigError: a weight is negative or NaN, or a row does not sum to 1.
-
-    Source:
-        Largest-remainder rounding (Hamilton's method); Balinski and Young 1982, Fair
-        Representation.
+    Source: Largest-remainder rounding (Hamilton's method); Balinski and Young 1982, Fair
+    Representation.
 
     Examples:
         >>> nearest_point(torch.tensor([0.64, 0.36]), 9).tolist()
@@ -77,23 +66,13 @@ def nearest_point(weights: Tensor, levels: int) -> Tensor:
 
 
 def dirichlet(rows: int, objectives: int, alpha: float, generator: torch.Generator) -> Tensor:
-    """Draw weights from the symmetric Dirichlet distribution.
+    """Draw weights ``[rows, K]`` from the symmetric Dirichlet distribution.
 
-    Computed in logarithms, so that a small ``alpha``, whose gamma variates underflow, gives
-    corners.
+    ``alpha`` 1 is uniform on the simplex, less prefers corners. Computed in logarithms, so that a
+    small ``alpha``, whose gamma variates underflow, gives corners. The generator is on the CPU.
 
-    Args:
-        rows: ``P``, number of draws.
-        objectives: ``K``.
-        alpha: concentration; 1 is uniform on the simplex, less prefers corners; above 0.
-        generator: on the CPU.
-
-    Returns:
-        Shape ``[P, K]``, float64; each row sums to 1.
-
-    Source:
-        Marsaglia and Tsang 2000, doi:10.1145/358407.358414, section 6: gamma variates of a shape
-        below 1 from those above 1.
+    Source: Marsaglia and Tsang 2000, doi:10.1145/358407.358414, section 6: gamma variates of a
+    shape below 1 from those above 1.
     """
     above = torch.full((rows, objectives), alpha + 1.0, dtype=torch.float64)
     gamma = torch._standard_gamma(above, generator=generator)
@@ -107,21 +86,10 @@ CANCELLED = 1e-6
 
 
 def cosines(gram: Tensor, weights: Tensor) -> Tensor:
-    """Compute the cosine similarity of ``sum_j w_j g_j`` with each vector ``g_i``.
+    """Compute the cosine similarity ``[K]`` of ``sum_j w_j g_j`` with each vector ``g_i``.
 
     Where the terms cancel (the sum is shorter than 1e-6 of their summed lengths), the divisor is
     this bound instead of the sum's norm, so that rounding noise has a cosine near 0.
-
-    Args:
-        gram: inner products of the vectors, shape ``[K, K]``.
-        weights: w, shape ``[K]``.
-
-    Returns:
-        Shape ``[K]``, float64, in [-1, 1], dimensionless; 0 for a vector that is 0, and everywhere
-        if the sum is 0.
-
-    Source:
-        This project.
 
     Examples:
         >>> cosines(torch.tensor([[1.0, 0.0], [0.0, 4.0]]), torch.tensor([3.0, -2.0])).tolist()
@@ -142,26 +110,14 @@ SLACK = 1e-9
 
 
 def min_norm(gram: Tensor) -> Tensor:
-    """Compute MGDA's weights: the minimum-norm convex combination.
-
-    ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly.
+    """Compute MGDA's weights, ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly.
 
     Two vectors: the closed form, 1/2 each if they are equal. Up to 8: a search over all supports,
     small ones first, so that duplicates do not share a weight that one of them can carry alone.
-    More: a quadratic programme (quadprog).
+    More: a quadratic programme (quadprog; MissingExtra without it). The weights may not be unique;
+    the combined vector is.
 
-    Args:
-        gram: inner products of the vectors, shape ``[K, K]``, positive semi-definite.
-
-    Returns:
-        Shape ``[K]``, float64, on the CPU; not negative, sums to 1. The weights may not be unique;
-        the combined vector is.
-
-    Raises:
-        MissingExtra: more than 8 vectors without quadprog installed.
-
-    Source:
-        Désidéri 2012 (MGDA); Sener & Koltun 2018, arXiv:1810.04650, eq. 3 and algorithm 1.
+    Source: Désidéri 2012 (MGDA); Sener & Koltun 2018, arXiv:1810.04650, eq. 3 and algorithm 1.
 
     Examples:
         >>> min_norm(torch.tensor([[1.0, -0.5], [-0.5, 1.25]])) * 13
@@ -173,22 +129,16 @@ def min_norm(gram: Tensor) -> Tensor:
         return gram.new_full((len(gram),), 1 / len(gram))
     gram = gram / scale
     if len(gram) == 2:
-        return _of_two(gram)
-    return _enumerated(gram) if len(gram) <= ENUMERATED else _programmed(gram)
+        return _two_vectors(gram)
+    return _support_search(gram) if len(gram) <= ENUMERATED else _quadratic_program(gram)
 
 
 def stationarity_gap(gram: Tensor) -> float:
     """Compute the Pareto-stationarity gap, ``min_c |sum_i c_i g_i| / max_i |g_i|`` on the simplex.
 
-    Args:
-        gram: inner products of the vectors, shape ``[K, K]``.
+    0 if no direction improves all objectives (Pareto-stationary), and if all vectors are 0.
 
-    Returns:
-        In [0, 1], dimensionless; 0 if no direction improves all objectives (Pareto-stationary), and
-        if all vectors are 0.
-
-    Source:
-        Désidéri 2012 (the norm); the division makes it free of scale (this project).
+    Source: Désidéri 2012 (the norm); the division makes it free of scale (this project).
 
     Examples:
         >>> stationarity_gap(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
@@ -205,7 +155,7 @@ def stationarity_gap(gram: Tensor) -> float:
     return math.sqrt(min(max(square, 0.0), 1.0))
 
 
-def _of_two(gram: Tensor) -> Tensor:
+def _two_vectors(gram: Tensor) -> Tensor:
     apart = gram[0, 0] + gram[1, 1] - 2 * gram[0, 1]
     if float(apart) <= 0:
         return gram.new_full((2,), 0.5)
@@ -213,7 +163,7 @@ def _of_two(gram: Tensor) -> Tensor:
     return torch.stack([first, 1 - first])
 
 
-def _enumerated(gram: Tensor) -> Tensor:
+def _support_search(gram: Tensor) -> Tensor:
     """Return the first feasible solution that is optimal, or else the shortest feasible one."""
     best, shortest = gram.new_zeros(len(gram)), float("inf")
     for size in range(1, len(gram) + 1):
@@ -240,24 +190,24 @@ def _on_support(gram: Tensor, support: list[int]) -> Tensor | None:
     system[size, size] = 0
     right = gram.new_zeros(size + 1)
     right[size] = 1
-    solved = (torch.linalg.pinv(system, hermitian=True) @ right)[:size]
-    if float(solved.min()) < -SLACK or abs(float(solved.sum()) - 1) > SLACK:
+    solution = (torch.linalg.pinv(system, hermitian=True) @ right)[:size]
+    if float(solution.min()) < -SLACK or abs(float(solution.sum()) - 1) > SLACK:
         return None
     weights = gram.new_zeros(len(gram))
-    weights[support] = solved.clamp(min=0) / solved.clamp(min=0).sum()
+    weights[support] = solution.clamp(min=0) / solution.clamp(min=0).sum()
     return weights
 
 
-def _programmed(gram: Tensor) -> Tensor:
+def _quadratic_program(gram: Tensor) -> Tensor:
     quadprog = require("quadprog", "pareto")
     size = len(gram)
     # The solver needs strict convexity: 1e-12 of the trace moves the norm by less than 1e-11.
     convex = gram + 1e-12 * gram.trace() * torch.eye(size, dtype=gram.dtype)
     bounds = torch.cat([gram.new_ones(size, 1), torch.eye(size, dtype=gram.dtype)], 1)
     right = torch.cat([gram.new_ones(1), gram.new_zeros(size)])
-    nothing = gram.new_zeros(size)
-    solved = quadprog.solve_qp(
-        convex.numpy(), nothing.numpy(), bounds.numpy(), right.numpy(), meq=1
+    zeros = gram.new_zeros(size)
+    solution = quadprog.solve_qp(
+        convex.numpy(), zeros.numpy(), bounds.numpy(), right.numpy(), meq=1
     )[0]
-    weights = torch.from_numpy(solved).clamp(min=0)
+    weights = torch.from_numpy(solution).clamp(min=0)
     return weights / weights.sum()

@@ -1,4 +1,9 @@
-"""Pareto fronts and quality indicators (maximisation). Never imports torch."""
+"""Pareto fronts and quality indicators (maximisation). Never imports torch.
+
+``points`` are ``[n, K]``, at least one, in the units of the objectives. ShapeError for another
+shape, NumericalError if a coordinate is not finite, MissingExtra where moocore is needed and not
+installed.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +18,13 @@ Array = npt.NDArray[np.float64]
 
 
 def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return the mask of the non-dominated points (Pareto front).
+    """Return the mask ``[n]`` of the non-dominated points (Pareto front).
 
     A point dominates another if it is at least as good in every objective and better in one. Equal
     points do not dominate each other: all of them are in the mask.
 
-    Args:
-        points: shape ``[n, K]``, at least one, in the units of the objectives.
-
-    Returns:
-        Shape ``[n]``, bool.
-
-    Raises:
-        ShapeError: no points, or not two axes.
-        NumericalError: a coordinate is not finite.
-
-    Source:
-        Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE TEC 6.
+    Source: Deb et al. 2002, "A fast and elitist multiobjective genetic algorithm: NSGA-II", IEEE
+    TEC 6.
 
     Examples:
         >>> nondominated([[3, 1], [2, 2], [1, 3], [1, 1], [2, 2]])
@@ -43,25 +38,12 @@ def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Compute the hypervolume between the points and a reference point.
+    """Compute the hypervolume between the points and a reference point, by moocore.
 
     A point adds volume only if it is above the reference in every objective.
 
-    Args:
-        points: shape ``[n, K]``, at least one.
-        reference: shape ``[K]``, the worst point that still counts.
-
-    Returns:
-        The hypervolume, in the product of the units of the objectives; 0 or more.
-
-    Raises:
-        ShapeError: no points, not two axes, or a reference of another width.
-        NumericalError: a coordinate is not finite.
-        MissingExtra: moocore is not installed.
-
-    Source:
-        Zitzler & Thiele 1999, "Multiobjective evolutionary algorithms: a comparative case study and
-        the strength Pareto approach", IEEE TEC 3.
+    Source: Zitzler & Thiele 1999, "Multiobjective evolutionary algorithms: a comparative case study
+    and the strength Pareto approach", IEEE TEC 3.
 
     Examples:
         >>> hypervolume([[3, 1], [2, 2], [1, 3], [1, 1]], [0, 0])
@@ -74,26 +56,14 @@ def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Compute IGD+: the one-sided mean distance from a reference front to the points.
+    """Compute IGD+: the one-sided mean distance from a reference front to the points, by moocore.
 
     Average over the reference the distance to the nearest of the points, in which only the
-    objectives count where that point falls short. 0 where all of the reference is reached.
+    objectives count where that point falls short. 0 where all of the reference is reached; smaller
+    is better.
 
-    Args:
-        points: shape ``[n, K]``, at least one.
-        reference: shape ``[m, K]``, at least one point: the target front.
-
-    Returns:
-        In the unit of the objectives; 0 or more; smaller is better.
-
-    Raises:
-        ShapeError: no points, not two axes, or two widths.
-        NumericalError: a coordinate is not finite.
-        MissingExtra: moocore is not installed.
-
-    Source:
-        Ishibuchi et al. 2015, "Modified distance calculation in generational distance and inverted
-        generational distance", EMO 2015.
+    Source: Ishibuchi et al. 2015, "Modified distance calculation in generational distance and
+    inverted generational distance", EMO 2015.
 
     Examples:
         >>> igd_plus([[1, 2]], [[4, 6], [1, 0]])  # (5 + 0) / 2
@@ -104,26 +74,13 @@ def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Compute the additive epsilon indicator of a reference front.
+    """Compute the additive epsilon indicator, ``max_b min_a max_i (b_i - a_i)``, by moocore.
 
-    ``max_b min_a max_i (b_i - a_i)``, ``b`` in the reference and ``a`` in the points.
+    ``b`` is in the reference front, ``a`` in the points. Smaller is better; at most 0 where the
+    points cover all of the reference.
 
-    Args:
-        points: shape ``[n, K]``, at least one.
-        reference: shape ``[m, K]``, at least one point: the target front.
-
-    Returns:
-        In the unit of the objectives; smaller is better; at most 0 where the points cover all of
-        the reference.
-
-    Raises:
-        ShapeError: no points, not two axes, or two widths.
-        NumericalError: a coordinate is not finite.
-        MissingExtra: moocore is not installed.
-
-    Source:
-        Zitzler et al. 2003, "Performance assessment of multiobjective optimizers: an analysis and
-        review", IEEE TEC 7.
+    Source: Zitzler et al. 2003, "Performance assessment of multiobjective optimizers: an analysis
+    and review", IEEE TEC 7.
 
     Examples:
         >>> additive_epsilon([[3, 1], [2, 2], [1, 3]], [[3, 3]])
@@ -134,21 +91,10 @@ def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def extent(points: npt.ArrayLike) -> float:
-    """Compute the extent of the points' front: the diagonal of its bounding box.
+    """Compute the diagonal of the bounding box of the points' front; 0 for a single point.
 
-    Args:
-        points: shape ``[n, K]``, at least one; dominated ones are left out.
-
-    Returns:
-        In the unit of the objectives; 0 for a single point.
-
-    Raises:
-        ShapeError: no points, or not two axes.
-        NumericalError: a coordinate is not finite.
-
-    Source:
-        Zitzler, Deb & Thiele 2000, "Comparison of multiobjective evolutionary algorithms: empirical
-        results", Evolutionary Computation 8 (M3, with Euclid's norm).
+    Source: Zitzler, Deb & Thiele 2000, "Comparison of multiobjective evolutionary algorithms:
+    empirical results", Evolutionary Computation 8 (M3, with Euclid's norm).
 
     Examples:
         >>> extent([[4, 0], [1, 4], [0, 0]])

@@ -1,4 +1,9 @@
-"""Estimators of pass@k, G-Pass@k and maj@k."""
+"""Estimators of pass@k, G-Pass@k and maj@k, and intervals of means.
+
+``n`` and ``c`` are answers and right answers per problem, int64, ``[P]``; ``k`` answers are drawn
+without replacement. Probabilities are computed in whole numbers and rounded once: exact to the last
+bit of a float64.
+"""
 
 from __future__ import annotations
 
@@ -13,44 +18,27 @@ from torch import Tensor
 from rlcomp.errors import ConfigError
 
 # Values in one draw of the bootstrap: a few calls of 16 MB.
-_DRAWN = 2**20
+_VALUES_PER_DRAW = 2**20
 
 
 def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
     """Compute pass@k: the probability that k of n responses contain a correct one.
 
-    ``1 - C(n-c, k) / C(n, k)`` for each problem, drawn without replacement, in whole numbers and
-    rounded once: exact to the last bit of a float64.
+    ``1 - C(n-c, k) / C(n, k)`` for each problem. ConfigError as in :func:`check_counts`.
 
-    Args:
-        n: answers per problem, int64, shape ``[P]``.
-        c: right answers per problem, int64, shape ``[P]``.
-        k: answers drawn.
-
-    Returns:
-        Shape ``[P]``, float64, in [0, 1].
-
-    Raises:
-        ConfigError: not 1 <= k <= n for every problem, or not 0 <= c <= n.
-
-    Source:
-        Chen et al. 2021, arXiv:2107.03374, eq. 1.
+    Source: Chen et al. 2021, arXiv:2107.03374, eq. 1.
 
     Examples:
         >>> pass_at_k(torch.tensor([10, 10]), torch.tensor([3, 0]), 2)
         tensor([0.5333, 0.0000], dtype=torch.float64)
     """
     pairs = check_counts(n, c, k)
-    known = {pair: _exact(*pair, k) for pair in set(pairs)}
-    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+    rates = {pair: _exact(*pair, k) for pair in set(pairs)}
+    return torch.tensor([rates[pair] for pair in pairs], dtype=torch.float64)
 
 
 def check_counts(n: Tensor, c: Tensor, k: int) -> list[tuple[int, int]]:
-    """Return the numbers of answers and right ones of every problem, checked for k draws.
-
-    Raises:
-        ConfigError: not 1 <= k <= n for every problem, or not 0 <= c <= n.
-    """
+    """Return ``(n, c)`` of every problem; ConfigError unless 1 <= k <= n and 0 <= c <= n."""
     pairs = list(zip(n.tolist(), c.tolist(), strict=True))
     for answers, right in pairs:
         if not 1 <= k <= answers:
@@ -75,52 +63,33 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Compute the percentile-bootstrap confidence interval of the mean over problems.
 
-    Args:
-        values: one number per problem, shape ``[P]``, any unit.
-        level: coverage, in (0, 1), such as 0.95.
-        generator: draws the problems; on the CPU.
-        resamples: number of means drawn.
+    ``level`` is the coverage, such as 0.95; the generator is on the CPU. ConfigError without
+    values, or for a level outside (0, 1).
 
-    Returns:
-        Lower and upper bound, in the unit of the values.
-
-    Raises:
-        ConfigError: no values, or a level outside (0, 1).
-
-    Source:
-        Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7(1).
+    Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics
+    7(1).
     """
     _check_level(level)
     size = len(values)
     if size == 0:
         raise ConfigError("bootstrap_interval needs the value of at least one problem")
     values = values.detach().cpu().double()
-    rows = max(1, _DRAWN // size)
+    rows = max(1, _VALUES_PER_DRAW // size)
     sizes = [min(rows, resamples - first) for first in range(0, resamples, rows)]
-    drawn = (torch.randint(size, (some, size), generator=generator) for some in sizes)
-    means = torch.cat([values[problems].mean(1) for problems in drawn])
+    samples = (torch.randint(size, (count, size), generator=generator) for count in sizes)
+    means = torch.cat([values[problems].mean(1) for problems in samples])
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     low, high = torch.quantile(means, tails).tolist()
     return low, high
 
 
 def wilson_interval(successes: float, trials: int, level: float) -> tuple[float, float]:
-    """Compute Wilson's confidence interval of a binomial success rate.
+    """Compute Wilson's confidence interval of a binomial success rate; successes may be fractional.
 
-    Args:
-        successes: between 0 and ``trials``; may be fractional.
-        trials: at least 1.
-        level: coverage, in (0, 1), such as 0.95.
+    ConfigError if counts or level are out of range.
 
-    Returns:
-        Lower and upper bound, in [0, 1].
-
-    Raises:
-        ConfigError: counts or level are out of range.
-
-    Source:
-        Wilson 1927, "Probable inference, the law of succession, and statistical inference",
-        Journal of the American Statistical Association 22(158).
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference",
+    Journal of the American Statistical Association 22(158).
     """
     _check_level(level)
     if not 0 <= successes <= trials or trials < 1:
@@ -141,25 +110,11 @@ def _check_level(level: float) -> None:
 def g_pass_at_k(n: Tensor, c: Tensor, k: int, threshold: float | Fraction) -> Tensor:
     r"""Compute G-Pass@k: the probability that at least a share of k drawn answers is right.
 
-    ``sum over j from max(ceil(threshold * k), 1) to k of C(c, j) C(n - c, k - j) / C(n, k)``.
-    Answers are drawn without replacement. The sum is exact and rounded once; the product uses the
-    threshold's decimal number: ``0.7 * 10`` is 7.
+    ``sum over j from max(ceil(threshold * k), 1) to k of C(c, j) C(n - c, k - j) / C(n, k)``. The
+    product uses the threshold's decimal number: ``0.7 * 10`` is 7. At 0 this is pass@k, at 1 all k
+    are right. ConfigError as in :func:`check_counts`, or if the threshold is outside [0, 1].
 
-    Args:
-        n: answers per problem, int64, shape ``[P]``.
-        c: right answers per problem, int64, shape ``[P]``.
-        k: answers drawn.
-        threshold: the share, in [0, 1]; at 0 this is pass@k, at 1 all k are right.
-
-    Returns:
-        Shape ``[P]``, float64, in [0, 1].
-
-    Raises:
-        ConfigError: as :func:`rlcomp.functional.pass_at_k.pass_at_k`, or the threshold is out of
-            its range.
-
-    Source:
-        Liu et al. 2024, arXiv:2412.13147, eq. 3.
+    Source: Liu et al. 2024, arXiv:2412.13147, eq. 3.
 
     Examples:
         >>> g_pass_at_k(torch.tensor([4, 4]), torch.tensor([2, 3]), 2, 1.0)
@@ -170,28 +125,17 @@ def g_pass_at_k(n: Tensor, c: Tensor, k: int, threshold: float | Fraction) -> Te
     pairs = check_counts(n, c, k)
     share = Fraction(repr(threshold)) if isinstance(threshold, float) else Fraction(threshold)
     least = max(ceil(share * k), 1)
-    known = {pair: float(_at_least(*pair, k, least)) for pair in set(pairs)}
-    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+    rates = {pair: float(_at_least(*pair, k, least)) for pair in set(pairs)}
+    return torch.tensor([rates[pair] for pair in pairs], dtype=torch.float64)
 
 
 def mean_g_pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
     """Compute mG-Pass@k: twice the area under G-Pass@k over thresholds from one half to one.
 
-    ``2 / k * sum over i from ceil(k / 2) + 1 to k of G-Pass@k at threshold i / k``.
+    ``2 / k * sum over i from ceil(k / 2) + 1 to k of G-Pass@k at threshold i / k``. ConfigError as
+    in :func:`check_counts`, or if k is 1.
 
-    Args:
-        n: answers per problem, int64, shape ``[P]``.
-        c: right answers per problem, int64, shape ``[P]``.
-        k: answers drawn, at least 2.
-
-    Returns:
-        Shape ``[P]``, float64, in [0, 1].
-
-    Raises:
-        ConfigError: as :func:`rlcomp.functional.pass_at_k.pass_at_k`, or k is 1.
-
-    Source:
-        Liu et al. 2024, arXiv:2412.13147, eq. 5.
+    Source: Liu et al. 2024, arXiv:2412.13147, eq. 5.
 
     Examples:
         >>> mean_g_pass_at_k(torch.tensor([4]), torch.tensor([3]), 2)
@@ -201,11 +145,11 @@ def mean_g_pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
         raise ConfigError(f"mG-Pass@{k} needs k >= 2: the sum has no terms")
     pairs = check_counts(n, c, k)
     counts = range((k + 1) // 2 + 1, k + 1)
-    known = {
+    rates = {
         pair: float(Fraction(2, k) * sum(_at_least(*pair, k, least) for least in counts))
         for pair in set(pairs)
     }
-    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+    return torch.tensor([rates[pair] for pair in pairs], dtype=torch.float64)
 
 
 def _at_least(answers: int, right: int, k: int, least: int) -> Fraction:
@@ -221,29 +165,17 @@ _Counts = dict[tuple[int, int], int]
 def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
     r"""Compute maj@k: the probability that the majority answer of k drawn answers is right.
 
-    The k are drawn without replacement. If ``t`` wrong answers tie with the right one, the right
-    one is chosen with probability ``1 / (t + 1)``. Unreadable answers never win; a vote among
-    unreadable answers alone is lost.
+    ``wrong`` are the sizes of the classes of equal wrong answers. If ``t`` wrong answers tie with
+    the right one, the right one is chosen with probability ``1 / (t + 1)``. Unreadable
+    (``invalid``) answers never win; a vote among unreadable answers alone is lost.
 
-    The result is exact. For each number ``j`` of right answers drawn, the ways to draw the others,
-    with at most ``j`` of every wrong answer, are the coefficients of a polynomial. A wrong answer
-    with fewer than ``j`` copies can neither win nor tie, and counts as unreadable. Sums are in
-    whole numbers and rounded once.
+    For each number ``j`` of right answers drawn, the ways to draw the others, with at most ``j`` of
+    every wrong answer, are the coefficients of a polynomial. A wrong answer with fewer than ``j``
+    copies can neither win nor tie, and counts as unreadable.
 
-    Args:
-        right: number of right answers.
-        wrong: number of answers in each class of equal wrong answers.
-        invalid: number of unreadable answers.
-        k: answers drawn.
+    ConfigError if a count is negative, or not 1 <= k <= the number of answers.
 
-    Returns:
-        In [0, 1]; maj@1 is the share of right answers.
-
-    Raises:
-        ConfigError: a count is negative, or not 1 <= k <= the number of answers.
-
-    Source:
-        Wang et al. 2022, arXiv:2203.11171 (self-consistency).
+    Source: Wang et al. 2022, arXiv:2203.11171 (self-consistency).
 
     Examples:
         >>> maj_at_k(right=3, wrong=[1, 1], invalid=0, k=3)  # 1 - C(3,1)/C(5,3) * 2/3
@@ -271,6 +203,6 @@ def _with_class(others: _Counts, size: int, j: int, room: int) -> _Counts:
     ways: _Counts = {}
     for (drawn, ties), count in others.items():
         for i in range(min(size, j, room - drawn) + 1):
-            place = (drawn + i, ties + (i == j))
-            ways[place] = ways.get(place, 0) + count * comb(size, i)
+            key = (drawn + i, ties + (i == j))
+            ways[key] = ways.get(key, 0) + count * comb(size, i)
     return ways

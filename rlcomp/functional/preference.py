@@ -1,7 +1,8 @@
-"""Preference losses of pairs: functions of the scores ``u_w`` (chosen) and ``u_l`` (rejected).
+"""Preference losses of pairs, as functions of scores (:mod:`rlcomp.functional.preference_score`).
 
-A score is a log-ratio to the reference, a log-prob or log-odds
-(:mod:`rlcomp.functional.preference_score`); ``m = u_w - u_l``, ``s`` is the logistic function.
+A score of the chosen (``u_w``) or rejected answer (``u_l``) is a log-ratio to the reference, a
+log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function. Losses of ``U``
+pairs are ``[U]``.
 """
 
 from __future__ import annotations
@@ -16,17 +17,12 @@ from rlcomp.errors import ConfigError
 
 
 def sigmoid_loss(argument: Tensor) -> Tensor:
-    """Compute DPO's loss: negative log-likelihood of the Bradley-Terry model, ``-log s(z)``.
+    """Compute DPO's loss ``-log s(z)``, with ``z = beta m - gamma``.
 
-    Args:
-        argument: ``z = beta m - gamma``, shape ``[U]``, dimensionless.
+    The negative log-likelihood of the Bradley-Terry model; log 2 at 0.
 
-    Returns:
-        Shape ``[U]``, nats; log 2 at 0.
-
-    Source:
-        Rafailov et al. 2023, arXiv:2305.18290, eq. 7; gamma: Meng et al. 2024 (SimPO),
-        arXiv:2405.14734, eq. 6.
+    Source: Rafailov et al. 2023, arXiv:2305.18290, eq. 7; gamma: Meng et al. 2024 (SimPO),
+    arXiv:2405.14734, eq. 6.
 
     Examples:
         >>> sigmoid_loss(torch.tensor([0.13]))
@@ -38,15 +34,9 @@ def sigmoid_loss(argument: Tensor) -> Tensor:
 def squared_loss(margin: Tensor, beta: float) -> Tensor:
     """Compute IPO's loss: squared distance of the margin from its target, ``(m - 1 / (2 beta))^2``.
 
-    Args:
-        margin: ``m``, shape ``[U]``, nats, a difference of sums or of means over tokens.
-        beta: tau of the paper, above 0.
+    ``m`` is a difference of sums or of means over tokens; ``beta`` is the paper's tau.
 
-    Returns:
-        Shape ``[U]``.
-
-    Source:
-        Azar et al. 2023 (IPO), arXiv:2310.12036, eq. 17.
+    Source: Azar et al. 2023 (IPO), arXiv:2310.12036, eq. 17.
 
     Examples:
         >>> squared_loss(torch.tensor([1.3]), 0.1)
@@ -56,16 +46,9 @@ def squared_loss(margin: Tensor, beta: float) -> Tensor:
 
 
 def hinge_loss(argument: Tensor) -> Tensor:
-    """Compute SLiC's hinge loss, ``max(0, 1 - beta m)``.
+    """Compute SLiC's hinge loss, ``max(0, 1 - z)`` with ``z = beta m``.
 
-    Args:
-        argument: ``beta m``, shape ``[U]``.
-
-    Returns:
-        Shape ``[U]``; no gradient where the argument is above 1.
-
-    Source:
-        Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1; Liu et al. 2023, arXiv:2309.06657.
+    Source: Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1; Liu et al. 2023, arXiv:2309.06657.
 
     Examples:
         >>> hinge_loss(torch.tensor([0.13, 2.0]))
@@ -77,20 +60,10 @@ def hinge_loss(argument: Tensor) -> Tensor:
 def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
     """Compute EXO's loss of a pair: reverse KL from the smoothed label to the preference.
 
-    ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``.
+    ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``, and
+    ``eps`` the probability that the label is wrong. ConfigError if it is not in (0, 1).
 
-    Args:
-        argument: ``beta m``, shape ``[U]``.
-        epsilon: probability that the label is wrong, in (0, 1).
-
-    Returns:
-        Shape ``[U]``, nats, at least 0.
-
-    Raises:
-        ConfigError: epsilon is 0 or 1, where the loss is infinite.
-
-    Source:
-        Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
+    Source: Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
 
     Examples:
         >>> exo_loss(torch.tensor([0.13]), 1e-3)
@@ -105,17 +78,9 @@ def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
 def discopop_loss(argument: Tensor, tau: float) -> Tensor:
     """Compute DiscoPOP's mixture of logistic and exponential loss by ``g = s(z / tau)``.
 
-    ``-(1 - g) log s(z) + g exp(-z)`` with ``z = beta m``.
+    ``-(1 - g) log s(z) + g exp(-z)`` with ``z = beta m`` and ``tau`` in (0, 1).
 
-    Args:
-        argument: ``z``, shape ``[U]``.
-        tau: temperature of the mixture, above 0 and below 1.
-
-    Returns:
-        Shape ``[U]``.
-
-    Source:
-        Lu et al. 2024 (DiscoPOP), arXiv:2406.08414, eq. 5.
+    Source: Lu et al. 2024 (DiscoPOP), arXiv:2406.08414, eq. 5.
 
     Examples:
         >>> discopop_loss(torch.tensor([0.13]), 0.05)
@@ -127,20 +92,11 @@ def discopop_loss(argument: Tensor, tau: float) -> Tensor:
 
 
 def sppo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """Compute SPPO's loss with hard labels: each score has its own target, ``+-1 / (2 beta)``.
+    """Compute SPPO's loss with hard labels: ``(u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
 
-    ``(u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
+    ``beta`` is 1 / eta of the paper.
 
-    Args:
-        chosen: ``u_w``, shape ``[U]``, nats.
-        rejected: ``u_l``, shape ``[U]``, nats.
-        beta: 1 / eta of the paper, above 0.
-
-    Returns:
-        Shape ``[U]``.
-
-    Source:
-        Wu et al. 2024 (SPPO), arXiv:2405.00675, eq. 4.8.
+    Source: Wu et al. 2024 (SPPO), arXiv:2405.00675, eq. 4.8.
 
     Examples:
         >>> sppo_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -151,20 +107,11 @@ def sppo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
 
 def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """Compute NCA's loss of a pair; it keeps the chosen likelihood up.
+    """Compute NCA's noise-contrastive loss of a pair; it keeps the chosen likelihood up.
 
-    Noise-contrastive alignment: ``-log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
+    ``-log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``; 2 log 2 at 0.
 
-    Args:
-        chosen: ``u_w``, shape ``[U]``, nats.
-        rejected: ``u_l``, shape ``[U]``, nats.
-        beta: ``b``, above 0.
-
-    Returns:
-        Shape ``[U]``, nats; 2 log 2 at 0.
-
-    Source:
-        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 for a pair.
+    Source: Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 for a pair.
 
     Examples:
         >>> nca_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -177,18 +124,9 @@ def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 def bco_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
     """Compute BCO's loss of a pair without the running shift: a binary classifier of each side.
 
-    ``-log s(b u_w) - log s(-b u_l)``.
+    ``-log s(b u_w) - log s(-b u_l)``; 2 log 2 at 0.
 
-    Args:
-        chosen: ``u_w``, shape ``[U]``, nats.
-        rejected: ``u_l``, shape ``[U]``, nats.
-        beta: ``b``, above 0.
-
-    Returns:
-        Shape ``[U]``, nats; 2 log 2 at 0.
-
-    Source:
-        Jung et al. 2024 (BCO), arXiv:2404.04656, eq. 7 with delta = 0.
+    Source: Jung et al. 2024 (BCO), arXiv:2404.04656, eq. 7 with delta = 0.
 
     Examples:
         >>> bco_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -200,16 +138,7 @@ def bco_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 def apo_zero_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
     """Compute APO-zero's loss, chosen up and rejected down: ``1 - s(b u_w) + s(b u_l)``.
 
-    Args:
-        chosen: ``u_w``, shape ``[U]``, nats.
-        rejected: ``u_l``, shape ``[U]``, nats.
-        beta: ``b``, above 0.
-
-    Returns:
-        Shape ``[U]``, in (0, 2); 1 at 0.
-
-    Source:
-        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+    Source: D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
 
     Examples:
         >>> apo_zero_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -223,16 +152,7 @@ def apo_down_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
     ``s(b u_w) + 1 - s(b (u_w - u_l))``, for a policy that is better than the chosen answers.
 
-    Args:
-        chosen: ``u_w``, shape ``[U]``, nats.
-        rejected: ``u_l``, shape ``[U]``, nats.
-        beta: ``b``, above 0.
-
-    Returns:
-        Shape ``[U]``, in (0, 2); 1 at 0.
-
-    Source:
-        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+    Source: D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
 
     Examples:
         >>> apo_down_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -252,21 +172,10 @@ def kto_loss(
     """Compute KTO's loss: the value of a single answer against a reference point.
 
     ``lambda_D (1 - s(b (h - z0)))`` for a desirable answer, ``lambda_U (1 - s(b (z0 - h)))`` for an
-    undesirable one.
+    undesirable one. ``baseline`` is ``z0``, ``[B]`` or ``[]``, detached; the weights are the
+    lambdas.
 
-    Args:
-        score: ``h``, shape ``[B]``, nats.
-        desirable: shape ``[B]``, bool.
-        baseline: ``z0``, shape ``[B]`` or ``[]``, nats, at least 0; detached.
-        beta: ``b``, above 0.
-        desirable_weight: ``lambda_D``.
-        undesirable_weight: ``lambda_U``.
-
-    Returns:
-        Shape ``[B]``, from 0 to the larger weight.
-
-    Source:
-        Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without the constant.
+    Source: Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without the constant.
 
     Examples:
         >>> kto_loss(torch.tensor([0.5]), torch.tensor([True]), torch.tensor(0.2), 0.1, 1.0, 1.0)
@@ -280,31 +189,19 @@ def kto_loss(
     )
 
 
-def relabelled(right: Tensor, flipped: Tensor, noise: Tensor, *, unbiased: bool) -> Tensor:
+def label_noise_loss(right: Tensor, flipped: Tensor, noise: Tensor, *, unbiased: bool) -> Tensor:
     """Correct the loss for labels that are wrong with a known probability ``e``.
 
-    cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased): ``((1 - e) l - e l') / (1 - 2
-    e)``, whose expectation over wrong labels is ``l``. ``l'`` is the loss of the flipped label.
+    cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased): ``((1 - e) l - e l') / (1 - 2e)``,
+    whose expectation over wrong labels is ``l``. ``l'`` is the loss of the flipped label.
+    ConfigError if a label has ``e`` of at least 1/2 in the unbiased form.
 
-    Args:
-        right: ``l``, shape ``[U]``.
-        flipped: ``l'``, shape ``[U]``.
-        noise: ``e``, shape ``[U]``, in [0, 1); below 1/2 for the unbiased form.
-        unbiased: use the unbiased form.
-
-    Returns:
-        Shape ``[U]``; the unbiased form has no lower bound.
-
-    Raises:
-        ConfigError: a label has ``e`` of at least 1/2 in the unbiased form.
-
-    Source:
-        Mitchell 2023, "A note on DPO with noisy preferences" (cDPO); Chowdhury et al. 2024
-        (rDPO), arXiv:2403.00409, eq. 12.
+    Source: Mitchell 2023, "A note on DPO with noisy preferences" (cDPO); Chowdhury et al. 2024
+    (rDPO), arXiv:2403.00409, eq. 12.
 
     Examples:
         >>> right, flipped = torch.tensor([0.630258]), torch.tensor([0.760258])
-        >>> relabelled(right, flipped, torch.tensor([0.1]), unbiased=True)
+        >>> label_noise_loss(right, flipped, torch.tensor([0.1]), unbiased=True)
         tensor([0.6140])
     """
     if not unbiased:

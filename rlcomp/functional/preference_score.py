@@ -1,7 +1,7 @@
 """Scores of answers for preference losses: log-ratio, log-prob, log-odds and their variants.
 
-For a row with ``n`` response tokens ``t``: ``s = sum_t log pi_t``, ``h = sum_t log (pi_t /
-pi_ref_t)``.
+For a row with ``n`` response tokens ``t``: ``a = (1 / n) sum_t log pi_t`` and
+``h = sum_t log (pi_t / pi_ref_t)``, in nats, ``[B]``.
 """
 
 from __future__ import annotations
@@ -24,20 +24,12 @@ _LARGEST_EXPONENT = 40.0
 _LARGEST_LOG_PROB = -1e-7
 
 
-def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
-    """Sum or average over the response tokens.
-
-    Args:
-        values: shape ``[B, T]``.
-        mask: shape ``[B, T]``, bool.
-        length: ``sum``, or ``mean`` over the scored tokens.
-
-    Returns:
-        Shape ``[B]``, 0 for an empty response.
+def reduce_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
+    """Sum or average over the response tokens, ``[B]``; 0 for an empty response.
 
     Examples:
         >>> values, mask = torch.tensor([[9.0, -1.0, -2.0]]), torch.tensor([[False, True, True]])
-        >>> over_tokens(values, mask, "sum"), over_tokens(values, mask, "mean")
+        >>> reduce_tokens(values, mask, "sum"), reduce_tokens(values, mask, "mean")
         (tensor([-3.]), tensor([-1.5000]))
     """
     total = masked(values, mask).sum(1)
@@ -45,32 +37,15 @@ def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
 
 
 def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """Compute ``log pi - log pi_ref`` of each response token, not clamped.
-
-    Args:
-        log_probs: shape ``[B, T]``, nats, with gradient.
-        ref_log_probs: shape ``[B, T]``, nats; detached.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask.
-    """
+    """Compute ``log pi - log pi_ref`` of each response token, not clamped; 0 outside the mask."""
     # Mask both before the subtraction: NaN outside the mask must not reach the gradient.
     return masked(log_probs, mask) - masked(ref_log_probs.detach(), mask)
 
 
 def power_transform(mean: Tensor, alpha: float) -> Tensor:
-    """Compute AlphaPO's ``(1 - exp(-alpha a)) / alpha`` of the mean log-prob ``a``; ``a`` at 0.
+    """Compute AlphaPO's ``(1 - exp(-alpha a)) / alpha``, or ``a`` (SimPO) where ``alpha`` is 0.
 
-    Args:
-        mean: ``a``, shape ``[B]``, nats.
-        alpha: exponent; 0 for the logarithm (SimPO).
-
-    Returns:
-        Shape ``[B]``.
-
-    Source:
-        Gupta et al. 2025 (AlphaPO), arXiv:2501.03884, eq. 5.
+    Source: Gupta et al. 2025 (AlphaPO), arXiv:2501.03884, eq. 5.
 
     Examples:
         >>> power_transform(torch.tensor([-2.0]), 0.5)
@@ -82,16 +57,9 @@ def power_transform(mean: Tensor, alpha: float) -> Tensor:
 
 
 def log_odds(mean: Tensor) -> Tensor:
-    """Compute ORPO's ``log(p / (1 - p))``, ``p = exp(a)`` the geometric mean of the tokens' probs.
+    """Compute ORPO's ``log(p / (1 - p))``, ``p = exp(a)``; finite even where the answer is certain.
 
-    Args:
-        mean: ``a``, shape ``[B]``, nats, at most 0.
-
-    Returns:
-        Shape ``[B]``; finite even where the answer is certain.
-
-    Source:
-        Hong et al. 2024 (ORPO), arXiv:2403.07691, eq. 4.
+    Source: Hong et al. 2024 (ORPO), arXiv:2403.07691, eq. 4.
 
     Examples:
         >>> log_odds(torch.tensor([-1.25, -1.0]))
@@ -105,25 +73,16 @@ def log_odds(mean: Tensor) -> Tensor:
     return mean - torch.where(likely, near, far)
 
 
-def penalised(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
+def dpop_score(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
     """Penalise a chosen answer that has become less likely (DPOP).
 
-    ``h_w - lambda max(0, -h_w)`` for a chosen answer, ``h_l`` for a rejected one: the penalty is
+    ``h_w - penalty max(0, -h_w)`` for a chosen answer, ``h_l`` for a rejected one: the penalty is
     inside the link.
 
-    Args:
-        log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
-        chosen: shape ``[B]``, bool.
-        penalty: lambda, at least 0.
-
-    Returns:
-        Shape ``[B]``, nats.
-
-    Source:
-        Pal et al. 2024 (Smaug), arXiv:2402.13228, eq. 3.
+    Source: Pal et al. 2024 (Smaug), arXiv:2402.13228, eq. 3.
 
     Examples:
-        >>> penalised(torch.tensor([-0.5, -0.8]), torch.tensor([True, False]), 50.0)
+        >>> dpop_score(torch.tensor([-0.5, -0.8]), torch.tensor([True, False]), 50.0)
         tensor([-25.5000,  -0.8000])
     """
     return log_ratio - penalty * torch.where(chosen, (-log_ratio).clamp(min=0), 0.0)
@@ -132,19 +91,12 @@ def penalised(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
 def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) -> Tensor:
     """Compute f-DPO's score ``f'(pi / pi_ref)`` for a divergence other than the reverse KL.
 
-    ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon), ``(e^((alpha - 1) h) - 1) /
-    (alpha - 1)`` (alpha). The reverse KL's score is ``h``.
+    ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon),
+    ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha, not 1). The reverse KL's score is ``h``.
+    Exponents above 40 are cut.
 
-    Args:
-        log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
-        divergence: the divergence ``f``.
-        alpha: parameter of the alpha divergence, not 1.
-
-    Returns:
-        Shape ``[B]``; exponents above 40 are cut.
-
-    Source:
-        Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1; signs and constants as in trl 1.16.0.
+    Source: Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1; signs and constants as in trl
+    1.16.0.
 
     Examples:
         >>> half = torch.tensor([-math.log(2.0)])  # the policy's share is half the reference's
@@ -157,26 +109,17 @@ def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) ->
     return ((power * log_ratio).clamp(max=_LARGEST_EXPONENT).exp() - 1) / power
 
 
-def length_desensitised(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> Tensor:
+def ld_dpo_score(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> Tensor:
     """Weight tokens beyond the common length of a pair's answers by ``alpha`` (LD-DPO).
 
-    ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``, ``q`` the tokens of the shorter answer.
+    ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``, with ``common`` ``q`` ``[B]`` the tokens of the
+    shorter answer.
 
-    Args:
-        values: shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-        common: ``q``, shape ``[B]``, int64, tokens.
-        alpha: in [0, 1]; 1 is the plain sum.
-
-    Returns:
-        Shape ``[B]``, nats.
-
-    Source:
-        Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
+    Source: Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
 
     Examples:
         >>> values, mask = torch.tensor([[-1.0, -2.0, -4.0]]), torch.ones(1, 3, dtype=torch.bool)
-        >>> length_desensitised(values, mask, torch.tensor([1]), 0.5)
+        >>> ld_dpo_score(values, mask, torch.tensor([1]), 0.5)
         tensor([-4.])
     """
     beyond = mask.cumsum(1) > common[:, None]
@@ -184,23 +127,15 @@ def length_desensitised(values: Tensor, mask: Tensor, common: Tensor, alpha: flo
 
 
 def forward_kl(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
-    """Sum the KL of the reference to the policy over the response tokens.
+    """Sum the KL of the reference to the policy over the response tokens, ``[B]``.
 
-    ``K = sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``.
+    ``sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``; no gradient in the
+    reference.
 
-    Args:
-        log_distribution: shape ``[B, T, V]``, nats, with gradient.
-        ref_log_distribution: shape ``[B, T, V]``, nats; detached.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B]``, nats, at least 0.
-
-    Source:
-        Zeng et al. 2024 (TDPO), arXiv:2404.11999, definition 4.2.
+    Source: Zeng et al. 2024 (TDPO), arXiv:2404.11999, definition 4.2.
     """
     ref = ref_log_distribution.detach()
     # -inf - -inf is NaN where both suppress a token; there the reference has no mass.
-    held = mask[..., None] & ref.isfinite()
-    gap = masked(ref, held) - masked(log_distribution, held)
-    return (masked(ref.exp(), held) * gap).sum((1, 2))
+    support = mask[..., None] & ref.isfinite()
+    gap = masked(ref, support) - masked(log_distribution, support)
+    return (masked(ref.exp(), support) * gap).sum((1, 2))

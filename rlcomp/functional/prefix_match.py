@@ -14,16 +14,10 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
     the backslash stays. The last box is the one that closes last: a box within a box is part of its
     content. A box that never closes does not count, and leaves an earlier complete box valid.
 
-    Args:
-        text: the response, UTF-8 bytes.
-        after: its first occurrence ends the thinking; a text without it has no answer. Empty:
-            search the whole text.
+    The first ``after`` ends the thinking; a text without it has no answer. Empty: search the whole
+    text. None if there is no answer.
 
-    Returns:
-        The content, which may be empty; None if there is no answer.
-
-    Source:
-        Dong et al. 2025 (RPT), arXiv:2506.08007.
+    Source: Dong et al. 2025 (RPT), arXiv:2506.08007.
 
     Examples:
         >>> last_boxed(b"\\boxed{a}?</think>It is \\boxed{ b{c}}.")
@@ -31,42 +25,22 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
         >>> last_boxed(b"\\boxed{a}") is None
         True
     """
-    rest = behind(text, after)
+    rest = text_after(text, after)
     return None if rest is None else last_command(rest, b"boxed")
 
 
-def behind(text: bytes, end: bytes) -> bytes | None:
-    """Return the text after the first ``end``.
-
-    Args:
-        text: UTF-8 bytes.
-        end: the delimiter; empty: return the whole text.
-
-    Returns:
-        The rest, which may be empty; None where ``end`` does not occur.
-
-    Source:
-        RLP, arXiv:2510.01265: its policies continue the text from there.
+def text_after(text: bytes, end: bytes) -> bytes | None:
+    """Return the text after the first ``end``, all of it if ``end`` is empty; None if missing.
 
     Examples:
-        >>> behind(b"so</think> it goes</think>", b"</think>")
+        >>> text_after(b"so</think> it goes</think>", b"</think>")
         b' it goes</think>'
     """
     return text[text.index(end) + len(end) :] if end in text else None
 
 
 def last_command(text: bytes, name: bytes) -> bytes | None:
-    r"""Return the content of the last complete ``\name{...}`` of a text, as in :func:`last_boxed`.
-
-    Args:
-        text: the response, UTF-8 bytes.
-        name: name of the command, in letters, without backslash.
-
-    Returns:
-        The content, which may be empty; None if there is no such command.
-
-    Source:
-        The box of Dong et al. 2025 (RPT), arXiv:2506.08007, under other names.
+    r"""Return the content of the last complete ``\name{...}``, as :func:`last_boxed`; or None.
 
     Examples:
         >>> last_command(b"\\mask{Ada} or \\mask{King{s}}, not \\mask{Lo", b"mask")
@@ -78,10 +52,6 @@ def last_command(text: bytes, name: bytes) -> bytes | None:
 
 def commands(text: bytes, name: bytes) -> list[bytes]:
     r"""Return the contents of the outermost complete ``\name{...}`` of a text, in order.
-
-    Args:
-        text: the response, UTF-8 bytes.
-        name: name of the command, in letters, without backslash.
 
     Examples:
         >>> commands(b"\\boxed{6} or \\boxed{\\boxed{7}}", b"boxed")
@@ -107,16 +77,10 @@ def commands(text: bytes, name: bytes) -> list[bytes]:
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:
     """Count the leading true tokens that a prediction equals exactly; 0 if it is no such prefix.
 
-    Args:
-        prediction: the predicted bytes.
-        truth: the true continuation, cut to its compared length; a longer prediction is wrong.
-        ends: end of each token of the truth, in bytes.
+    ``truth`` is cut to its compared length: a longer prediction is wrong. ``ends`` are the ends of
+    its tokens, in bytes.
 
-    Returns:
-        0 if the prediction is empty, differs from the truth's beginning or ends within a token.
-
-    Source:
-        Dong et al. 2025 (RPT), arXiv:2506.08007, the prefix matching reward.
+    Source: Dong et al. 2025 (RPT), arXiv:2506.08007, the prefix matching reward.
 
     Examples:
         >>> matched_tokens(b" parameter", b" parameter =", [5, 10, 12])
@@ -132,13 +96,7 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 def begins_with_first(prediction: bytes, truth: bytes, ends: Collection[int]) -> bool:
     """Test if a prediction starts with the complete first token of the true continuation.
 
-    Args:
-        prediction: the predicted bytes.
-        truth: the true continuation.
-        ends: end of each token of the truth, in bytes.
-
-    Source:
-        Dong et al. 2025 (RPT), arXiv:2506.08007: the first-token reward, its baseline.
+    Source: Dong et al. 2025 (RPT), arXiv:2506.08007: the first-token reward, its baseline.
 
     Examples:
         >>> begins_with_first(b" parallel", b" parameter =", [5, 10, 12])

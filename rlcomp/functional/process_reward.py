@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcomp.functional.group import group_standardised, leave_one_out
 from rlcomp.functional.group_statistics import Groups
 from rlcomp.functional.reduction import masked
-from rlcomp.functional.returns import following, reward_to_go
+from rlcomp.functional.returns import next_value, reward_to_go
 
 Aggregation = Literal["min", "prod", "last", "mean"]
 
@@ -20,22 +20,14 @@ def step_advantage(
 ) -> Tensor:
     """Compute GRPO's process-supervision advantage (DeepSeekMath).
 
-    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std are
-    over the step rewards of all responses of the group.
+    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + epsilon)``; mean and unbiased std
+    are over the step rewards of all responses of the group. ``token_reward`` has the reward of a
+    step on its last token, marked by ``step_end``.
 
-    Args:
-        token_reward: the reward of each step on the step's last token, shape ``[B, T]``.
-        step_end: tokens that end a rewarded step, shape ``[B, T]``, bool.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool: answers that count.
-        epsilon: added to the standard deviation, in reward units.
+    Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups with fewer than two answers with
+    a rewarded step, and if all steps of the group have the same reward.
 
-    Returns:
-        Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups with fewer than two answers
-        with a rewarded step, and if all steps of the group have the same reward.
-
-    Source:
-        Shao et al. 2024, arXiv:2402.03300, section 4.1.3 (process supervision).
+    Source: Shao et al. 2024, arXiv:2402.03300, section 4.1.3 (process supervision).
 
     Examples:
         >>> reward, end = torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[True], [False]])
@@ -61,21 +53,10 @@ def implicit_process_advantage(
     """Compute PRIME's return of token rewards over a leave-one-out baseline.
 
     ``A_it = sum_{s >= t} gamma^(s - t) (r_is - b_i)``. ``b_i`` is the mean, over the other valid
-    answers of the group, of their mean token reward.
+    answers of the group, of their mean token reward; in a group of one, the answer's own mean. 0
+    for invalid rows and outside the mask.
 
-    Args:
-        token_reward: shape ``[B, T]``, in reward units.
-        mask: tokens of the responses, shape ``[B, T]``, bool.
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-        gamma: discount per token of the response.
-
-    Returns:
-        Shape ``[B, T]``, in reward units; 0 for invalid rows and outside the mask. In a group of
-        one the baseline is the answer's own mean.
-
-    Source:
-        Cui et al. 2025 (PRIME), arXiv:2502.01456, first term of eq. 6.
+    Source: Cui et al. 2025 (PRIME), arXiv:2502.01456, first term of eq. 6.
 
     Examples:
         >>> reward, mask = torch.tensor([[1.0, 3.0], [2.0, 0.0]]), torch.ones(2, 2).bool()
@@ -92,22 +73,13 @@ def implicit_process_advantage(
 
 
 def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tensor:
-    """Aggregate the scores of an answer's steps into one score.
+    """Aggregate the scores of an answer's steps into one score, ``[B]``; 0 without a step.
 
-    ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``; ``prod <= min <= mean``. A step with
-    probability 1 changes neither of the first two.
+    ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``, from ``log p_k`` at the last token of
+    each step. ``prod <= min <= mean``; a step with probability 1 changes neither of the first two.
 
-    Args:
-        log_prob: ``log p_k`` at the last token of each step, at most 0, shape ``[B, T]``, nats.
-        step_end: the last tokens of the steps, shape ``[B, T]``, bool.
-        by: the aggregation.
-
-    Returns:
-        Shape ``[B]``, in [0, 1]; 0 for a row without a step.
-
-    Source:
-        Lightman et al. 2023, arXiv:2305.20050, appendix F (minimum, product); Wang et al. 2023
-        (Math-Shepherd), arXiv:2312.08935, section 3.4 (minimum).
+    Source: Lightman et al. 2023, arXiv:2305.20050, appendix F (minimum, product); Wang et al. 2023
+    (Math-Shepherd), arXiv:2312.08935, section 3.4 (minimum).
 
     Examples:
         >>> log_prob = torch.tensor([[0.5, 0.9, 0.8]]).log()
@@ -132,20 +104,12 @@ def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tens
 def potential_shaping(potential: Tensor, mask: Tensor, gamma: float) -> Tensor:
     """Compute potential-based shaping, ``F_t = gamma Phi(s_{t+1}) - Phi(s_t)``; ``Phi`` ends at 0.
 
-    The sum telescopes to ``sum_t gamma^t F_t = -Phi(s_0)``. All answers to a prompt share this
-    constant, so that neither policies nor answers of a group change their order.
+    ``potential`` is ``Phi`` of the state before the token; ``s_{t+1}`` is the next step inside the
+    mask. The sum telescopes to ``sum_t gamma^t F_t = -Phi(s_0)``. All answers to a prompt share
+    this constant, so that neither policies nor answers of a group change their order.
 
-    Args:
-        potential: ``Phi`` of the state before the token, shape ``[B, T]``, in reward units.
-        mask: the steps of the episode, shape ``[B, T]``, bool; ``s_{t+1}`` is the next one inside.
-        gamma: discount per step inside the mask, the same as that of the return.
-
-    Returns:
-        Shape ``[B, T]``, in reward units; 0 outside the mask.
-
-    Source:
-        Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1;
-        episodes: Grzes 2017, "Reward shaping in episodic reinforcement learning".
+    Source: Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1;
+    episodes: Grzes 2017, "Reward shaping in episodic reinforcement learning".
 
     Examples:
         >>> mask = torch.tensor([[False, True, True, True]])
@@ -153,4 +117,4 @@ def potential_shaping(potential: Tensor, mask: Tensor, gamma: float) -> Tensor:
         tensor([[ 0.0000, -0.2500,  0.7500, -1.0000]])
     """
     inside = masked(potential, mask)
-    return masked(gamma * following(inside, mask) - inside, mask)
+    return masked(gamma * next_value(inside, mask) - inside, mask)

@@ -1,4 +1,7 @@
-"""Importance ratios, their distances and their mismatch."""
+"""Importance ratios, their distances and their mismatch.
+
+Log ratios and log-probs are in nats, ``[B, T]``.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,10 @@ LOG_RATIO_BOUND = 20.0
 def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
     """Compute ``log pi - log pi_old`` per token, clamped to [-20, 20]; 0 outside the mask.
 
-    Args:
-        log_probs: shape ``[B, T]``, nats, with gradient.
-        old_log_probs: shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
+    No gradient in ``old_log_probs``, nor beyond the bounds. ShapeError if the shapes differ;
+    NumericalError if a log-prob inside the mask is not finite.
 
-    Returns:
-        Shape ``[B, T]``, nats, in [-20, 20]; no gradient beyond.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-        NumericalError: a log-prob inside the mask is not finite.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, section 3 (the ratio); the bound is verl's.
+    Source: Schulman et al. 2017, arXiv:1707.06347, section 3 (the ratio); the bound is verl's.
 
     Examples:
         >>> mask = torch.tensor([[True, True, False]])
@@ -51,19 +44,11 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """Compute GSPO's ratio: the geometric mean of a row's token ratios, at each of its tokens.
+    """Compute GSPO's ratio ``s_i = exp(mean_t log_ratio_t)`` at each token of row i.
 
-    The gradient in each token's log-prob is ``s_i / n_i``.
+    1 outside the mask. The gradient in each token's log-prob is ``s_i / n_i``.
 
-    Args:
-        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        ``s_i = exp(mean_t log_ratio_t)``, shape ``[B, T]``, 1 outside the mask.
-
-    Source:
-        Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
 
     Examples:
         >>> mask = torch.tensor([[True, True, False]])
@@ -75,17 +60,9 @@ def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """Compute GSPO-token's ratio: the value of :func:`sequence_ratio`, the gradient of one token.
+    """Compute GSPO-token's ratio ``sg[s_i] pi_t / sg[pi_t]``; ``s_i`` is :func:`sequence_ratio`.
 
-    Args:
-        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        ``sg[s_i] pi_t / sg[pi_t]``, shape ``[B, T]``, 1 outside the mask.
-
-    Source:
-        Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 14.
+    Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 14.
 
     Examples:
         >>> mask = torch.tensor([[True, True, False]])
@@ -99,21 +76,14 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
     """Compute RLOO's sequence ratio: the product of a row's token ratios, with gradient by token.
 
+    ``sg[r_i] (pi_t / sg[pi_t])^n_i`` with ``r_i = exp(sum_t log_ratio_t)``; 1 outside the mask. The
+    sum is clamped to +-20, without a gradient beyond.
+
     The mean of ``r_it A_t`` over a row has the gradient ``r_i A_t`` in token t's log-prob. If the
     advantages of a row are equal, this is the gradient of ``r_i A_i``; otherwise it is the policy
-    gradient with credit by token. The sum over a row's tokens is clamped to +-20, without a
-    gradient beyond.
+    gradient with credit by token.
 
-    Args:
-        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        ``sg[r_i] (pi_t / sg[pi_t])^n_i`` with ``r_i = exp(sum_t log_ratio_t)``, shape ``[B, T]``, 1
-        outside the mask.
-
-    Source:
-        Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3: a response is one action.
+    Source: Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3: a response is one action.
 
     Examples:
         >>> mask = torch.tensor([[True, True, False]])
@@ -135,23 +105,15 @@ ROUNDING = 1e-5
 
 
 def old_policy_kl(ratio: Tensor) -> Tensor:
-    """Estimate KL(pi_old || pi) per token by k3 on samples of pi_old: ``r - 1 - log r``.
+    """Estimate KL(pi_old || pi) per token by k3 on samples of pi_old: ``r - 1 - log r``, >= 0.
 
     The expectation under the old policy is the KL, and the expected gradient is the KL's gradient.
-    ``-log ratio`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
+    ``-log r`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
 
-    Args:
-        ratio: pi / pi_old, shape ``[B, T]``, positive.
-
-    Returns:
-        Shape ``[B, T]``, nats, never negative.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, eq. 8; estimator k3 of Schulman 2020, "Approximating
-        KL divergence".
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 8; estimator k3 of Schulman 2020,
+    "Approximating KL divergence".
 
     Examples:
-        >>> import torch
         >>> old_policy_kl(torch.tensor([[1.0, 2.0]]))
         tensor([[0.0000, 0.3069]])
     """
@@ -161,20 +123,12 @@ def old_policy_kl(ratio: Tensor) -> Tensor:
 def log_distance(ratio: Tensor) -> Tensor:
     """Compute the absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
 
-    Within the rounding of a log-prob (1e-5) both the value and the gradient are 0: at the old
-    policy the sign of the difference is noise.
+    Below 1e-5, the rounding of a log-prob, value and gradient are 0: at the old policy the sign of
+    the difference is noise.
 
-    Args:
-        ratio: pi / pi_old, shape ``[B, T]``, positive.
-
-    Returns:
-        Shape ``[B, T]``, nats.
-
-    Source:
-        Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2, as in its code.
+    Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2, as in its code.
 
     Examples:
-        >>> import torch
         >>> log_distance(torch.tensor([[1.0, 0.5]]))
         tensor([[0.0000, 0.6931]])
     """
@@ -183,16 +137,9 @@ def log_distance(ratio: Tensor) -> Tensor:
 
 
 def effective_sample_size(log_weight: Tensor) -> Tensor:
-    """Compute the effective sample size of importance weights, ``(sum w)^2 / (n sum w^2)``.
+    """Compute ``(sum w)^2 / (n sum w^2)`` of log-weights ``[n]``, float64; 1 if there are none.
 
-    Args:
-        log_weight: ``log w``, shape ``[n]``, nats.
-
-    Returns:
-        A scalar in (0, 1], float64: 1 if all weights are equal or if there are none.
-
-    Source:
-        Kong 1992, "A note on importance sampling using standardized weights".
+    Source: Kong 1992, "A note on importance sampling using standardized weights".
 
     Examples:
         >>> effective_sample_size(torch.tensor([3.0, 1.0]).log())
@@ -206,17 +153,11 @@ def effective_sample_size(log_weight: Tensor) -> Tensor:
 
 
 def sampler_kl(log_weight: Tensor) -> Tensor:
-    """Estimate the KL of the sampler from the trainer on the sampler's samples, ``exp(d) - 1 - d``.
+    """Estimate KL(pi_sampler || pi_trainer) by k3 on the sampler's samples: ``exp(d) - 1 - d``.
 
-    Args:
-        log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of samples, any shape, nats.
+    ``d = log pi_trainer(a) - log pi_sampler(a)``, any shape; float64, >= 0.
 
-    Returns:
-        Terms of the same shape, >= 0, float64; their mean estimates ``KL(pi_sampler ||
-        pi_trainer)``, nats.
-
-    Source:
-        Schulman 2020, "Approximating KL divergence", k3.
+    Source: Schulman 2020, "Approximating KL divergence", k3.
 
     Examples:
         >>> sampler_kl(torch.tensor([2.0]).log())  # 2 - 1 - log 2

@@ -1,7 +1,8 @@
-"""Reductions of token losses.
+"""Weights of token and row losses.
 
-Computed before any micro-batch split: ``loss = sum_it w_it l_it``, with ``N`` tokens inside the
-mask, ``S`` non-empty rows and ``n_i`` tokens in row i; for losses of rows ``loss = sum_u w_u l_u``.
+``loss = sum_it w_it l_it`` with ``N`` tokens inside the mask, ``S`` non-empty rows, ``n_i`` tokens
+in row i. Weights are computed before any micro-batch split. Masks are bool, ``[B, T]``; weights are
+float32, dimensionless, 0 outside the mask.
 """
 
 from __future__ import annotations
@@ -13,16 +14,9 @@ from rlcomp.errors import ShapeError
 
 
 def masked(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the values inside the mask and exact 0 outside, even where they are NaN.
+    """Return the values inside the mask and exact 0 outside.
 
-    ``y = x where m, else 0``, and not ``x m``: its value and gradient are NaN where ``x`` is NaN.
-
-    Args:
-        values: any shape; NaN and infinities outside the mask do no harm.
-        mask: bool, of a shape that broadcasts with the values.
-
-    Returns:
-        The broadcast shape, in the dtype and units of the values.
+    ``x m`` would not do: its value and gradient are NaN where ``x`` is NaN. The mask broadcasts.
 
     Examples:
         >>> masked(torch.tensor([1.0, torch.nan]), torch.tensor([True, False]))
@@ -34,17 +28,9 @@ def masked(values: Tensor, mask: Tensor) -> Tensor:
 def token_mean(mask: Tensor) -> Tensor:
     """Compute the token mean's weights (DAPO): ``w_it = 1 / N``.
 
-    Args:
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; sums to 1.
-
-    Source:
-        Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 8.
+    Source: Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 8.
 
     Examples:
-        >>> import torch
         >>> token_mean(torch.tensor([[True, True], [True, False]]))[0]
         tensor([0.3333, 0.3333])
     """
@@ -54,17 +40,9 @@ def token_mean(mask: Tensor) -> Tensor:
 def sequence_mean(mask: Tensor) -> Tensor:
     """Compute the weights of the sequence mean of token means (GRPO): ``w_it = 1 / (S * n_i)``.
 
-    Args:
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; sums to 1.
-
-    Source:
-        Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.
+    Source: Shao et al. 2024 (GRPO), arXiv:2402.03300, eq. 3.
 
     Examples:
-        >>> import torch
         >>> sequence_mean(torch.tensor([[True, True], [True, False]]))
         tensor([[0.2500, 0.2500],
                 [0.5000, 0.0000]])
@@ -76,17 +54,9 @@ def sequence_mean(mask: Tensor) -> Tensor:
 def sequence_sum(mask: Tensor) -> Tensor:
     """Compute the weights of the sequence mean of token sums (REINFORCE): ``w_it = 1 / S``.
 
-    Args:
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; a row sums to n_i / S.
-
-    Source:
-        Sutton & Barto 2018, section 13.3: the exact policy gradient.
+    Source: Sutton & Barto 2018, section 13.3: the exact policy gradient.
 
     Examples:
-        >>> import torch
         >>> sequence_sum(torch.tensor([[True, True], [True, False]]))
         tensor([[0.5000, 0.5000],
                 [0.5000, 0.0000]])
@@ -95,20 +65,11 @@ def sequence_sum(mask: Tensor) -> Tensor:
 
 
 def fixed_length(mask: Tensor, length: int) -> Tensor:
-    """Compute the weights of a token sum over a constant length: ``w_it = 1 / (S * length)``.
+    """Compute the weights of a token sum over ``length`` tokens: ``w_it = 1 / (S * length)``.
 
-    Args:
-        mask: shape ``[B, T]``, bool.
-        length: the constant in place of a response's length, in tokens.
-
-    Returns:
-        Shape ``[B, T]``, dimensionless, float32, 0 outside the mask.
-
-    Source:
-        Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783, section 3.2.
+    Source: Liu et al. 2025 (Dr. GRPO), arXiv:2503.20783, section 3.2.
 
     Examples:
-        >>> import torch
         >>> fixed_length(torch.tensor([[True, True], [True, False]]), 5)
         tensor([[0.1000, 0.1000],
                 [0.1000, 0.0000]])
@@ -117,25 +78,15 @@ def fixed_length(mask: Tensor, length: int) -> Tensor:
 
 
 def unit_mean(valid: Tensor, unit_rows: int) -> Tensor:
-    """Compute the weights of a mean over units of adjacent rows (rows, pairs): ``w_u = 1 / U``.
+    """Compute the weights of a mean over units of ``unit_rows`` adjacent rows: ``w_u = 1 / U``.
 
-    Args:
-        valid: shape ``[B]``, bool; a unit with an invalid row does not count among the ``U``.
-        unit_rows: rows per unit; ``B`` is a multiple of it.
+    ``valid`` is ``[B]``; a unit with an invalid row does not count among the ``U``, and its rows
+    have weight 0. ShapeError if ``B`` is no multiple of ``unit_rows``.
 
-    Returns:
-        Shape ``[B]``, dimensionless, float32: the weight of its unit at every row, 0 for units that
-        do not count.
-
-    Raises:
-        ShapeError: the last unit lacks rows.
-
-    Source:
-        Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7, with the sum in place of the
-        expectation.
+    Source: Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7, with the sum in place of the
+    expectation.
 
     Examples:
-        >>> import torch
         >>> unit_mean(torch.tensor([True, True, True, False, False, False]), 2)
         tensor([1., 1., 0., 0., 0., 0.])
     """

@@ -1,4 +1,12 @@
-"""Returns of episodes, by linear recurrences."""
+"""Returns and advantages of episodes, by linear recurrences.
+
+Tensors are ``[B, T]``, in reward units. ``mask`` selects the steps of the episode and may have
+holes; results are 0 outside it. ``value`` is the value of the state before the token,
+``last_value`` ``[B]`` that after the last step (None: 0). ``gamma`` is a discount per step inside
+the mask.
+
+ShapeError if tensors differ in shape; NumericalError if an entry inside the mask is not finite.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +17,14 @@ from rlcomp.errors import NumericalError, ShapeError
 from rlcomp.functional.reduction import masked
 
 
-def inside(name: str, values: Tensor, mask: Tensor) -> Tensor:
+def finite_values(name: str, values: Tensor, mask: Tensor) -> Tensor:
     """Return the values inside the mask, in float32 at least; exactly 0 outside.
 
-    Args:
-        name: name of the values in the error.
-        values: shape ``[B, T]``.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B, T]``, in the units of ``values``.
-
-    Raises:
-        ShapeError: the two differ in shape.
-        NumericalError: a value inside the mask is not finite.
-
-    Source:
-        This project.
+    ``name`` stands for the values in errors.
 
     Examples:
         >>> nan = float("nan")
-        >>> inside("value", torch.tensor([[1.0, nan]]), torch.tensor([[True, False]]))
+        >>> finite_values("value", torch.tensor([[1.0, nan]]), torch.tensor([[True, False]]))
         tensor([[1., 0.]])
     """
     if values.shape != mask.shape:
@@ -41,22 +36,11 @@ def inside(name: str, values: Tensor, mask: Tensor) -> Tensor:
     return selected
 
 
-def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tensor:
-    """Return the value at the next position inside the mask.
-
-    Args:
-        values: shape ``[B, T]``.
-        mask: shape ``[B, T]``, bool.
-        last: shape ``[B]``: the value after the last position inside the mask; 0 if None.
-
-    Returns:
-        Shape ``[B, T]``, in the units of ``values``; ``last`` where nothing follows.
-
-    Source:
-        This project.
+def next_value(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tensor:
+    """Return the value at the next position inside the mask; ``last`` where there is none.
 
     Examples:
-        >>> following(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]]))
+        >>> next_value(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]]))
         tensor([[2., 2., 0.]])
     """
     width = values.shape[1]
@@ -72,17 +56,7 @@ def accumulate(
 ) -> Tensor:
     """Compute the backward recurrence ``x_t = terms_t + decay_t * x_next(t)`` inside the mask.
 
-    Args:
-        terms: shape ``[B, T]``.
-        decay: dimensionless; a number, or of a shape that broadcasts to ``[B, T]``.
-        mask: shape ``[B, T]``, bool.
-        last: shape ``[B]``: x after the last position inside the mask; 0 if None.
-
-    Returns:
-        Shape ``[B, T]``, in the units of ``terms``; 0 outside the mask.
-
-    Source:
-        This project.
+    ``decay`` broadcasts to ``[B, T]``; ``last`` is x after the last position inside the mask.
 
     Examples:
         >>> mask = torch.tensor([[True, False, True]])
@@ -98,17 +72,7 @@ def accumulate(
 
 
 def last_inside(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the value at the last position inside the mask, 0 in empty rows.
-
-    Args:
-        values: shape ``[B, T]``.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[B]``, in the units of ``values``.
-
-    Source:
-        This project.
+    """Return the value at the last position inside the mask, ``[B]``; 0 in empty rows.
 
     Examples:
         >>> last_inside(torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[True, True, False]]))
@@ -125,20 +89,7 @@ def _last_or_zeros(values: Tensor, last: Tensor | None) -> Tensor:
 def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
     """Compute the discounted reward-to-go, ``G_t = r_t + gamma * G_{t+1}``.
 
-    Args:
-        rewards: shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, the steps of the episode; may have holes.
-        gamma: discount per step inside the mask.
-
-    Returns:
-        Shape ``[B, T]``, in reward units; 0 outside the mask.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-        NumericalError: a reward inside the mask is not finite.
-
-    Source:
-        Williams 1992; Sutton & Barto 2018, eq. 3.9.
+    Source: Williams 1992; Sutton & Barto 2018, eq. 3.9.
 
     Examples:
         >>> mask = torch.tensor([[True, False, True]])
@@ -146,7 +97,7 @@ def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
         tensor([[0.5000, 0.0000, 1.0000]])
     """
     mask = mask.bool()
-    return accumulate(inside("rewards", rewards, mask), gamma, mask)
+    return accumulate(finite_values("rewards", rewards, mask), gamma, mask)
 
 
 def gae(
@@ -160,26 +111,9 @@ def gae(
     """Compute the generalised advantage estimate (GAE).
 
     ``A_t = delta_t + gamma * lambda * A_{t+1}`` with ``delta_t = r_t + gamma * V_{t+1} - V_t``.
+    ``gae_lambda`` is a number or ``[B]``. ``A + V`` is :func:`td_lambda_returns`.
 
-    Args:
-        rewards: shape ``[B, T]``, in reward units.
-        value: value of the state before the token, shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, the steps of the episode; may have holes.
-        gamma: discount per step inside the mask.
-        gae_lambda: decay of the trace; one number, or shape ``[B]``.
-        last_value: value of the state after the last step, shape ``[B]``; None if episodes end
-            there.
-
-    Returns:
-        The advantage, shape ``[B, T]``, in reward units; 0 outside the mask. Its sum with ``value``
-        is :func:`td_lambda_returns`.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-        NumericalError: a reward or value inside the mask is not finite.
-
-    Source:
-        Schulman et al. 2016, arXiv:1506.02438, eq. 16.
+    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16.
 
     Examples:
         >>> rewards, value = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
@@ -187,8 +121,8 @@ def gae(
         tensor([[0.2500, 0.5000]])
     """
     mask = mask.bool()
-    rewards, value = inside("rewards", rewards, mask), inside("value", value, mask)
-    error = rewards + gamma * following(value, mask, last_value) - value
+    rewards, value = finite_values("rewards", rewards, mask), finite_values("value", value, mask)
+    error = rewards + gamma * next_value(value, mask, last_value) - value
     return accumulate(error, gamma * _per_row(gae_lambda), mask)
 
 
@@ -202,26 +136,10 @@ def td_lambda_returns(
 ) -> Tensor:
     """Compute TD(lambda) returns.
 
-    ``G_t = r_t + gamma * ((1 - lambda) * V_{t+1} + lambda * G_{t+1})``.
+    ``G_t = r_t + gamma * ((1 - lambda) * V_{t+1} + lambda * G_{t+1})``. ``gae_lambda`` is a number
+    or ``[B]``: 0 looks one step ahead, 1 to the end.
 
-    Args:
-        rewards: shape ``[B, T]``, in reward units.
-        value: value of the state before the token, shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, the steps of the episode; may have holes.
-        gamma: discount per step inside the mask.
-        gae_lambda: 0 looks one step ahead, 1 to the end; one number, or shape ``[B]``.
-        last_value: value of the state after the last step, shape ``[B]``; None if episodes end
-            there.
-
-    Returns:
-        Shape ``[B, T]``, in reward units; 0 outside the mask.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-        NumericalError: a reward or value inside the mask is not finite.
-
-    Source:
-        Sutton & Barto 2018, eq. 12.18.
+    Source: Sutton & Barto 2018, eq. 12.18.
 
     Examples:
         >>> rewards, value = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
@@ -229,27 +147,19 @@ def td_lambda_returns(
         tensor([[0.7500, 1.0000]])
     """
     mask = mask.bool()
-    rewards, value = inside("rewards", rewards, mask), inside("value", value, mask)
+    rewards, value = finite_values("rewards", rewards, mask), finite_values("value", value, mask)
     trace = _per_row(gae_lambda)
-    ahead = gamma * (1 - trace) * following(value, mask, last_value)
+    ahead = gamma * (1 - trace) * next_value(value, mask, last_value)
     return accumulate(rewards + ahead, gamma * trace, mask, last_value)
 
 
 def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
-    """Compute VAPO's length-adaptive lambda.
+    """Compute VAPO's length-adaptive lambda, ``[B]``, float64.
 
-    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)``. Without the clip it is negative for responses
-    shorter than ``1 / alpha``.
+    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)``, so that the weights ``lambda^k`` sum to about
+    ``alpha * n_i``. Without the clip it is negative for responses shorter than ``1 / alpha``.
 
-    Args:
-        mask: shape ``[B, T]``, the tokens of the response.
-        alpha: the sum of the weights ``lambda^k`` is about ``alpha * length``; dimensionless.
-
-    Returns:
-        Shape ``[B]``, float64, dimensionless.
-
-    Source:
-        VAPO, arXiv:2504.05118, section 4.1.
+    Source: VAPO, arXiv:2504.05118, section 4.1.
 
     Examples:
         >>> length_adaptive_lambda(torch.ones(1, 40).bool(), alpha=0.05)
@@ -261,3 +171,40 @@ def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
 
 def _per_row(gae_lambda: float | Tensor) -> float | Tensor:
     return gae_lambda[:, None] if isinstance(gae_lambda, Tensor) else gae_lambda
+
+
+def vtrace(
+    rewards: Tensor,
+    value: Tensor,
+    ratio: Tensor,
+    mask: Tensor,
+    gamma: float,
+    rho_max: float,
+    c_max: float,
+    last_value: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Compute V-trace advantages and returns (IMPALA).
+
+    ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
+    ``rho_t = min(rho_max, ratio_t)``, ``c_t = min(c_max, ratio_t)``. The advantage is
+    ``rho_t * (r_t + gamma * vs_{t+1} - V_t)``.
+
+    ``rho_max`` decides the policy of which ``vs`` is the value; ``c_max`` the speed of convergence.
+    On-policy, with both caps at 1 or more, ``vs`` is the discounted return.
+
+    Source: Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2.
+
+    Examples:
+        >>> mask, value = torch.ones(1, 2).bool(), torch.tensor([[0.5, 0.5]])
+        >>> rewards, ratio = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 2.0]])
+        >>> vtrace(rewards, value, ratio, mask, gamma=1.0, rho_max=1.0, c_max=1.0)
+        (tensor([[0.2500, 0.5000]]), tensor([[0.7500, 1.0000]]))
+    """
+    mask = mask.bool()
+    rewards, value = finite_values("rewards", rewards, mask), finite_values("value", value, mask)
+    ratio = finite_values("ratio", ratio, mask)
+    rho, trace = ratio.clamp(max=rho_max), ratio.clamp(max=c_max)
+    error = rho * (rewards + gamma * next_value(value, mask, last_value) - value)
+    returns = value + accumulate(error, gamma * trace, mask)
+    advantage = rho * (rewards + gamma * next_value(returns, mask, last_value) - value)
+    return masked(advantage, mask), returns

@@ -11,18 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rlcomp.errors import ConfigError, NumericalError, ShapeError
+from rlcomp.errors import ConfigError, DataError, NumericalError, ShapeError
 from rlcomp.functional.pass_at_k import bootstrap_interval, wilson_interval
 
 
 class Bin(NamedTuple):
-    """A group of predictions of similar confidence.
-
-    Attributes:
-        confidence: mean predicted probability.
-        accuracy: share of the events that happened.
-        number: predictions in the bin.
-    """
+    """Predictions of similar confidence: mean probability, share of the events, number."""
 
     confidence: float
     accuracy: float
@@ -32,16 +26,12 @@ class Bin(NamedTuple):
 def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
     """Compute the reliability diagram in bins of equal mass, by rising probability.
 
-    Args:
-        probability: shape ``[N]``, in [0, 1].
-        happened: shape ``[N]``, bool.
-        bins: number of bins; fewer where there are fewer predictions.
+    There are fewer ``bins`` where there are fewer predictions.
 
-    Source:
-        Niculescu-Mizil and Caruana 2005; equal mass: Nguyen and O'Connor 2015, arXiv:1508.05154.
+    Source: Niculescu-Mizil and Caruana 2005; equal mass: Nguyen and O'Connor 2015,
+    arXiv:1508.05154.
 
     Examples:
-        >>> import torch
         >>> reliability(torch.tensor([0.75, 0.5, 0.25]), torch.tensor([True, True, False]), 1)
         [Bin(confidence=0.5, accuracy=0.6666666666666666, number=3)]
     """
@@ -58,13 +48,9 @@ def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
 
 
 def expected_calibration_error(bins: list[Bin]) -> float:
-    """Compute the ECE: ``sum_k n_k / N |accuracy_k - confidence_k|``, from 0 to 1.
+    """Compute the ECE of at least one bin: ``sum_k n_k / N |accuracy_k - confidence_k|``.
 
-    Args:
-        bins: at least one bin.
-
-    Source:
-        Guo et al. 2017, arXiv:1706.04599, eq. 3.
+    Source: Guo et al. 2017, arXiv:1706.04599, eq. 3.
 
     Examples:
         >>> expected_calibration_error([Bin(0.75, 1.0, 2), Bin(0.5, 0.25, 2)])
@@ -77,18 +63,11 @@ def expected_calibration_error(bins: list[Bin]) -> float:
 def roc_auc(score: Tensor, positive: Tensor) -> Tensor:
     """Compute the area under the ROC curve, ``P(s_+ > s_-) + P(s_+ = s_-) / 2`` over all pairs.
 
-    Args:
-        score: shape ``[N]``.
-        positive: True for texts with the label, bool, shape ``[N]``.
+    NaN if all or none of the texts have the label.
 
-    Returns:
-        Shape ``[]``, float64; NaN if all or none of the texts have the label.
-
-    Source:
-        Hanley and McNeil 1982, Radiology 143(1): the Wilcoxon statistic.
+    Source: Hanley and McNeil 1982, Radiology 143(1): the Wilcoxon statistic.
 
     Examples:
-        >>> import torch
         >>> roc_auc(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
         tensor(0.5000, dtype=torch.float64)
     """
@@ -101,20 +80,11 @@ def average_precision(score: Tensor, positive: Tensor) -> Tensor:
     """Compute the average precision: the mean precision down to each labelled text's score.
 
     ``AP = mean_{i in +} #{j in +: s_j >= s_i} / #{j: s_j >= s_i}``. An uninformative score has the
-    share of labelled texts as its value.
+    share of labelled texts as its value. NaN if no text has the label.
 
-    Args:
-        score: shape ``[N]``.
-        positive: True for texts with the label, bool, shape ``[N]``.
-
-    Returns:
-        Shape ``[]``, float64; NaN if no text has the label.
-
-    Source:
-        Manning et al. 2008, Introduction to Information Retrieval, section 8.4.
+    Source: Manning et al. 2008, Introduction to Information Retrieval, section 8.4.
 
     Examples:
-        >>> import torch
         >>> average_precision(torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True]))
         tensor(0.8333, dtype=torch.float64)
     """
@@ -126,22 +96,11 @@ Array = npt.NDArray[np.float64]
 
 
 def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Compute Spearman's rank correlation, with mean ranks for ties.
+    """Compute Spearman's rank correlation, with mean ranks for ties; 0 if a vector is constant.
 
-    Args:
-        first: shape ``[n]``, finite.
-        second: shape ``[n]``, finite.
+    ShapeError if the two are not vectors of one length; NumericalError if a number is not finite.
 
-    Returns:
-        In [-1, 1], dimensionless; 1 if one always rises with the other; 0 if one of them is
-        constant.
-
-    Raises:
-        ShapeError: the two are not vectors of one length.
-        NumericalError: a number is not finite.
-
-    Source:
-        Spearman 1904, "The proof and measurement of association between two things".
+    Source: Spearman 1904, "The proof and measurement of association between two things".
 
     Examples:
         >>> rank_correlation([0, 0.5, 1], [0.1, 0.2, 9.0])
@@ -176,17 +135,9 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
     """Compute the mean over clusters of their means, and its variance.
 
     ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``. Answers to one prompt are not
-    independent; prompts are.
+    independent; prompts are. ConfigError if there are fewer than two clusters.
 
-    Args:
-        values: shape ``[B]``, any unit.
-        cluster: the cluster of each value, ``P`` in all, int64, shape ``[B]``.
-
-    Raises:
-        ConfigError: there are fewer than two clusters.
-
-    Source:
-        Miller 2024, arXiv:2411.00640: standard errors clustered by question.
+    Source: Miller 2024, arXiv:2411.00640: standard errors clustered by question.
 
     Examples:
         >>> clustered_mean(torch.tensor([1.0, 0.0, 1.0]), torch.tensor([7, 7, 3]))
@@ -200,30 +151,19 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
     return Estimate(float(means.mean()), float(means.var() / len(count)))
 
 
-def pooled(estimates: Iterable[Estimate]) -> Estimate:
-    """Pool n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``.
-
-    Args:
-        estimates: at least one, of numbers and not of tensors.
-
-    Source:
-        Variance of a mean of independent variables (Bienaymé).
-    """
+def pool(estimates: Iterable[Estimate]) -> Estimate:
+    """Pool n >= 1 independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``."""
     means, variances = zip(*estimates, strict=True)
     return Estimate(sum(means) / len(means), sum(variances) / len(variances) ** 2)
 
 
 def z_score(now: Estimate, before: Estimate) -> float:
-    """Compute ``(m_now - m_before) / sqrt(v_now + v_before)``.
+    """Compute ``(m_now - m_before) / sqrt(v_now + v_before)`` of independent estimates.
 
     0 for equal means at any variance; infinite where the means differ and have no variance.
 
-    Args:
-        now: a mean with its variance.
-        before: another estimate, independent of ``now``.
-
-    Source:
-        Welch 1947, "The generalization of Student's problem", Biometrika 34; for clustered means.
+    Source: Welch 1947, "The generalization of Student's problem", Biometrika 34; for clustered
+    means.
 
     Examples:
         >>> z_score(Estimate(1.0, 0.03), Estimate(0.4, 0.06))
@@ -245,16 +185,10 @@ def share_interval(values: Tensor, level: float, generator: torch.Generator) -> 
     Wilson's interval if every value is 0 or 1, otherwise the bootstrap's. If all values are equal,
     a bootstrap has no width, at any number of problems. The interval then bounds the share of other
     values that ``n`` problems can miss: the value plus or minus Wilson's upper end for 0 of ``n``,
-    within [0, 1].
+    within [0, 1]. The generator is on the CPU.
 
-    Args:
-        values: shape ``[P]``, at least one.
-        level: coverage, in (0, 1), such as 0.95.
-        generator: draws the problems; on the CPU.
-
-    Source:
-        Efron 1979, Annals of Statistics 7(1); Wilson 1927, Journal of the American Statistical
-        Association 22(158).
+    Source: Efron 1979, Annals of Statistics 7(1); Wilson 1927, Journal of the American Statistical
+    Association 22(158).
 
     Examples:
         >>> low, high = share_interval(torch.full((4,), 0.5), 0.95, torch.Generator())
@@ -273,14 +207,6 @@ def difference_interval(
 
     The bootstrap's interval; for equal values as in :func:`share_interval`.
 
-    Args:
-        values: shape ``[P]``, at least one.
-        level: coverage, in (0, 1), such as 0.95.
-        generator: draws the problems; on the CPU.
-
-    Source:
-        As in :func:`share_interval`.
-
     Examples:
         >>> low, high = difference_interval(torch.zeros(4), 0.95, torch.Generator())
         >>> round(low, 3), round(high, 3)
@@ -297,3 +223,71 @@ def _interval(
     _, width = wilson_interval(0, len(values), level)
     value = float(values[0])
     return max(value - width, bounds[0]), min(value + width, bounds[1])
+
+
+_STEPS = 50
+
+
+# Beyond these log-odds the columns count as determining an outcome with certainty.
+_MAX_LOG_ODDS = 30.0
+
+
+class LogisticFit(NamedTuple):
+    """Coefficients ``[K]``, log-odds per unit of a column, and their standard errors."""
+
+    coefficients: Tensor
+    errors: Tensor
+
+
+def logistic_regression(features: Tensor, outcome: Tensor, cluster: Tensor) -> LogisticFit:
+    """Fit ``P(y = 1) = s(x b)`` by Newton's method, without a penalty.
+
+    Features are ``[N, K]``; a column of ones is the intercept. Standard errors are clustered,
+    ``V = H^-1 (sum_c g_c g_c^T) H^-1`` with ``H = sum p (1 - p) x x^T`` and ``g_c`` the sum of
+    ``(y - p) x`` over the rows of a cluster: valid if rows of a cluster depend on one another, and
+    if outcomes are shares in [0, 1].
+
+    DataError if there is no finite maximum: a column follows from others, or some columns determine
+    the outcome.
+
+    Source: Liang & Zeger 1986, Biometrika 73; Papke & Wooldridge 1996 for shares.
+
+    Examples:
+        >>> ones, rows = torch.ones(4, 1), torch.arange(4)
+        >>> logistic_regression(ones, torch.tensor([1.0, 1.0, 1.0, 0.0]), rows)[0]  # log(3)
+        tensor([1.0986], dtype=torch.float64)
+    """
+    x, y = features.double(), outcome.double()
+    b = torch.zeros(x.shape[1], dtype=torch.float64)
+    for _ in range(_STEPS):
+        step = _newton(x, y, b)
+        b = b + step
+        if float(step.abs().max()) < 1e-10:
+            break
+        if float((x @ b).abs().max()) > _MAX_LOG_ODDS:
+            raise DataError(
+                "logistic regression: the columns determine the outcome with certainty, so that no "
+                "coefficient is finite: give more rows, or rows with less certain outcomes"
+            )
+    p = torch.sigmoid(x @ b)
+    inverse = torch.linalg.inv(_information(x, p))
+    groups = torch.unique(cluster, return_inverse=True)[1]
+    scores = torch.zeros(int(groups.max()) + 1, x.shape[1], dtype=torch.float64)
+    scores.index_add_(0, groups, (y - p)[:, None] * x)
+    return LogisticFit(b, (inverse @ scores.T @ scores @ inverse).diagonal().clamp(min=0).sqrt())
+
+
+def _information(x: Tensor, p: Tensor) -> Tensor:
+    return (x * (p * (1 - p))[:, None]).T @ x
+
+
+def _newton(x: Tensor, y: Tensor, b: Tensor) -> Tensor:
+    p = torch.sigmoid(x @ b)
+    information = _information(x, p)
+    if float(torch.linalg.cond(information)) > 1e12:
+        raise DataError(
+            "logistic regression: a column follows from others (or is the same in all rows): their "
+            "coefficients are not unique; leave the column out"
+        )
+    step: Tensor = torch.linalg.solve(information, x.T @ (y - p))
+    return step

@@ -1,4 +1,8 @@
-"""Surrogates of the policy objective."""
+"""Surrogates of the policy objective, per token.
+
+``ratio`` is pi / pi_old, dimensionless; ``advantage`` is in reward units, as are the results.
+Shapes are ``[B, T]``.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,10 @@ from rlcomp.errors import ShapeError
 
 
 def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ratio 1 and advantage 0 outside the mask, and both unchanged inside.
+    """Return ratio and advantage, with ratio 1 and advantage 0 outside the mask.
 
-    This comes before the multiplication of ratio and advantage, so that NaN outside the mask cannot
-    reach the gradient.
-
-    Args:
-        ratio: shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Ratio and advantage, shape ``[B, T]`` each, in their own units.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, section 3: the factors of eq. 6.
+    To be called before the two are multiplied, so that NaN outside the mask cannot reach the
+    gradient.
 
     Examples:
         >>> ratio, advantage = torch.tensor([[2.0, torch.nan]]), torch.tensor([[3.0, torch.inf]])
@@ -40,24 +33,12 @@ def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Ten
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
-    """Compute PPO's clipped surrogate, per token.
+    """Compute PPO's surrogate, ``min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``.
 
-    ``min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``.
+    ``clip_low`` is in [0, 1), ``clip_high`` >= 0. ShapeError if the two tensors differ in shape.
 
-    Args:
-        ratio: pi(a|s) / pi_old(a|s), shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        clip_low: the ratio's floor is ``1 - clip_low``; in [0, 1).
-        clip_high: the ratio's ceiling is ``1 + clip_high``; >= 0.
-
-    Returns:
-        Shape ``[B, T]``, in reward units.
-
-    Raises:
-        ShapeError: the two tensors differ in shape.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, eq. 7; asymmetric bounds arXiv:2503.14476, eq. 10.
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7; asymmetric bounds arXiv:2503.14476,
+    eq. 10.
 
     Examples:
         >>> clipped_surrogate(torch.tensor([[2.0]]), torch.tensor([[1.0]]), 0.2, 0.2)
@@ -69,22 +50,12 @@ def clipped_surrogate(
 
 
 def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: Tensor) -> Tensor:
-    """Compute PPO's clipped surrogate with explicit ratio bounds.
+    """Compute ``min(r A, clip(r, floor, ceiling) A)``.
 
-    Args:
-        ratio: shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        floor: least ratio, shape ``[]`` or ``[B, 1]``; at most 1.
-        ceiling: largest ratio, shape ``[]`` or ``[B, 1]``; at least 1.
+    The bounds have shape ``[]`` or ``[B, 1]``, with ``floor <= 1 <= ceiling``. ShapeError if ratio
+    and advantage differ in shape.
 
-    Returns:
-        ``min(ratio * advantage, clip(ratio, floor, ceiling) * advantage)``, shape ``[B, T]``.
-
-    Raises:
-        ShapeError: ratio and advantage differ in shape.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, eq. 7.
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7.
 
     Examples:
         >>> floor, ceiling = torch.tensor(0.6), torch.tensor(1.2)
@@ -104,18 +75,9 @@ def outside_bounds(
 ) -> tuple[Tensor, Tensor]:
     """Return the clipped tokens of :func:`bounded_surrogate` (zero gradient), below and above.
 
-    Args:
-        ratio: shape ``[B, T]``.
-        advantage: shape ``[B, T]``.
-        floor: a number or shape ``[B, 1]``.
-        ceiling: a number or shape ``[B, 1]``.
+    Two bool masks: negative advantage below the floor, positive advantage above the ceiling.
 
-    Returns:
-        Two bool tensors of shape ``[B, T]``: negative advantage below the floor, positive
-        advantage above the ceiling.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, figure 1.
+    Source: Schulman et al. 2017, arXiv:1707.06347, figure 1.
 
     Examples:
         >>> outside_bounds(torch.tensor([[0.5, 2.0]]), torch.tensor([[-1.0, -1.0]]), 0.8, 1.2)
@@ -129,24 +91,10 @@ def dual_clipped_surrogate(
 ) -> Tensor:
     """Compute dual-clip PPO's surrogate, ``max(J, clip_dual * A)`` for ``A < 0``, else ``J``.
 
-    If ``clip_dual`` is at least ``1 + clip_high``, this equals a two-sided clip with ``clip_dual``
-    as cap of the ratio.
+    ``J`` is :func:`clipped_surrogate`, ``clip_dual > 1``. If ``clip_dual`` is at least
+    ``1 + clip_high``, this equals a two-sided clip with ``clip_dual`` as cap of the ratio.
 
-    Args:
-        ratio: shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        clip_low: the ratio's floor is ``1 - clip_low``; in [0, 1).
-        clip_high: the ratio's ceiling is ``1 + clip_high``; >= 0.
-        clip_dual: largest ratio that counts against a token; above 1.
-
-    Returns:
-        Shape ``[B, T]``, in reward units.
-
-    Raises:
-        ShapeError: the two tensors differ in shape.
-
-    Source:
-        Ye et al. 2020, arXiv:1912.09729 (dual-clip PPO).
+    Source: Ye et al. 2020, arXiv:1912.09729 (dual-clip PPO).
 
     Examples:
         >>> one = torch.ones(1, 1)
@@ -161,20 +109,11 @@ def dual_clipped_surrogate(
 def weighted_log_probs(
     log_probs: Tensor, ratio: Tensor, advantage: Tensor, floor: float | None, ceiling: float | None
 ) -> Tensor:
-    """Compute CISPO's surrogate: log-prob weighted by the clipped, detached ratio.
+    """Compute CISPO's surrogate, ``sg[clip(ratio, floor, ceiling)] * advantage * log_probs``.
 
-    Args:
-        log_probs: shape ``[B, T]``, nats, with gradient.
-        ratio: shape ``[B, T]``, dimensionless; its gradient is not used.
-        advantage: shape ``[B, T]``, in reward units.
-        floor: least weight; None for no floor.
-        ceiling: largest weight; None for no ceiling.
+    None is no bound. The gradient is that of ``log_probs`` alone.
 
-    Returns:
-        ``sg[clip(ratio, floor, ceiling)] * advantage * log_probs``, shape ``[B, T]``.
-
-    Source:
-        MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
+    Source: MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
 
     Examples:
         >>> one = torch.ones(1, 1)
@@ -190,19 +129,12 @@ def weighted_log_probs(
 def gated_surrogate(
     ratio: Tensor, advantage: Tensor, tau_positive: float, tau_negative: float
 ) -> Tensor:
-    """Compute SAPO's surrogate: sigmoid gate of the ratio, with slope 1 at ratio 1.
+    """Compute SAPO's surrogate: ``4 / tau * sigmoid(tau * (ratio - 1)) * advantage``.
 
-    Args:
-        ratio: shape ``[B, T]``, dimensionless.
-        advantage: shape ``[B, T]``, in reward units.
-        tau_positive: steepness for advantages above 0; > 0.
-        tau_negative: steepness for the others; > 0.
+    The slope is 1 at ratio 1. ``tau > 0`` is ``tau_positive`` for advantages above 0,
+    ``tau_negative`` for the others.
 
-    Returns:
-        ``4 / tau * sigmoid(tau * (ratio - 1)) * advantage``, shape ``[B, T]``.
-
-    Source:
-        Gao et al. 2025 (SAPO), arXiv:2511.20347.
+    Source: Gao et al. 2025 (SAPO), arXiv:2511.20347.
 
     Examples:
         >>> gated_surrogate(torch.ones(1, 1), torch.ones(1, 1), 1.0, 1.05)
@@ -219,24 +151,15 @@ def geometric_mean_surrogate(
     """Compute the GMPO surrogate from the geometric mean of a response's clipped token ratios.
 
     ``l_it = A_it sg[g_i] exp(x_it) / sg[exp(x_it)]`` with ``g_i = exp((1 / n_i) sum_t x_it)``,
-    ``x_it = min(log r_it, eps_high)`` where ``A_it > 0`` and ``max(log r_it, -eps_low)`` elsewhere.
+    ``x_it = min(log r_it, clip_high)`` where ``A_it > 0`` and ``max(log r_it, -clip_low)``
+    elsewhere. Clips are in nats, at least 0; ``log_ratio`` and ``advantage`` are 0 outside the
+    mask.
 
     The gradient in an unclipped token's log-prob is ``l_it``, or ``g_i A_it / n_i`` in the mean
     over a row. Where the advantages of the row are equal, this is the gradient of ``g_i A_i``.
 
-    Args:
-        log_ratio: log ratio of each token, shape ``[B, T]``, nats, 0 outside the mask.
-        advantage: shape ``[B, T]``, in reward units, 0 outside the mask.
-        mask: shape ``[B, T]``, bool.
-        clip_low: eps_low, nats; at least 0.
-        clip_high: eps_high, nats; at least 0.
-
-    Returns:
-        Shape ``[B, T]``, in reward units.
-
-    Source:
-        Zhao et al. 2025 (GMPO), arXiv:2507.20673. verl instead averages advantages that differ
-        between tokens; the gradient of that is not the policy gradient.
+    Source: Zhao et al. 2025 (GMPO), arXiv:2507.20673. verl instead averages advantages that differ
+    between tokens; the gradient of that is not the policy gradient.
 
     Examples:
         >>> mask, log_ratio = torch.ones(1, 2).bool(), torch.tensor([[0.9, -0.2]])

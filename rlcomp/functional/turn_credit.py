@@ -1,4 +1,9 @@
-"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, GAE over turns, and VinePPO."""
+"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, GAE over turns, and VinePPO.
+
+``reward``, ``value`` and results are ``[E, K]``, in reward units: K turns of E episodes. ``exists``
+is the mask of the turns that an episode has, the first ones; results are 0 elsewhere. ``gamma`` is
+a discount per turn, not per token.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,6 @@ from rlcomp.functional.group_statistics import Groups
 def turn_returns(reward: Tensor, gamma: float) -> Tensor:
     """Compute the discounted return-to-go of turns, ``G_k = sum_{l >= k} gamma^(l - k) r_l``.
 
-    Args:
-        reward: rewards of each episode's turns, shape ``[E, K]``; 0 for turns it does not have.
-        gamma: discount per turn, not per token.
-
-    Returns:
-        Shape ``[E, K]``, in reward units.
-
     Examples:
         >>> turn_returns(torch.tensor([[1.0, 0.0, 4.0]]), 0.5)
         tensor([[2., 2., 4.]])
@@ -29,22 +27,19 @@ def turn_returns(reward: Tensor, gamma: float) -> Tensor:
     return returns
 
 
-def without_own(value: Tensor, there: Tensor, cell: Tensor, episode: Tensor) -> Tensor:
-    """Average the visits of other episodes to the same cell; NaN if there are none.
+def other_episodes_mean(value: Tensor, exists: Tensor, cell: Tensor, episode: Tensor) -> Tensor:
+    """Average the visits of other episodes to the same cell, ``[N]``; NaN if there are none.
 
     Args:
         value: value of each visit, shape ``[N]``.
-        there: visits that count, bool, shape ``[N]``.
+        exists: visits that count, bool, shape ``[N]``.
         cell: cell of each visit, int64, shape ``[N]``, from 0.
         episode: episode of each visit, int64, shape ``[N]``, from 0.
-
-    Returns:
-        Shape ``[N]``.
     """
     own = cell * (int(episode.max()) + 1 if len(episode) else 1) + episode
-    value = torch.where(there, value, torch.zeros_like(value))
-    total, count = (_sums(each, cell) for each in (value, there.to(value)))
-    mine, number = (_sums(each, own) for each in (value, there.to(value)))
+    value = torch.where(exists, value, torch.zeros_like(value))
+    total, count = (_sums(each, cell) for each in (value, exists.to(value)))
+    mine, number = (_sums(each, own) for each in (value, exists.to(value)))
     return (total - mine) / (count - number)  # 0 / 0 without visits of other episodes
 
 
@@ -58,7 +53,7 @@ def _sums(value: Tensor, index: Tensor) -> Tensor:
 def gigpo_steps(
     returns: Tensor,
     anchor: Tensor,
-    counted: Tensor,
+    countable: Tensor,
     group: Tensor,
     *,
     baseline: str,
@@ -74,123 +69,94 @@ def gigpo_steps(
         returns: shape ``[E, K]``, reward units.
         anchor: the state of each turn, int64, shape ``[E, K]``; negative if unknown, with advantage
             0.
-        counted: existing turns of valid episodes, bool, shape ``[E, K]``.
+        countable: existing turns of valid episodes, bool, shape ``[E, K]``.
         group: group of each episode, int64, shape ``[E]``.
         baseline: ``"group"`` or ``"others"``.
         epsilon: added to the standard deviation; None for no division.
 
     Returns:
-        The advantage, shape ``[E, K]``, 0 in groups of one visit and of equal returns; and the size
-        of the step group of each turn, 0 for turns without one.
+        The advantage, 0 in groups of one visit and of equal returns; and the size of the step group
+            of each turn, 0 for turns without one.
 
-    Source:
-        Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
+    Source: Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
     """
-    known = counted & (anchor >= 0)
+    valid = (countable & (anchor >= 0)).flatten()
     episodes, turns = returns.shape
     episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
     _, place = torch.unique(group, return_inverse=True)
     state = torch.stack([place[episode], anchor.flatten()], 1)
     _, cell = torch.unique(state, dim=0, return_inverse=True)
-    valid = known.flatten()
     cells = Groups(returns.flatten(), torch.where(valid, cell, -1 - torch.arange(len(cell))), valid)
     centred = cells.centred()
     if baseline == "others":
-        mean = without_own(returns.flatten(), valid, cell, episode)
+        mean = other_episodes_mean(returns.flatten(), valid, cell, episode)
         apart = valid & ~mean.isnan()
         centred = torch.where(apart, returns.flatten() - mean, torch.zeros_like(centred))
     if epsilon is not None:
-        centred = cells.kept(centred / (cells.std() + epsilon))
+        centred = cells.where_comparable(centred / (cells.std() + epsilon))
     sizes = torch.where(valid, cells.count, torch.zeros_like(cells.count))
     return centred.view(episodes, turns), sizes.view(episodes, turns)
 
 
 def mt_grpo_turns(
-    reward: Tensor, there: Tensor, valid: Tensor, group: Tensor, epsilon: float
+    reward: Tensor, exists: Tensor, valid: Tensor, group: Tensor, epsilon: float
 ) -> Tensor:
-    """Standardise a turn's reward over the same turns of the group (MT-GRPO).
+    """Standardise a turn's reward over the same turns of the group (MT-GRPO), dimensionless.
 
     Only turns that are not the last of their episode count; fewer than two of them give 0.
 
-    Args:
-        reward: reward of each turn, shape ``[E, K]``.
-        there: existing turns of each episode, bool, shape ``[E, K]``.
-        valid: bool, shape ``[E]``.
-        group: group of each episode, int64, shape ``[E]``.
-        epsilon: added to the standard deviation.
-
-    Returns:
-        Shape ``[E, K]``, dimensionless; 0 for last turns.
-
-    Source:
-        Zeng et al. 2025, arXiv:2505.11821.
+    Source: Zeng et al. 2025, arXiv:2505.11821.
     """
     parts = []
     for turn in range(reward.shape[1]):
-        later = there[:, turn + 1 :].any(1)
-        groups = Groups(reward[:, turn], group, valid & there[:, turn] & later)
-        parts.append(groups.kept(groups.centred() / (groups.std() + epsilon)))
+        later = exists[:, turn + 1 :].any(1)
+        groups = Groups(reward[:, turn], group, valid & exists[:, turn] & later)
+        parts.append(groups.where_comparable(groups.centred() / (groups.std() + epsilon)))
     return torch.stack(parts, 1)
 
 
 def turn_gae(
     reward: Tensor,
     value: Tensor,
-    there: Tensor,
+    exists: Tensor,
     gamma: float,
     gae_lambda: float,
     last_value: Tensor | None = None,
 ) -> Tensor:
     """Compute the generalised advantage estimate over turns.
 
-    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``.
-
-    Args:
-        reward: reward of each turn, shape ``[E, K]``.
-        value: value of the state before each turn's first token, shape ``[E, K]``.
-        there: existing turns of each episode, bool, shape ``[E, K]``: the first ones.
-        gamma: discount per turn.
-        gae_lambda: lambda, decay of the mean over horizons.
-        last_value: value after the last turn, shape ``[E]``; None if episodes end there, value 0.
-
-    Returns:
-        Shape ``[E, K]``, reward units; 0 where there is no turn.
+    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``. ``value``
+    is that before each turn's first token, ``last_value`` ``[E]`` that after the last turn (None:
+    0).
 
     Examples:
-        >>> there = torch.tensor([[True, True]])
-        >>> turn_gae(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.25, 0.5]]), there, 1.0, 1.0)
+        >>> exists = torch.tensor([[True, True]])
+        >>> turn_gae(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.25, 0.5]]), exists, 1.0, 1.0)
         tensor([[0.7500, 0.5000]])
     """
-    value = torch.where(there, value, torch.zeros_like(value))
+    value = torch.where(exists, value, torch.zeros_like(value))
     ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
     if last_value is not None:
-        last = there.flip(1).cumsum(1).flip(1) == 1
-        ahead = torch.where(last & there, last_value[:, None], ahead)
-    delta = torch.where(there, reward + gamma * ahead - value, torch.zeros_like(value))
+        last = exists.flip(1).cumsum(1).flip(1) == 1
+        ahead = torch.where(last & exists, last_value[:, None], ahead)
+    delta = torch.where(exists, reward + gamma * ahead - value, torch.zeros_like(value))
     return turn_returns(delta, gamma * gae_lambda)
 
 
-def vine_advantage(reward: Tensor, value: Tensor, there: Tensor) -> Tensor:
-    """Compute VinePPO's advantage of turns, ``A_k = V_{k+1} - V_k``; ``V_K`` is the reward.
+def vine_advantage(reward: Tensor, value: Tensor, exists: Tensor) -> Tensor:
+    """Compute VinePPO's advantage of turns, ``A_k = V_{k+1} - V_k``; ``V_K`` is the reward ``[E]``.
 
-    Args:
-        reward: reward of each whole episode, shape ``[E]``.
-        value: mean reward of episodes that continue from before a turn, shape ``[E, K]``; NaN if
-            unknown.
-        there: existing turns of each episode, bool, shape ``[E, K]``: the first ones.
+    ``value`` is the mean reward of episodes that continue from before a turn; NaN if unknown, with
+    advantage 0.
 
-    Returns:
-        Shape ``[E, K]``, reward units; 0 for missing turns and unknown values.
-
-    Source:
-        Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
+    Source: Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
 
     Examples:
-        >>> value, there = torch.tensor([[0.25, 0.5]]), torch.tensor([[True, True]])
-        >>> vine_advantage(torch.tensor([1.0]), value, there)
+        >>> value, exists = torch.tensor([[0.25, 0.5]]), torch.tensor([[True, True]])
+        >>> vine_advantage(torch.tensor([1.0]), value, exists)
         tensor([[0.2500, 0.5000]])
     """
     ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
-    last = there & (there.flip(1).cumsum(1).flip(1) == 1)
+    last = exists & (exists.flip(1).cumsum(1).flip(1) == 1)
     advantage = torch.where(last, reward[:, None], ahead) - value
-    return torch.where(there & ~advantage.isnan(), advantage, torch.zeros_like(advantage))
+    return torch.where(exists & ~advantage.isnan(), advantage, torch.zeros_like(advantage))

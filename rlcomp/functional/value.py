@@ -12,18 +12,9 @@ from rlcomp.functional.group_statistics import is_rounding
 def value_error(value: Tensor, returns: Tensor) -> Tensor:
     """Compute the squared value error, ``(V - G)^2 / 2``.
 
-    Args:
-        value: shape ``[B, T]``, in reward units, with gradient.
-        returns: shape ``[B, T]``, in reward units.
+    Shapes ``[B, T]``, in reward units; ShapeError if they differ.
 
-    Returns:
-        Shape ``[B, T]``, in squared reward units.
-
-    Raises:
-        ShapeError: the two tensors differ in shape.
-
-    Source:
-        Schulman et al. 2017, arXiv:1707.06347, eq. 9.
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 9.
 
     Examples:
         >>> value_error(torch.tensor([[1.0]]), torch.tensor([[3.0]]))
@@ -36,25 +27,11 @@ def value_error(value: Tensor, returns: Tensor) -> Tensor:
 def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
     """Compute PPO's clipped value error.
 
-    ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``.
+    ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``; ``clip``
+    is in reward units. The gradient is 0 if ``V'`` is at a bound and its error is the larger one;
+    otherwise it is the gradient of the unclipped error.
 
-    The gradient is 0 if ``V'`` is at a bound and its error is the larger one; otherwise it is the
-    gradient of the unclipped error.
-
-    Args:
-        value: shape ``[B, T]``, in reward units, with gradient.
-        old_value: the critic's value before the update, shape ``[B, T]``, in reward units.
-        returns: shape ``[B, T]``, in reward units.
-        clip: largest change of the value, in reward units, > 0.
-
-    Returns:
-        Shape ``[B, T]``, in squared reward units.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-
-    Source:
-        The authors' code of PPO (openai/baselines, ppo2); the paper has no value clip.
+    Source: The authors' code of PPO (openai/baselines, ppo2); the paper has no value clip.
 
     Examples:
         >>> clipped_value_error(*torch.tensor([[1.0], [0.0], [1.0]]), clip=0.2)
@@ -67,24 +44,12 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip:
 
 
 def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
-    """Compute the explained variance, ``1 - Var(G - V) / Var(G)`` over the tokens inside the mask.
+    """Compute ``1 - Var(G - V) / Var(G)`` over the tokens inside the mask, a float64 scalar.
 
-    1 is perfect; 0 is no better than a constant; below 0 is worse.
+    1 is perfect; 0 is no better than a constant; below 0 is worse; NaN if the returns do not vary.
 
-    Args:
-        value: shape ``[B, T]``, in reward units.
-        returns: shape ``[B, T]``, in reward units.
-        mask: shape ``[B, T]``, bool.
-
-    Returns:
-        Shape ``[]``, dimensionless, float64; NaN if the returns do not vary.
-
-    Raises:
-        ShapeError: the tensors differ in shape.
-
-    Source:
-        The authors' code of PPO (openai/baselines, ``explained_variance``): the coefficient of
-        determination of a critic's predictions.
+    Source: The authors' code of PPO (openai/baselines, ``explained_variance``): the coefficient of
+    determination of a critic's predictions.
 
     Examples:
         >>> mask = torch.ones(1, 4, dtype=torch.bool)
@@ -93,10 +58,10 @@ def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
         tensor(0.7500, dtype=torch.float64)
     """
     _check_shapes(value=value, returns=returns, mask=mask)
-    known, wanted = value.detach()[mask].double(), returns.detach()[mask].double()
-    if not len(wanted) or bool(is_rounding(wanted.min(), wanted.max())):
+    prediction, target = value.detach()[mask].double(), returns.detach()[mask].double()
+    if not len(target) or bool(is_rounding(target.min(), target.max())):
         return torch.full((), torch.nan, dtype=torch.float64, device=value.device)
-    return 1 - (wanted - known).var(correction=0) / wanted.var(correction=0)
+    return 1 - (target - prediction).var(correction=0) / target.var(correction=0)
 
 
 def _check_shapes(value: Tensor, **others: Tensor) -> None:
@@ -108,17 +73,9 @@ def _check_shapes(value: Tensor, **others: Tensor) -> None:
 
 
 def priority_probability(priority: Tensor, alpha: float) -> Tensor:
-    """Compute ``P(i) = p_i^alpha / sum_j p_j^alpha``.
+    """Compute ``P(i) = p_i^alpha / sum_j p_j^alpha``, float64; ``alpha`` 0 is uniform.
 
-    Args:
-        priority: ``p``, > 0, shape ``[R]``.
-        alpha: 0 is uniform; 1 is proportional.
-
-    Returns:
-        Shape ``[R]``, float64, sums to 1.
-
-    Source:
-        Schaul et al. 2016, arXiv:1511.05952, eq. 1.
+    Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1.
 
     Examples:
         >>> priority_probability(torch.tensor([1.0, 3.0]), 1.0)
@@ -129,18 +86,12 @@ def priority_probability(priority: Tensor, alpha: float) -> Tensor:
 
 
 def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
-    """Compute ``w_i = (R P(i))^-beta`` over the greatest of these weights.
+    """Compute ``w_i = (R P(i))^-beta`` over the greatest of these weights; at most 1.
 
-    Args:
-        probability: probabilities of the drawn rows, shape ``[N]``.
-        rows: ``R``, number of rows to draw from.
-        beta: 1 corrects the priorities fully; 0 not at all.
+    ``R`` is the number of rows to draw from; ``beta`` 1 corrects the priorities fully, 0 not at
+    all.
 
-    Returns:
-        Shape ``[N]``, float32, at most 1.
-
-    Source:
-        Schaul et al. 2016, arXiv:1511.05952, section 3.4.
+    Source: Schaul et al. 2016, arXiv:1511.05952, section 3.4.
 
     Examples:
         >>> importance_weight(torch.tensor([0.25, 0.75]), 2, 1.0)
@@ -151,14 +102,7 @@ def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
 
 
 def draw_by_probability(probability: Tensor, draws: Tensor) -> Tensor:
-    """Draw rows by inversion: the first with a cumulative probability above the draw.
-
-    Args:
-        probability: shape ``[R]``, sums to 1.
-        draws: in [0, 1), shape ``[N]``.
-
-    Returns:
-        Shape ``[N]``, int64.
+    """Draw rows by inversion: the first with a cumulative probability above the draw in [0, 1).
 
     Examples:
         >>> draw_by_probability(torch.tensor([0.25, 0.75]), torch.tensor([0.2, 0.25, 0.9]))

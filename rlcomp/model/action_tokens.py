@@ -14,7 +14,7 @@ from torchrl.modules import MLP
 
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
 from rlcomp.component import Component, is_loss_input
-from rlcomp.functional.discretize import of_bins, to_bins
+from rlcomp.functional.continuous_action import bin_index, bin_value
 from rlcomp.functional.reduction import masked
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import observed_size
@@ -145,17 +145,17 @@ class ActionTokenPolicy(Component):
         """Return the tokens of the observation, ``[N, D]``."""
         values = torch.cat([observation[key] for key in self.inputs], dim=-1)
         low, high = values.new_tensor(self.low), values.new_tensor(self.high)
-        return 1 + to_bins(values, low, high, self.observation_bins)
+        return 1 + bin_index(values, low, high, self.observation_bins)
 
     def tokens_of(self, action: Tensor) -> Tensor:
         """Return the tokens of an action ``[N, A]``: the nearest bins."""
-        bins = to_bins(action, self.action_low, self.action_high, self.action_bins)
+        bins = bin_index(action, self.action_low, self.action_high, self.action_bins)
         return self._first_action + bins
 
     def action_of(self, tokens: Tensor) -> Tensor:
         """Return the action ``[N, A]`` of the tokens of a step ``[N, D + A]``."""
         bins = tokens[:, self.seen_size :] - self._first_action
-        return of_bins(bins, self.action_low, self.action_high, self.action_bins)
+        return bin_value(bins, self.action_low, self.action_high, self.action_bins)
 
     @property
     def _first_action(self) -> int:
@@ -164,7 +164,7 @@ class ActionTokenPolicy(Component):
     def _at(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
         """Compute log-probs of all bins ``[M, A, n]`` given observed tokens ``[M, D]``."""
         low, high = (torch.tensor(bound) for bound in (self.low, self.high))
-        values = of_bins((tokens - 1).clamp(min=0), low, high, self.observation_bins)
+        values = bin_value((tokens - 1).clamp(min=0), low, high, self.observation_bins)
         own = self.weights() if weights is None else weights
         logits = torch.func.functional_call(self.network, dict(own), (values,))
         split = logits.view(len(tokens), self.action_size, self.action_bins)

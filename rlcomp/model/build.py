@@ -28,7 +28,7 @@ from rlcomp.model.pretrained import (
     read_config,
     read_weights,
 )
-from rlcomp.text.folder import foreign
+from rlcomp.text.folder import folder_errors
 from rlcomp.text.tokenizer import load_tokenizer
 
 # Names of settings in some architectures, beside their own attribute_map.
@@ -231,7 +231,7 @@ def load_causal_lm(
         "directory"
     )
     config = read_config(path, f"no model at '{path}'", remedy)
-    with foreign(path, f"no model at '{path}'", remedy):
+    with folder_errors(path, f"no model at '{path}'", remedy):
         vocab_size, limit = int(config.get_text_config().vocab_size), context_limit(config)
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")

@@ -16,7 +16,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component, check_arguments
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
-from rlcomp.functional.contrastive import energies
+from rlcomp.functional.goal_conditioned import energies
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import numbered_actions, observed_size
 from rlcomp.model.token_rows import token_rows

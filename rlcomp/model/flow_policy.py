@@ -13,7 +13,7 @@ from torchrl.modules import MLP
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.component import Component, is_loss_input
-from rlcomp.functional.flow_matching import (
+from rlcomp.functional.continuous_action import (
     gaussian_entropy,
     gaussian_log_prob,
     sde_mean,

@@ -30,8 +30,8 @@ from rlcomp.model.row_scoring import RowScoring
 from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.parallel.ranks import here, ranks
 from rlcomp.parallel.scoring import score_on_ranks
-from rlcomp.text.answer_ids import note_stops
 from rlcomp.text.rows import pad_id, rollout_rows
+from rlcomp.text.tokenizer import note_stops
 
 
 class LanguageModel(Component):

@@ -17,8 +17,8 @@ from rlcomp.engine.memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.files.progress_bars import no_progress_bars
 from rlcomp.model.allocation_limit import Allowance
-from rlcomp.text.folder import foreign, local_only
-from rlcomp.text.untrusted_files import check_regular, json_object
+from rlcomp.text.folder import folder_errors, local_only
+from rlcomp.text.untrusted_input import check_regular, json_object
 
 _INDEX = "model.safetensors.index.json"
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
@@ -56,7 +56,7 @@ def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
             f"{file} describes no model",
             "use the config.json that belongs to the weights",
         )
-    with foreign(path, message, remedy):
+    with folder_errors(path, message, remedy):
         if file.exists():
             _check_counts(file, json_object(file))
         config: PreTrainedConfig = AutoConfig.from_pretrained(
@@ -125,7 +125,7 @@ def read_weights(
     """
     allowance = _allowance(Path(path), dtype) if Path(path).is_dir() else nullcontext()
     message = f"{message} that its config describes"
-    with foreign(path, message, remedy), allowance, no_progress_bars():
+    with folder_errors(path, message, remedy), allowance, no_progress_bars():
         model, report = kind.from_pretrained(
             path,
             config=config,

@@ -1,4 +1,4 @@
-"""Aggregators: base class of scalarisations and gradient aggregation for several objectives."""
+"""Base classes of aggregators, and their weights for several objectives."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.arguments import Checked
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.errors import ConfigError, NumericalError, nearest
 from rlcomp.functional.min_norm import ENUMERATED, cosines, stationarity_gap
 from rlcomp.metrics import record
@@ -23,14 +24,13 @@ class Objectives:
     tokens, or its gradient over the parameters.
 
     Attributes:
-        names: names of the ``K`` objectives.
-        returns: mean reward of each over the rows that have it, shape ``[K]``, in reward units; NaN
-            if no row of the batch has it.
-        means: mean entry of each vector, shape ``[K]``.
-        gram: inner products of the vectors, shape ``[K, K]``.
-        preference: weight of each objective for each row, shape ``[B, K]``; None unless the policy
-            is conditioned on it.
-        units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
+        names: names of the objectives.
+        returns: mean reward of each over the rows that have it, ``[K]``; NaN if no row has it.
+        means: mean entry of each vector, ``[K]``.
+        gram: inner products of the vectors, ``[K, K]``.
+        preference: weight of each objective for each row, ``[B, K]``; None unless the policy is
+            conditioned on it.
+        units: divisor of each vector, ``[K]``, in reward units; None for no division.
     """
 
     names: tuple[str, ...]
@@ -45,50 +45,167 @@ class Aggregator(nn.Module, metaclass=Checked):
     """Base class of aggregators: weights ``w_k`` for rewards, advantages or gradients.
 
     State is in buffers, so that checkpoints hold it.
-
-    Class attributes:
-        of_returns: True if the weights are derivatives by returns (``dg/dJ``), which refer to
-            vectors in reward units. :func:`weighed` then multiplies the vectors by their divisors.
     """
 
-    of_returns: ClassVar[bool] = False
+    # True if the weights are derivatives by returns (dg/dJ): they refer to vectors in reward units,
+    # so that :func:`aggregation_weights` multiplies the vectors by their divisors.
+    reward_units: ClassVar[bool] = False
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse unknown objectives before a run.
-
-        Raises:
-            ConfigError: an argument names other objectives.
-        """
+        """Raise ConfigError if an argument names other objectives."""
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """Return the weight of each objective in their sum, shape ``[K]``, or ``[B, K]`` by row."""
+        """Return the weight of each objective in their sum, ``[K]``, or ``[B, K]`` by row."""
         raise NotImplementedError
 
 
-Place = Literal["reward", "advantage", "gradient"]
+class RunningMeans(nn.Module):
+    """Named exponential moving averages (EMA), initialised with the first value.
+
+    The names are known only during the run: hence the averages are run state and not buffers.
+
+    Args:
+        decay: weight of the past; 0 keeps the last value only.
+
+    Examples:
+        >>> means = RunningMeans(0.5)
+        >>> means.update("right", 1.0), means.update("right", 0.0)
+        (1.0, 0.5)
+        >>> means.get("short") is None
+        True
+    """
+
+    def __init__(self, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.values: dict[str, float] = {}
+
+    def get(self, name: str) -> float | None:
+        """Return the current average; None before the first value."""
+        return self.values.get(name)
+
+    def update(self, name: str, value: float) -> float:
+        """Update with a value; return the new average."""
+        past = self.values.get(name, value)
+        self.values[name] = self.decay * past + (1 - self.decay) * value
+        return self.values[name]
+
+    def run_state(self) -> dict[str, float]:
+        """Return the averages, for a checkpoint."""
+        return dict(self.values)
+
+    def load_run_state(self, state: dict[str, float]) -> None:
+        """Restore the averages from a checkpoint."""
+        self.values = {name: field(state, name, float) for name in state}
+
+
+class ExpectedReturnsAggregator(Aggregator):
+    """Aggregator on expected returns (SER): running mean returns J, and the highest J so far.
+
+    A batch without an objective leaves its J unchanged.
+
+    Args:
+        decay: weight of the past in J; 0 for the mean of the batch alone.
+    """
+
+    reward_units = True
+
+    def __init__(self, *, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.returns = RunningMeans(decay)
+        self.best = RunningMeans(0.0)
+
+    def update_returns(self, objectives: Objectives) -> tuple[Tensor, Tensor]:
+        """Update with a batch; return J and the highest J so far, ``[K]`` each.
+
+        NaN for objectives that no batch has had yet.
+        """
+        for name, value in zip(objectives.names, objectives.returns.tolist(), strict=True):
+            if value == value:
+                mean, best = self.returns.update(name, value), self.best.get(name)
+                self.best.update(name, mean if best is None else max(mean, best))
+        return _as_tensor(self.returns, objectives), _as_tensor(self.best, objectives)
+
+
+def _as_tensor(means: RunningMeans, objectives: Objectives) -> Tensor:
+    current = [means.get(name) for name in objectives.names]
+    values = [torch.nan if value is None else value for value in current]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+RowNorm = Literal["none", "unit", "ema"]
+
+# Weight of the past in the running norms.
+NORM_DECAY = 0.9
+
+
+class GramianAggregator(Aggregator):
+    """Aggregator on the Gram matrix of the (normalised) vectors (MGDA, UPGrad, Nash-MTL, ...).
+
+    ``w_i = v_i * mean(n) / n_i`` with ``v`` the weights computed on ``g_i / n_i``, so that
+    ``sum_i w_i g_i = mean(n) * sum_i v_i (g_i / n_i)``.
+
+    A zero vector (objective missing from the batch, or equal rewards in every group) gets weight 0;
+    a single non-zero vector gets weight 1.
+
+    Args:
+        row_norm: the norms ``n_i``. ``"none"``: all equal; ``"unit"``: the norm of each vector;
+            ``"ema"``: a running mean of the norm of each vector.
+    """
+
+    def __init__(self, *, row_norm: RowNorm) -> None:
+        super().__init__()
+        self.row_norm: RowNorm = row_norm
+        self.norms = RunningMeans(NORM_DECAY)
+
+    def gram_weights(self, gram: Tensor) -> Tensor:
+        """Return the weights ``[K]`` of two or more non-zero vectors ``g_i / n_i``."""
+        raise NotImplementedError
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """Return the weights of the objectives, ``[K]``."""
+        active = nonzero_vectors(objectives)
+        weights = torch.zeros(len(objectives.names), dtype=torch.float64)
+        if int(active.sum()) <= 1:
+            return active.double()
+        gram = objectives.gram[active][:, active]
+        norms = self._norms(objectives, active)
+        weights[active] = self.gram_weights(gram / torch.outer(norms, norms)) * (
+            norms.mean() / norms
+        )
+        return weights
+
+    def _norms(self, objectives: Objectives, active: Tensor) -> Tensor:
+        own = objectives.gram.diagonal().sqrt()
+        if self.row_norm == "none":
+            return own[active].square().mean().sqrt().expand(int(active.sum()))
+        if self.row_norm == "ema":
+            names = [name for name, moves in zip(objectives.names, active, strict=True) if moves]
+            pairs = zip(names, own[active].tolist(), strict=True)
+            running = [self.norms.update(name, norm) for name, norm in pairs]
+            return torch.tensor(running, dtype=torch.float64)
+        return own[active]
+
+
+Quantity = Literal["reward", "advantage", "gradient"]
 
 # A cosine above this is no conflict: the errors of solvers and their regularisation are as large.
 CONFLICT = -1e-3
 
 
-def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "reward") -> Tensor:
-    """Compute the aggregator's weights; check, record and rescale them.
+def aggregation_weights(
+    aggregator: Aggregator, objectives: Objectives, quantity: Quantity = "reward"
+) -> Tensor:
+    """Compute the aggregator's weights, ``[K]`` or ``[B, K]``, float64; check and record them.
 
-    Records under ``pareto/<place>/``: ``weight/<name>``; ``return/<name>``; ``conflict/<name>``, 1
-    if the cosine of the weighted sum and the objective's vector is below -1e-3;
-    ``worst_cosine``, the smallest cosine of the sum with a vector that is not 0; ``gap``, the norm
-    of the shortest convex combination of the vectors that are not 0 over the norm of the longest
-    one. The gap is 0 if no direction improves all objectives (Pareto-stationary), and is recorded
-    for at most 8 vectors.
+    The weights are factors of the vectors in ``objectives``: an aggregator in reward units has its
+    weights multiplied by the vectors' divisors.
 
-    Args:
-        aggregator: computes the weights.
-        objectives: its input.
-        place: the weighted quantity; a run may have several.
-
-    Returns:
-        Factors of the vectors in ``objectives``: shape ``[K]`` or ``[B, K]``, float64. For an
-        aggregator of returns a factor is its weight times the unit.
+    Records under ``pareto/<quantity>/``: ``weight/<name>``; ``return/<name>``; ``conflict/<name>``,
+    1 if the cosine of the weighted sum and the objective's vector is below -1e-3;
+    ``worst_cosine``, the smallest cosine of the sum with a vector that is not 0; ``gap``, the
+    Pareto-stationarity gap of the vectors that are not 0, for at most 8 of them.
 
     Raises:
         NumericalError: a vector, a return or a weight is not finite. The message names the
@@ -98,14 +215,14 @@ def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "rewa
     objectives, units = _convert_units(aggregator, objectives)
     weights = aggregator.weigh(objectives)
     _check_weights(aggregator, objectives, weights)
-    _record(place, objectives, weights.mean(0) if weights.ndim == 2 else weights)
+    _record(quantity, objectives, weights.mean(0) if weights.ndim == 2 else weights)
     return weights * units
 
 
 def _convert_units(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
-    """Return the objectives in the units the aggregator expects, and the factors applied."""
+    """Return the objectives in the aggregator's units, and the factors of the conversion."""
     units = objectives.units
-    if units is None or not aggregator.of_returns:
+    if units is None or not aggregator.reward_units:
         return objectives, torch.ones(len(objectives.names), dtype=torch.float64)
     undivided = replace(
         objectives,
@@ -135,18 +252,18 @@ def _check_weights(aggregator: Aggregator, objectives: Objectives, weights: Tens
             )
 
 
-def _record(place: Place, objectives: Objectives, weights: Tensor) -> None:
+def _record(quantity: Quantity, objectives: Objectives, weights: Tensor) -> None:
     cosine, active = cosines(objectives.gram, weights), nonzero_vectors(objectives)
     for index, name in enumerate(objectives.names):
-        record(f"pareto/{place}/weight/{name}", float(weights[index]))
-        record(f"pareto/{place}/conflict/{name}", float(cosine[index] < CONFLICT))
+        record(f"pareto/{quantity}/weight/{name}", float(weights[index]))
+        record(f"pareto/{quantity}/conflict/{name}", float(cosine[index] < CONFLICT))
         if bool(objectives.returns[index].isfinite()):
-            record(f"pareto/{place}/return/{name}", float(objectives.returns[index]))
+            record(f"pareto/{quantity}/return/{name}", float(objectives.returns[index]))
     if bool(active.any()):
-        record(f"pareto/{place}/worst_cosine", float(cosine[active].min()))
+        record(f"pareto/{quantity}/worst_cosine", float(cosine[active].min()))
     # More vectors would need a QP solver, only for a metric.
     if 0 < int(active.sum()) <= ENUMERATED:
-        record(f"pareto/{place}/gap", stationarity_gap(objectives.gram[active][:, active]))
+        record(f"pareto/{quantity}/gap", stationarity_gap(objectives.gram[active][:, active]))
 
 
 def nonzero_vectors(objectives: Objectives) -> Tensor:
@@ -155,18 +272,10 @@ def nonzero_vectors(objectives: Objectives) -> Tensor:
 
 
 def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterable[str]) -> Tensor:
-    """Return named weights as a tensor in the objectives' order; ``1 / K`` each if None.
+    """Return named weights in the objectives' order, ``[K]``, float64; ``1 / K`` each if None.
 
-    Args:
-        owner: the caller, for the error.
-        weights: a factor for each objective, or None.
-        names: names of the ``K`` objectives.
-
-    Returns:
-        Shape ``[K]``, float64.
-
-    Raises:
-        ConfigError: a weight names no objective, or an objective has no weight.
+    ``owner`` is the caller, for the error. ConfigError if a weight names no objective, or an
+    objective has no weight.
 
     Examples:
         >>> named_weights("Linear", {"short": 0.25, "right": 0.75}, ["right", "short"]).tolist()
@@ -179,16 +288,12 @@ def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterab
     return torch.tensor([weights[name] for name in names], dtype=torch.float64)
 
 
-def check_names(owner: str, argument: str, given: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse names that do not match the objectives one for one.
-
-    Raises:
-        ConfigError: a name is unknown or missing.
-    """
-    given, names = list(given), list(names)
-    for name in given:
-        if name not in names:
-            raise ConfigError(f"{owner}: {argument} names {name!r}{nearest(name, names)}")
+def check_names(owner: str, argument: str, keys: Iterable[str], names: Iterable[str]) -> None:
+    """Raise ConfigError if the keys of an argument are not the objectives, one for one."""
+    keys, names = list(keys), list(names)
+    for key in keys:
+        if key not in names:
+            raise ConfigError(f"{owner}: {argument} names {key!r}{nearest(key, names)}")
     for name in names:
-        if name not in given:
+        if name not in keys:
             raise ConfigError(f"{owner}: the objective {name!r} is not in {argument}: add it")

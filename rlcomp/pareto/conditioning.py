@@ -30,7 +30,7 @@ class Conditioning(Component):
     ``w ~ Dirichlet(alpha, ..., alpha)``, rounded to multiples of ``1 / levels``.
 
     The policy reads exactly the weights that combine its objectives. All responses to a prompt
-    share them. A subclass defines :meth:`written`.
+    share them. A subclass defines :meth:`preference_text`.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
     ``policy_prompt`` ``[P, W]``; ``prompt`` stays as it is, for verifiers. Records
@@ -45,7 +45,7 @@ class Conditioning(Component):
         tokenizer: tokenizer of the policy.
         context_length: tokens the model can hold.
         max_new_tokens: largest number of tokens of an answer.
-        prompt: format of prompts; plain text if not given.
+        prompt: format of prompts; by default plain text.
 
     Raises:
         ConfigError: there is only one objective.
@@ -89,35 +89,21 @@ class Conditioning(Component):
         return self.objectives.names
 
     @abstractmethod
-    def written(self, steps: Sequence[int]) -> str:
-        """Return the text that encodes a preference; it precedes the prompt.
-
-        Args:
-            steps: units of each objective, ``K`` numbers of sum ``levels``.
-        """
+    def preference_text(self, steps: Sequence[int]) -> str:
+        """Return the text of a preference; ``steps`` are ``K`` numbers of sum ``levels``."""
         raise NotImplementedError
 
     def check_fits(self, longest: str) -> None:
-        """Refuse prompts that leave no room for a response.
-
-        Args:
-            longest: the longest text that may precede a prompt.
-        """
+        """Raise DataError if prompts after the longest preference leave no room for a response."""
         task = _PrefixedTask(self.task.held_out, self.task, longest)
-        room = (self.context_length, self.max_new_tokens)
-        check_prompts_fit(task, self.tokenizer, *room, self.prompt)
+        sizes = (self.context_length, self.max_new_tokens)
+        check_prompts_fit(task, self.tokenizer, *sizes, self.prompt)
 
-    def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """Return prompts that are conditioned on the given weights.
+    def condition(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
+        """Return ``P`` prompts after the text of their weights, rounded to the lattice.
 
-        Args:
-            prompts: ``P`` texts.
-            weights: shape ``[K]``, or ``[P, K]``; each row of sum 1. They are rounded to the
-                lattice.
-
-        Raises:
-            ShapeError: the number of weights differs from that of objectives.
-            ConfigError: the weights are negative or do not sum to 1.
+        Weights are ``[K]`` or ``[P, K]``. ShapeError if there is not one for each objective;
+        ConfigError if they are negative or do not sum to 1.
         """
         if weights.shape[-1] != len(self.names):
             raise ShapeError(
@@ -126,19 +112,20 @@ class Conditioning(Component):
             )
         steps = nearest_point(weights, self.levels).expand(len(prompts), -1)
         return [
-            self.written(row) + prompt for row, prompt in zip(steps.tolist(), prompts, strict=True)
+            self.preference_text(row) + prompt
+            for row, prompt in zip(steps.tolist(), prompts, strict=True)
         ]
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Draw preferences; write ``preference`` and ``policy_prompt``."""
         prompts = decode_texts(batch["prompt"])
-        drawn = dirichlet(len(prompts), len(self.names), self.alpha, self.generator)
-        preference = nearest_point(drawn, self.levels) / self.levels
-        for name, weights in zip(self.names, preference.unbind(1), strict=True):
-            record(f"preference/{name}", weights)
+        weights = dirichlet(len(prompts), len(self.names), self.alpha, self.generator)
+        preference = nearest_point(weights, self.levels) / self.levels
+        for name, column in zip(self.names, preference.unbind(1), strict=True):
+            record(f"preference/{name}", column)
         device = batch["prompt"].device
         batch["preference"] = preference.to(device)
-        batch["policy_prompt"] = encode_texts(self.ask(prompts, preference)).to(device)
+        batch["policy_prompt"] = encode_texts(self.condition(prompts, preference)).to(device)
         return batch
 
 

@@ -25,7 +25,7 @@ class ObjectiveCritic(Critic):
     Writes ``objective_values`` ``[B, T, K]``, in units of the rewards, in the order of ``names``.
 
     Args:
-        model: a causal model of transformers, which stays unchanged.
+        model: a causal model of transformers; stays unchanged.
         objectives: the stage with several objectives; defines their names.
         engine: computes the backbone.
 
@@ -54,12 +54,12 @@ class ObjectiveCritic(Critic):
 
     def load_run_state(self, state: dict[str, list[str]]) -> None:
         """Refuse heads of other objectives."""
-        there = field(state, "objectives", list[str])
-        if tuple(there) != self.names:
+        names = field(state, "objectives", list[str])
+        if tuple(names) != self.names:
             raise CheckpointError(
-                f"the critic's value heads are of {', '.join(there)} in the "
-                f"checkpoint, of {', '.join(self.names)} here: give the objectives in the "
-                "checkpoint's order, or choose another directory"
+                f"the critic's value heads are of {', '.join(names)} in the checkpoint, of "
+                f"{', '.join(self.names)} here: give the objectives in the checkpoint's order, or "
+                "choose another directory"
             )
 
     def forward(self, batch: TensorDict) -> TensorDict:

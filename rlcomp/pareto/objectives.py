@@ -28,36 +28,22 @@ class MultiObjectiveStage(Protocol):
         ...
 
 
-def as_multi_objective(objectives: object, otherwise: str) -> MultiObjectiveStage:
-    """Return the stage, checked to be multi-objective.
-
-    Args:
-        objectives: a stage.
-        otherwise: remedy for a single objective, for the error.
-
-    Raises:
-        ConfigError: it has only one objective.
-    """
+def as_multi_objective(objectives: object, remedy: str) -> MultiObjectiveStage:
+    """Return the stage; ConfigError with the remedy if it has only one objective."""
     if not isinstance(objectives, MultiObjectiveStage):
         raise ConfigError(
             f"objectives is a {type(objectives).__name__}: there is one objective only; add one, "
-            f"such as +objective=brevity, or {otherwise}"
+            f"such as +objective=brevity, or {remedy}"
         )
     return objectives
 
 
-def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
-    """Stack the named rewards of a batch into one tensor.
-
-    Args:
-        rewards: the batch's ``rewards``: ``{name: [B]}``, NaN where a row lacks one.
-
-    Returns:
-        The names in order, and shape ``[B, K]``, float64, on the CPU, with NaN where missing.
+def stack_rewards(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
+    """Return the names, and the rewards ``[B, K]``, float64, on the CPU, NaN where missing.
 
     Examples:
         >>> rewards = TensorDict({"right": torch.ones(2), "short": torch.zeros(2)}, batch_size=[2])
-        >>> stacked(rewards)[0]
+        >>> stack_rewards(rewards)[0]
         ('right', 'short')
     """
     names = tuple(rewards.keys())
@@ -65,19 +51,12 @@ def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
     return names, torch.stack(columns, 1)
 
 
-def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
-    """Centre objectives in their group, over the rows that have every objective.
-
-    Args:
-        rewards: shape ``[B, K]``, NaN where a row lacks an objective.
-        group_id: shape ``[B]``, int64.
-
-    Returns:
-        Shape ``[K, N]``, in reward units: the ``N`` rows without a NaN.
+def centre_rewards(rewards: Tensor, group_id: Tensor) -> Tensor:
+    """Centre objectives ``[B, K]`` in their group, over the ``N`` rows without a NaN: ``[K, N]``.
 
     Examples:
         >>> rewards = torch.tensor([[1.0, 5.0], [0.0, 7.0], [1.0, torch.nan]])
-        >>> centred(rewards, torch.zeros(3, dtype=torch.int64))
+        >>> centre_rewards(rewards, torch.zeros(3, dtype=torch.int64))
         tensor([[ 0.5000, -0.5000],
                 [-1.0000,  1.0000]])
     """
@@ -86,14 +65,14 @@ def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
     return torch.stack([group_centred(row, group_id, valid) for row in rewards[complete].T])
 
 
-def observed(
+def objective_statistics(
     names: Sequence[str],
     rewards: Tensor,
     vectors: Tensor,
     preference: Tensor | None,
     units: Tensor | None = None,
 ) -> Objectives:
-    """Compute the statistics of the objectives of a batch.
+    """Compute the statistics of the objectives of a batch; means and Gram matrix are over ``N``.
 
     Args:
         names: names of the ``K`` objectives.
@@ -102,15 +81,12 @@ def observed(
         preference: shape ``[B, K]``, or None.
         units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
 
-    Returns:
-        The mean reward over the rows that have it (NaN if none has), the mean entry of each vector
-        and their inner products divided by ``N`` (0 if ``N`` is 0); float64, on the CPU.
-
     Examples:
         >>> rewards = torch.tensor([[1.0, torch.nan], [0.0, 3.0]])
-        >>> found = observed(["a", "b"], rewards, torch.tensor([[1.0, -1.0], [2.0, 0.0]]), None)
-        >>> found.returns.tolist(), found.means.tolist(), found.gram.tolist()
-        ([0.5, 3.0], [0.0, 1.0], [[1.0, 1.0], [1.0, 2.0]])
+        >>> vectors = torch.tensor([[1.0, -1.0], [2.0, 0.0]])
+        >>> statistics = objective_statistics(["a", "b"], rewards, vectors, None)
+        >>> statistics.returns.tolist(), statistics.gram.tolist()
+        ([0.5, 3.0], [[1.0, 1.0], [1.0, 2.0]])
     """
     vectors = vectors.detach().double().cpu()
     count = max(vectors.shape[1], 1)

@@ -167,7 +167,7 @@ def _draw(axes: Any, comparison: CoverageComparison, names: tuple[str, str]) -> 
         _curve(axes, points, name, colour)
     for crossing in comparison.crossings:
         middle = (crossing.before * crossing.after) ** 0.5
-        style = "-" if crossing.shown else ":"
+        style = "-" if crossing.significant else ":"
         axes.axvline(middle, color=_COVERAGE_INK, linestyle=style, linewidth=1, alpha=0.6)
     axes.set_xscale("log", base=2)
     ticks = [point.k for point in comparison.base]

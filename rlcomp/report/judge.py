@@ -14,7 +14,7 @@ from rich.table import Table
 from rlcomp.data.pairs import pair_margins, tied_pairs
 from rlcomp.errors import DataError
 from rlcomp.functional.pass_at_k import wilson_interval
-from rlcomp.functional.reward_model import logistic
+from rlcomp.functional.statistics import logistic_regression
 from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.interfaces.task import Example
 
@@ -211,7 +211,9 @@ def _biases(
     )
     cluster = torch.arange(len(judged_pairs)).repeat(2)
     try:
-        fit = logistic(torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster)
+        fit = logistic_regression(
+            torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster
+        )
     except DataError as error:
         return {}, (f"any bias ({error})",)
     coefficients = zip(

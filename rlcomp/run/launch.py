@@ -43,7 +43,7 @@ from rlcomp.run.resume import saved_run
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
 from rlcomp.run.unreachable import warn_unreachable
 from rlcomp.run.worker_rank import rank_context, run_worker_rank
-from rlcomp.text.folder import check_at_hand
+from rlcomp.text.folder import check_available
 from rlcomp.trackers.display import Display
 from rlcomp.trackers.tracker import JsonLines, Tracker
 from rlcomp.trackers.wandb import WandB
@@ -95,7 +95,7 @@ def _launch(
     target: torch.device,
 ) -> None:
     plan, shared = builder.plan, ranks()
-    check_at_hand(named_models(plan))
+    check_available(named_models(plan))
     for node in reward_and_task_nodes(plan):  # before the sizes of other parts
         builder.build(node)
     check_columns(plan, builder.built)

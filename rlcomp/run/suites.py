@@ -32,7 +32,7 @@ from rlcomp.model.load_model import is_run, trained_part
 from rlcomp.model.load_prompt_format import trained_prompt
 from rlcomp.run.evaluate import hash_problems
 from rlcomp.run.launch import device, place_on
-from rlcomp.text.folder import check_at_hand
+from rlcomp.text.folder import check_available
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
@@ -110,7 +110,7 @@ def check_at_hand_all(models: Iterable[str]) -> None:
     if faults := check_models(named):
         raise ConfigErrors([_as_word_message(fault) for fault in faults])
     try:
-        check_at_hand(named)
+        check_available(named)
     except ConfigErrors as error:
         raise ConfigErrors([_as_word_message(fault) for fault in error.messages]) from None
 

@@ -1,4 +1,4 @@
-"""Text adapter of a policy: sampled answers to texts, and demonstrations as rows."""
+"""Text adapter of a policy: sampled answers and continuations, and demonstrations as rows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import torch
 from tensordict import TensorDict
+from torch import Tensor
 
-from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.batch import decode_texts, encode_texts, keep_prompt
 from rlcomp.canonical import canonical
 from rlcomp.engine.decoding import Decoding
-from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.policy import Policy
-from rlcomp.text.rows import check_room, encode_rows
+from rlcomp.errors import ConfigError, DataError, ShapeError
+from rlcomp.interfaces.policy import Policy, SupportsTurns
+from rlcomp.text.rows import check_room, encode_rows, rows_from_ids
 from rlcomp.text.tokenizer import decode_rows, encode_prompts
 
 
@@ -44,14 +45,14 @@ def answer_prompts(
         generator: on the CPU.
 
     Returns:
-        The ``B = P * group_size`` rows of :meth:`rlcomp.interfaces.policy.Policy.generate`, and
-        the texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
+        The ``B = P * group_size`` rows of :meth:`rlcomp.interfaces.policy.Policy.generate`, and the
+            texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
 
     Raises:
         ConfigError: the prompts are one text.
         DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
     """
-    _check_any(prompts)
+    _check_prompts(prompts)
     rows = policy.generate(
         encode_prompts(policy.tokenizer, prompts) if prompt_ids is None else prompt_ids,
         group_size=group_size,
@@ -60,24 +61,18 @@ def answer_prompts(
         suppressed_tokens=suppressed_tokens,
         generator=generator,
     )
-    return with_texts(policy, prompts, rows, group_size)
+    return add_texts(policy, prompts, rows, group_size)
 
 
-def with_texts(
+def add_texts(
     policy: Policy, prompts: Sequence[str], rows: TensorDict, group_size: int
 ) -> TensorDict:
-    """Check sampled rows, and add the texts ``prompt`` and ``response`` ``[B, W]``.
+    """Check rows of ``generate``, and add the texts ``prompt`` and ``response`` ``[B, W]``.
 
-    Args:
-        policy: sampled the rows; its tokenizer decodes.
-        prompts: ``P`` texts.
-        rows: result of :meth:`rlcomp.interfaces.policy.Policy.generate`.
-        group_size: answers per prompt; those of prompt 0 come first.
-
-    Raises:
-        ConfigError: the rows break the interface.
+    ``rows`` hold ``group_size`` answers to each of ``P`` prompts, those of prompt 0 first.
+    ConfigError if they break the interface.
     """
-    rows = _checked(type(policy).__name__, rows, len(prompts), group_size)
+    rows = _check_rows(type(policy).__name__, rows, len(prompts), group_size)
     device, mask = rows["tokens"].device, rows["response_mask"]
     starts, lengths = mask.int().argmax(1), mask.sum(1)
     spans = zip(rows["tokens"].tolist(), starts.tolist(), lengths.tolist(), strict=True)
@@ -89,18 +84,13 @@ def with_texts(
 
 
 class SampledAnswer(NamedTuple):
-    """A sampled answer to a text.
-
-    Attributes:
-        text: without special tokens.
-        truncated: whether it was cut off.
-    """
+    """A sampled answer to a text, without special tokens."""
 
     text: str
     truncated: bool
 
 
-def answers_where_room(
+def answer_prompts_in_context(
     policy: Policy,
     prompts: Sequence[str],
     *,
@@ -108,33 +98,27 @@ def answers_where_room(
     max_new_tokens: int,
     generator: torch.Generator,
 ) -> list[SampledAnswer | None]:
-    """Sample an answer to each text, by the policy's own decoding; None if the context has no room.
+    """Sample an answer to each text by the policy's own decoding; None if the context has no room.
 
     Texts that contain samples may be of any length; one that is too long must not stop a run.
-
-    Args:
-        policy: samples.
-        prompts: the texts.
-        prompt_ids: the policy's inputs for each.
-        max_new_tokens: the most tokens of an answer, EOS included.
-        generator: on the CPU.
+    ``prompt_ids`` are the policy's inputs.
     """
     limit = policy.context_length
-    taken = [len(ids) + max_new_tokens for ids in prompt_ids]
-    read = [number for number, length in enumerate(taken) if limit is None or length <= limit]
+    lengths = [len(ids) + max_new_tokens for ids in prompt_ids]
+    fitting = [n for n, length in enumerate(lengths) if limit is None or length <= limit]
     answers: list[SampledAnswer | None] = [None] * len(prompts)
-    if read:
+    if fitting:
         rows = answer_prompts(
             policy,
-            [prompts[number] for number in read],
-            prompt_ids=[prompt_ids[number] for number in read],
+            [prompts[n] for n in fitting],
+            prompt_ids=[prompt_ids[n] for n in fitting],
             group_size=1,
             max_new_tokens=max_new_tokens,
             generator=generator,
         )
         samples = zip(decode_texts(rows["response"]), rows["truncated"].tolist(), strict=True)
-        for number, answer in zip(read, samples, strict=True):
-            answers[number] = SampledAnswer(*answer)
+        for n, answer in zip(fitting, samples, strict=True):
+            answers[n] = SampledAnswer(*answer)
     return answers
 
 
@@ -150,7 +134,7 @@ _ROLLOUT = (
 )
 
 
-def _checked(policy: str, rows: TensorDict, prompts: int, group_size: int) -> TensorDict:
+def _check_rows(policy: str, rows: TensorDict, prompts: int, group_size: int) -> TensorDict:
     """Check rows against the interface: all keys, sorted by prompt, each response contiguous."""
     owner = f"{policy}.generate"
     missing = [key for key in _ROLLOUT if key not in rows.keys()]
@@ -172,30 +156,19 @@ def _checked(policy: str, rows: TensorDict, prompts: int, group_size: int) -> Te
 def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
     """Encode prompts and answers as rows, for supervised learning and for scoring.
 
-    Prompt and response are tokenised separately, as they are when the response is sampled.
-
-    Args:
-        policy: its tokenizer encodes.
-        prompts: ``B`` texts.
-        responses: ``B`` texts, without EOS, which is added.
-
-    Returns:
-        ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask`` (response and
-        EOS), shape ``[B, T]``, on the policy's device.
-
-    Raises:
-        DataError: a text cannot be tokenised, or a row is longer than the policy's context.
+    As :func:`rlcomp.text.rows.encode_rows`, on the policy's device. DataError if a text cannot be
+    tokenised, or a row is longer than the policy's context.
     """
-    _check_any(prompts)
+    _check_prompts(prompts)
     rows = encode_rows(policy.tokenizer, prompts, responses)
     answers = rows["response_mask"].sum(1)
     lengths = rows["attention_mask"].sum(1) - answers
-    room = policy.context_length
-    check_room(lengths.tolist(), answers.tolist(), room, lambda row: prompts[row])
+    limit = policy.context_length
+    check_room(lengths.tolist(), answers.tolist(), limit, lambda row: prompts[row])
     return rows.to(policy.device)
 
 
-def _check_any(prompts: Sequence[str]) -> None:
+def _check_prompts(prompts: Sequence[str]) -> None:
     if isinstance(prompts, str):  # whose characters would be prompts
         raise ConfigError(
             f"the prompts are a text, {prompts[:60]!r}: hand over a list of texts, "
@@ -203,3 +176,65 @@ def _check_any(prompts: Sequence[str]) -> None:
         )
     if not prompts:
         raise DataError("there are no prompts to answer: hand over at least one")
+
+
+def state_ids(batch: TensorDict, cuts: Tensor) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the prompt, and the first ``cuts`` ``[B]`` tokens of the response, as ids of each row.
+
+    ShapeError if a response has holes, as episodes have.
+    """
+    mask = batch["response_mask"].int()
+    if bool((mask[:, 1:] > mask[:, :-1]).sum(1).gt(1 - mask[:, 0]).any()):
+        raise ShapeError(
+            "a response has holes, as those of episodes have, and cannot be continued from within: "
+            "advantage=vine with collector@rollout=vine continues episodes"
+        )
+    starts = mask.argmax(1).tolist()
+    rows = zip(batch["tokens"].tolist(), starts, cuts.tolist(), strict=True)
+    prompts, heads = zip(
+        *((ids[:start], ids[start : start + cut]) for ids, start, cut in rows), strict=True
+    )
+    return list(prompts), list(heads)
+
+
+def continue_rows(
+    policy: SupportsTurns,
+    batch: TensorDict,
+    cuts: Tensor,
+    *,
+    continuations: int,
+    max_new_tokens: int,
+    horizon: int | None = None,
+    generator: torch.Generator,
+) -> TensorDict:
+    """Sample ``continuations`` of each row after the first ``cuts`` tokens of its response.
+
+    Args:
+        policy: samples.
+        batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the entries that
+            belong to prompts.
+        cuts: int64 ``[B]``, below ``max_new_tokens``.
+        continuations: of each row; those of row 0 come first.
+        max_new_tokens: longest response, the first ``cuts`` tokens included.
+        horizon: the most tokens that are sampled; None: up to the response's end.
+        generator: on the CPU.
+
+    Returns:
+        ``B * continuations`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[., T]`` (of
+            the whole response), ``response`` texts, ``truncated``, ``group_id`` (the row of the
+            batch), and the entries that belong to the prompt.
+    """
+    prompts, heads = state_ids(batch, cuts)
+    source = torch.arange(len(prompts)).repeat_interleave(continuations)
+    rows = source.tolist()
+    session = policy.session([prompts[row] + heads[row] for row in rows], generator=generator)
+    remaining = [max_new_tokens - len(heads[row]) for row in rows]
+    limits = remaining if horizon is None else [min(horizon, n) for n in remaining]
+    turns = session.generate(range(len(rows)), limits=limits)
+    session.close(range(len(rows)))
+    responses = [heads[row] + turn.tokens for row, turn in zip(rows, turns, strict=True)]
+    new = rows_from_ids(policy.tokenizer, [prompts[row] for row in rows], responses)
+    new["response"] = encode_texts(decode_rows(policy.tokenizer, responses))
+    new["truncated"] = torch.tensor([turn.truncated for turn in turns])
+    new["group_id"] = source
+    return keep_prompt(new, batch.cpu(), source).to(policy.device)

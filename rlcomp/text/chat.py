@@ -16,8 +16,7 @@ from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
 from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, PromptFormat, Response
 from rlcomp.interfaces.tool import Tool
-from rlcomp.text.chat_dialogue import ChatDialogue, demonstration_in_turns
-from rlcomp.text.chat_history import check_appends
+from rlcomp.text.chat_dialogue import ChatDialogue, check_appends, demonstration_in_turns
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
 from rlcomp.text.prompt import PlainDialogue, TextPrompt
@@ -35,7 +34,7 @@ class ChatPrompt(metaclass=Checked):
 
     A text is a user's message. A conversation (:func:`rlcomp.data.conversations.conversation_of`)
     keeps its turns, and the text is in its last message. A response ends with the token that the
-    template writes behind an assistant's turn.
+    template writes after an assistant's turn.
 
     In demonstrations every assistant turn is trained, from the end of its header to the token that
     ends it. Some templates write a turn differently once others follow (Qwen3 and DeepSeek drop its
@@ -96,70 +95,58 @@ class ChatPrompt(metaclass=Checked):
             )
 
     def check_policy(self, policy: Policy) -> None:
-        """Check that a policy stops at the token that ends a turn.
-
-        Raises:
-            ConfigError: it stops at other tokens; names them.
-        """
+        """Raise ConfigError if a policy does not stop at the token that ends a turn."""
         eos = int(policy.tokenizer.eos_token_id)
         stops = policy.stops if isinstance(policy, StopsAtTokens) else [eos]
         if self.template.stop_id not in stops:
-            known = ", ".join(map(repr, policy.tokenizer.convert_ids_to_tokens([*stops])))
+            names = ", ".join(map(repr, policy.tokenizer.convert_ids_to_tokens([*stops])))
             raise ConfigError(
                 f"{self.template.name} ends a turn by {self.template.stop!r}, but the policy stops "
-                f"at {known} only, and would write on: set policy.stop_tokens="
+                f"at {names} only, and would write on: set policy.stop_tokens="
                 f"['{self.template.stop}'], or give a template that ends turns by EOS, "
                 "prompt.template=FILE"
             )
 
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
-        """Return the prompts as the policy reads them, as texts.
-
-        Raises:
-            DataError: the template cannot render a conversation.
-        """
-        chats = map(self._asked, texts, columns)
-        return [chat.shown(chat.text(len(chat.messages), due=True)) for chat in chats]
+        """Return the prompts as the policy reads them; DataError if one cannot be rendered."""
+        chats = map(self._prompt_chat, texts, columns)
+        return [chat.unescape(chat.text(len(chat.messages), due=True)) for chat in chats]
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Return the token ids of the prompts.
 
-        Raises:
-            DataError: the template cannot render a conversation, or the tokenizer cannot write it.
+        DataError if the template cannot render a conversation, or the tokenizer cannot write it.
         """
-        chats = map(self._asked, texts, columns)
+        chats = map(self._prompt_chat, texts, columns)
         return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Return the text of a conversation up to the beginning of the assistant's turn, marked.
+        """Return the marked text of a conversation up to the beginning of the assistant's turn.
 
-        Raises:
-            DataError: the template cannot render it.
+        DataError if the template cannot render it.
         """
         chat = self._chat([*messages], {"tools": [*tools]})
-        return chat.marked(chat.text(len(chat.messages), due=True))
+        return chat.mark(chat.text(len(chat.messages), due=True))
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """Return a writer of episodes for each prompt; warn of a template that drops thoughts.
 
-        Raises:
-            ConfigError: the template rewrites turns once others follow, or does not write
-                observations.
+        ConfigError if the template rewrites turns once others follow, or does not write
+        observations.
         """
         return [self._dialogue(*row) for row in zip(texts, columns, strict=True)]
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
-        """Return whole conversations with the assistant's turns marked as trained.
+        """Return whole conversations, in which the assistant's turns are trained.
 
         The response to a text is the assistant's message. The response to a conversation is its own
         last turn. A response in turns is written like an episode; of its stop tokens only the last
         is trained.
 
-        Raises:
-            ConfigError: as :meth:`dialogues`, for a response in turns.
-            DataError: a conversation has no response; or as :meth:`encode`.
+        ConfigError as in :meth:`dialogues`, for a response in turns. DataError if a conversation
+        has no response, or as in :meth:`encode`.
         """
         rows = zip(texts, responses, columns, strict=True)
         return [self._demonstration(*row) for row in rows]
@@ -167,51 +154,53 @@ class ChatPrompt(metaclass=Checked):
     def _demonstration(
         self, text: str, response: Response, columns: Mapping[str, object]
     ) -> Demonstration:
-        held = _conversation(columns)
+        conversation = _conversation(columns)
         if not isinstance(response, str):
             dialogue = self._dialogue(text, columns)
             return demonstration_in_turns(self.template, dialogue, response)
         completion = [{"role": "assistant", "content": response}]
-        if held is not None:
-            completion = _messages(held, "completion")
+        if conversation is not None:
+            completion = _messages(conversation, "completion")
         if not completion:
             raise DataError(
                 f"the conversation that ends in {text[-60:]!r} has no response to imitate: let "
                 "'messages' end in a turn of the assistant, add a column 'completion', or imitate "
                 "nothing: '~phases.warm_start' '~demonstrations'"
             )
-        chat = self._chat([*self._prompt(text, held), *completion], held)
-        spans = assistant_spans(self.template, chat, as_new=self.thinking == "keep")
+        chat = self._chat([*self._prompt(text, conversation), *completion], conversation)
+        spans = assistant_spans(self.template, chat, unchanged_only=self.thinking == "keep")
         self._warn(spans)
         return spans.demonstration(chat)
 
     def _dialogue(self, text: str, columns: Mapping[str, object]) -> Dialogue:
         if self.observations == "inline":
             return PlainDialogue(self.encode([text], [columns])[0])
-        held = _conversation(columns)
-        make = partial(self._chat, held=held)
-        tools = bool((held and held.get("tools")) or self.tools)
+        conversation = _conversation(columns)
+        make = partial(self._chat, conversation=conversation)
+        tools = bool((conversation and conversation.get("tools")) or self.tools)
         if tools not in self._checked:
             check_appends(self.template, make, self.observations)
             self._checked.add(tools)
-        return ChatDialogue(self.template, make, self._prompt(text, held), self.observations)
+        return ChatDialogue(
+            self.template, make, self._prompt(text, conversation), self.observations
+        )
 
-    def _asked(self, text: str, columns: Mapping[str, object]) -> Chat:
-        held = _conversation(columns)
-        return self._chat(self._prompt(text, held), held)
+    def _prompt_chat(self, text: str, columns: Mapping[str, object]) -> Chat:
+        conversation = _conversation(columns)
+        return self._chat(self._prompt(text, conversation), conversation)
 
-    def _chat(self, messages: list[Message], held: Mapping[str, Any] | None) -> Chat:
+    def _chat(self, messages: list[Message], conversation: Mapping[str, Any] | None) -> Chat:
         if self.system is not None and messages[0]["role"] not in ("system", "developer"):
             messages = [{"role": "system", "content": self.system}, *messages]
         if self.thinking == "strip":
             messages = [_without_thought(message) for message in messages]
-        own = () if held is None else held.get("tools", ())
+        own = () if conversation is None else conversation.get("tools", ())
         return self.template.chat(messages, own or self.tools)
 
-    def _prompt(self, text: str, held: Mapping[str, Any] | None) -> list[Message]:
-        if held is None:
+    def _prompt(self, text: str, conversation: Mapping[str, Any] | None) -> list[Message]:
+        if conversation is None:
             return [{"role": "user", "content": text}]
-        *before, last = _messages(held, "messages")
+        *before, last = _messages(conversation, "messages")
         return [*before, {**last, "content": text}]
 
     def _warn(self, spans: Spans) -> None:
@@ -223,7 +212,7 @@ class ChatPrompt(metaclass=Checked):
         warnings.warn(
             f"{self.template.name} writes a turn of the assistant in another way once others "
             f"follow ({new[:60]!r} becomes {later[:60]!r}): such turns are not trained, only those "
-            f"that stand as the policy writes them; use {strip}a template that keeps turns as they "
+            f"in the form that the policy writes; use {strip}a template that keeps turns as they "
             "were, prompt.template=FILE",
             RlcompWarning,
             stacklevel=2,
@@ -241,19 +230,19 @@ def or_own_template(
 
 
 def _conversation(columns: Mapping[str, object]) -> Mapping[str, Any] | None:
-    held = columns.get(CONVERSATION)
-    if held is None:
+    conversation = columns.get(CONVERSATION)
+    if conversation is None:
         return None
-    if not isinstance(held, Mapping) or not held.get("messages"):
+    if not isinstance(conversation, Mapping) or not conversation.get("messages"):
         raise DataError(
-            f"an example has a text and a column {CONVERSATION!r}, {held!r:.60}: rename it, or set "
-            f"task.prompt_field={CONVERSATION} if that holds the messages"
+            f"an example has a text and a column {CONVERSATION!r}, {conversation!r:.60}: "
+            f"rename it, or set task.prompt_field={CONVERSATION} if that holds the messages"
         )
-    return held
+    return conversation
 
 
-def _messages(held: Mapping[str, Any], name: str) -> list[Message]:
-    return [dict(message) for message in held.get(name, ())]
+def _messages(conversation: Mapping[str, Any], name: str) -> list[Message]:
+    return [dict(message) for message in conversation.get(name, ())]
 
 
 def _without_thought(message: Message) -> Message:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlcomp.errors import DataError
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.prompt import NO_OBSERVATION, Demonstration, Dialogue, Observation
+from rlcomp.text.chat_spans import difference
 from rlcomp.text.chat_template import Chat, ChatTemplate
 
 Message = dict[str, Any]
@@ -19,45 +22,42 @@ SAID = "Zyzzyva"
 class ChatDialogue:
     """The ids of an episode in a chat; new turns are appended as the template writes them.
 
-    Behind a turn comes the text that the template writes from the end of an assistant's message on:
+    After a turn comes the text that the template writes from the end of an assistant's message on:
     the token that ends a turn, unless the policy sampled it, the observation as a message, and the
     opening of the assistant's next turn. The first observation is the end of the last message of
     the prompt.
 
     Args:
-        template: writes it.
+        template: renders the messages.
         make: makes a conversation of messages, with its system message and tools.
-        asked: the messages of the prompt.
+        prompt_messages: the messages of the prompt.
         role: of the messages that hold observations.
     """
 
-    def __init__(self, template: ChatTemplate, make: Make, asked: list[Message], role: str) -> None:
+    def __init__(
+        self, template: ChatTemplate, make: Make, prompt_messages: list[Message], role: str
+    ) -> None:
         self.template = template
         self.make = make
-        self.asked = asked
+        self.prompt_messages = prompt_messages
         self.role = role
-        self._opened: dict[str, list[int]] = {}  # a group's episodes often begin alike
+        self._openings: dict[str, list[int]] = {}  # a group's episodes often begin alike
 
     def opening(self, observed: Observation) -> list[int]:
-        """Return the ids of the prompt, with the first observation behind its last message.
+        """Return the ids of the prompt, with the first observation after its last message.
 
-        Raises:
-            DataError: the template cannot render it, or the tokenizer cannot write it.
+        DataError if the template cannot render it, or the tokenizer cannot write it.
         """
-        if observed.text not in self._opened:
-            *before, last = self.asked
+        if observed.text not in self._openings:
+            *before, last = self.prompt_messages
             chat = self.make([*before, {**last, "content": last["content"] + observed.text}])
-            self._opened[observed.text] = chat.ids(rendered(chat))
-        return [*self._opened[observed.text]]
+            self._openings[observed.text] = chat.ids(rendered(chat))
+        return [*self._openings[observed.text]]
 
     def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
-        """Return the ids from the end of a turn up to the next one.
-
-        Raises:
-            DataError: the template cannot render the observation, or the tokenizer cannot write it.
-        """
+        """Return the ids from the end of a turn up to the next one."""
         chat = self.make(turns_of(SAID, self.role, observed.text))
-        end, frame = behind(self.template, chat)
+        end, frame = frame_after_answer(self.template, chat)
         # From a special token on, ids do not depend on the text before it.
         ids = chat.ids(frame)
         if self.template.stop_id in said[-1:]:
@@ -70,15 +70,9 @@ def demonstration_in_turns(
 ) -> Demonstration:
     """Return an episode to imitate: trained turns of the policy, and observations between them.
 
-    The token that ends a turn is trained only behind the last turn: others may end by a stop text.
-
-    Args:
-        template: defines that token.
-        dialogue: writes the episode.
-        turns: turns and observations in turn; the policy's come first.
-
-    Raises:
-        DataError: a text cannot be written.
+    ``turns`` alternate between the policy, which comes first, and observations. The token that ends
+    a turn is trained only after the last turn: others may end by a stop text. DataError if a text
+    cannot be written.
     """
     row = Demonstration.of(dialogue.opening(NO_OBSERVATION), [])
     for number, text in enumerate(turns):
@@ -90,9 +84,9 @@ def demonstration_in_turns(
     return Demonstration([*row.ids, template.stop_id], [*row.trained, True])
 
 
-def turns_of(answer: str, role: str, following: str) -> list[Message]:
+def turns_of(answer: str, role: str, reply: str) -> list[Message]:
     """Return a question, an answer, and the message that follows."""
-    turns = (("user", "?"), ("assistant", answer), (role, following))
+    turns = (("user", "?"), ("assistant", answer), (role, reply))
     return [{"role": name, "content": content} for name, content in turns]
 
 
@@ -101,13 +95,78 @@ def rendered(chat: Chat) -> str:
     return chat.text(len(chat.messages), due=True)
 
 
-def behind(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
-    """Return the frame behind an assistant's message, split before the token that ends turns.
+def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
+    """Return the frame after an assistant's message, split before the token that ends turns.
 
-    Raises:
-        DataError: the template leaves the message out, or cannot render it.
+    DataError if the template leaves the message out, or cannot render it.
     """
     end, stop, frame = rendered(chat).partition(SAID)[2].partition(template.stop)
     if not stop:
         raise DataError(f"{template.name} leaves turns of the assistant out once others follow")
     return end, stop + frame
+
+
+_OBSERVATION = "Quokka"
+_THOUGHT = "<think>\nHm.\n</think>\n\n"
+
+
+def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
+    """Check that a template appends to its earlier text, as the ids of episodes require.
+
+    The check uses conversations of three turns. It warns of a template that drops the thoughts of
+    earlier turns: in episodes they stay. ConfigError if the template rewrites anything else, or
+    does not write messages of the ``role``.
+    """
+    for text in (SAID, _THOUGHT + SAID):
+        try:
+            chat, appended, whole = _three_turns(template, make, role, text)
+        except DataError as error:
+            raise ConfigError(_refusal(role, str(error))) from error
+        if appended == whole:
+            continue
+        new, later = difference(chat, appended, whole)
+        change = f"once others follow ({new[:60]!r} becomes {later[:60]!r})"
+        if text == SAID and _without_thoughts(appended) != _without_thoughts(whole):
+            why = f"{template.name} writes turns in another way {change}, and ids are only appended"
+            raise ConfigError(_refusal(role, why))
+        other = "prompt.observations=tool, as some keep thoughts before what tools say, or " * (
+            role == "user"
+        )
+        warnings.warn(
+            f"{template.name} writes the thought of a turn in another way {change}: in episodes it "
+            "stays as the policy wrote it, in training and in evaluation, which a server of the "
+            f"model will not do; use {other}a template that keeps turns as they were, "
+            "prompt.template=FILE",
+            RlcompWarning,
+            stacklevel=2,
+        )
+        return
+
+
+def _three_turns(
+    template: ChatTemplate, make: Make, role: str, answer: str
+) -> tuple[Chat, str, str]:
+    """Return a conversation of three turns: in appended form, and in the template's own form."""
+    turns = turns_of(answer, role, _OBSERVATION)
+    prompt, before = rendered(make(turns[:1])), rendered(make(turns)).partition(answer)[0]
+    end, frame = frame_after_answer(template, make(turns_of(SAID, role, _OBSERVATION)))
+    if _OBSERVATION not in frame:
+        raise DataError(f"{template.name} leaves messages of the role {role!r} out")
+    # Mistral's template puts a space before an assistant's text, and the policy writes the space.
+    space = before.removeprefix(prompt)
+    answer = answer if space.strip() else space + answer
+    chat = make([*turns, *turns[1:]])
+    return chat, prompt + (answer + end + frame) * 2, rendered(chat)
+
+
+def _without_thoughts(text: str) -> str:
+    """Remove thoughts and white space from a text."""
+    return "".join(re.sub(r"(?s)<think>.*?</think>|<think>", "", text).split())
+
+
+def _refusal(role: str, why: str) -> str:
+    return (
+        f"prompt.observations is {role!r}, but {why}; set prompt.observations=inline, which writes "
+        "what an environment says as plain text into the assistant's turn, or give another "
+        "template, prompt.template=FILE"
+    )

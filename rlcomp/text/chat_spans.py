@@ -1,7 +1,7 @@
 """Assistant spans: the tokens of a rendered conversation that the policy wrote.
 
-A turn begins where its prompt ends, and ends with the token that ends turns. Both places are found
-by rendering the conversation up to there.
+A turn begins where its prompt ends, and ends with the token that ends turns. Both are found by
+rendering the conversation up to there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Spans:
     """A conversation as text.
 
     Attributes:
-        text: all of it, with the marks of its :class:`rlcomp.text.chat_template.Chat`.
+        text: all of it, with the placeholders of its :class:`rlcomp.text.chat_template.Chat`.
         trained: start and end of every trained turn, in characters, in order.
         rewritten: the first turn that is not trained because the template rewrites it later, in
             both forms; None if there is none.
@@ -36,7 +36,7 @@ class Spans:
         The ids are those of the whole text, unless a token crosses the border of a turn: then each
         piece is tokenised separately, like a prompt and a sampled response.
         """
-        borders = [0, *(place for span in self.trained for place in span), len(self.text)]
+        borders = [0, *(border for span in self.trained for border in span), len(self.text)]
         texts = [self.text[a:b] for a, b in pairwise(borders)]
         pieces = [chat.ids(text) if text else [] for text in texts]
         ids, lengths = [one for piece in pieces for one in piece], [*map(len, pieces)]
@@ -51,87 +51,81 @@ class Spans:
         return Demonstration(ids, flags)
 
 
-def assistant_spans(template: ChatTemplate, chat: Chat, *, as_new: bool) -> Spans:
+def assistant_spans(template: ChatTemplate, chat: Chat, *, unchanged_only: bool) -> Spans:
     """Return the assistant's turns in a conversation that ends with one.
 
-    A turn is trained if the text up to it equals its prompt exactly.
-
-    Args:
-        template: writes it.
-        chat: the conversation.
-        as_new: train a turn only if it has the same text as when it was the last one.
-
-    Raises:
-        DataError: a turn does not end with the token that ends turns, or the last turn does not
-            begin with the text that the template opens it with.
+    A turn is trained if the text up to it equals its prompt exactly; with ``unchanged_only`` also
+    only if it has the same text as when it was the last one. DataError if a turn does not end with
+    the token that ends turns, or the last turn does not begin with the text that the template opens
+    it with.
     """
     last = len(chat.messages) - 1
-    whole = _closed(template, chat, chat.text(last + 1, due=False), last)
-    places, change = list[tuple[int, int]](), None
+    whole = _trained_text(template, chat, chat.text(last + 1, due=False), last)
+    spans, change = list[tuple[int, int]](), None
     for turn in (n for n in range(1, last) if chat.messages[n]["role"] == "assistant"):
         start = chat.text(turn, due=True)
         new = chat.text(turn + 1, due=False)
         end = _end(template, new, len(start)) if new.startswith(start) else -1
         same = end >= 0 and whole.startswith(new[:end])
-        if not same and not as_new and end >= 0 and whole.startswith(start):
+        if not same and not unchanged_only and end >= 0 and whole.startswith(start):
             end = _end(template, whole, len(start))
             same = end >= 0
         if same:
-            places.append((len(start), end))
+            spans.append((len(start), end))
         elif change is None:
             change = difference(chat, new if whole.startswith(start) else start, whole)
     start = chat.text(last, due=True)
-    places.append((len(start), len(whole)))
-    return Spans(whole, places, change)
+    spans.append((len(start), len(whole)))
+    return Spans(whole, spans, change)
 
 
 def _end(template: ChatTemplate, text: str, start: int) -> int:
-    """Return the index behind the end token of the turn that begins at ``start``; -1 for none."""
-    place = text.find(template.stop, start)
-    return place + len(template.stop) if place >= 0 else -1
+    """Return the index after the end token of the turn that begins at ``start``; -1 for none."""
+    index = text.find(template.stop, start)
+    return index + len(template.stop) if index >= 0 else -1
 
 
-def _closed(template: ChatTemplate, chat: Chat, text: str, last: int) -> str:
-    """Return the whole text up to the token that ends the last turn, behind that turn's prompt.
+def _trained_text(template: ChatTemplate, chat: Chat, text: str, last: int) -> str:
+    """Return the text up to the token that ends the last turn, after that turn's prompt.
 
     Some templates open a turn with the beginning of a thought, and leave thoughts out of earlier
-    turns. Then the turn is the rest of the message, behind that opening.
+    turns. Then the turn is the rest of the message, after that opening.
     """
     start = chat.text(last, due=True)
     if not text.startswith(start):
-        opened = start[_shared(start, text) :]
-        answer = _said(chat.messages[last])
-        if not answer.startswith(opened):
+        opening = start[_common_prefix(start, text) :]
+        answer = _answer_text(chat.messages[last])
+        if not answer.startswith(opening):
             raise DataError(
-                f"{template.name} asks for a turn by {chat.shown(opened)[:60]!r}, and a "
-                f"demonstration does not begin so: {chat.shown(answer)[:60]!r}; the policy would "
+                f"{template.name} opens a turn with {chat.unescape(opening)[:60]!r}, and a "
+                f"demonstration begins with {chat.unescape(answer)[:60]!r}; the policy would "
                 "never read what it is trained on. Give demonstrations with thoughts (in <think> "
                 "tags or 'reasoning_content'), prompt.arguments such as {enable_thinking: false}, "
                 "or another template, prompt.template=FILE"
             )
-        return start + answer.removeprefix(opened) + template.stop
+        return start + answer.removeprefix(opening) + template.stop
     end = _end(template, text, len(start))
     if end < 0:
         raise DataError(
-            f"{template.name} does not end the turn {chat.shown(text[len(start) :])[:60]!r} by "
+            f"{template.name} does not end the turn {chat.unescape(text[len(start) :])[:60]!r} by "
             f"{template.stop!r}: the policy would not learn to stop; give another template, "
             "prompt.template=FILE"
         )
     return text[:end]
 
 
-def _said(message: dict[str, Any]) -> str:
+def _answer_text(message: dict[str, Any]) -> str:
     reasoning, content = message.get("reasoning_content"), str(message.get("content", ""))
     return f"<think>\n{reasoning.strip()}\n</think>\n\n{content}" if reasoning else content
 
 
-def _shared(one: str, other: str) -> int:
+def _common_prefix(one: str, other: str) -> int:
     """Count the characters at the beginning that two texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def difference(chat: Chat, new: str, later: str) -> tuple[str, str]:
-    """Return the ends of two texts, behind the beginning that they share."""
-    shared = max(_shared(new, later) - 10, 0)
-    return chat.shown(new[shared:]), chat.shown(later[shared:])
+    """Return the ends of two texts, after the beginning that they share."""
+    shared = max(_common_prefix(new, later) - 10, 0)
+    return chat.unescape(new[shared:]), chat.unescape(later[shared:])

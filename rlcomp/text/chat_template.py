@@ -14,14 +14,13 @@ from rlcomp.errors import ConfigError, DataError, in_one_line
 from rlcomp.files.untrusted import read_bounded
 from rlcomp.text.special_tokens import MARK, special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
-from rlcomp.text.untrusted_call import untrusted_call
-from rlcomp.text.untrusted_files import LARGEST_TEMPLATE
+from rlcomp.text.untrusted_input import LARGEST_TEMPLATE, untrusted_call
 
 # Limit of the characters that a template may write for one conversation.
 _LONGEST_TEXT = 1 << 24
 # Limit of the seconds that the rendering of a conversation may take.
 _SECONDS = 10.0
-# Private use: placeholders of special tokens that a person wrote.
+# Characters of private use: placeholders of special tokens that a person spelled.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
 _PROBE = "Zyzzyva"
 
@@ -36,13 +35,13 @@ class ChatTemplate:
 
     Args:
         tokenizer: its BOS token is only written by the template.
-        file: of a template that replaces the tokenizer's own; None to use the latter.
+        file: of a template that replaces the tokenizer's own; None for the latter.
         arguments: other variables of the template, such as ``{"enable_thinking": False}``.
 
     Attributes:
         source: the Jinja, or several by name, from which transformers chooses.
         special: pattern of the texts that spell a special token.
-        stop: the special token that the template writes behind an assistant's message.
+        stop: the special token that the template writes after an assistant's message.
 
     Raises:
         ConfigError: there is no template, it cannot be used, or it ends turns with no token.
@@ -61,7 +60,7 @@ class ChatTemplate:
         if not self.source:
             raise ConfigError(
                 "prompt is chat, but the tokenizer has no chat template, as of a base model: take "
-                f"an instruction-tuned model, or write one, {_written(tokenizer)}"
+                f"an instruction-tuned model, or write one, {_remedy(tokenizer)}"
             )
         self._check_size()
         self.special = special_tokens(tokenizer)
@@ -78,15 +77,9 @@ class ChatTemplate:
         return Chat(self, messages, tools)
 
     def render(self, messages: Sequence[Any], tools: Sequence[Any], due: bool) -> str:
-        """Render messages as text.
+        """Render messages as text; with ``due`` the text ends with the opening of a response.
 
-        Args:
-            messages: at least one.
-            tools: JSON schemas.
-            due: whether a response comes next: then the text ends with the opening of a turn.
-
-        Raises:
-            DataError: the template refuses them, fails, or writes more than 16 million characters.
+        DataError if the template refuses them, fails, or writes more than 16 million characters.
         """
         outcome = self._outcome(list(messages), list(tools) or None, due)
         if "error" in outcome:
@@ -127,7 +120,7 @@ class ChatTemplate:
         return outcome
 
     def special_in(self, text: str) -> list[re.Match[str]]:
-        """Return the places where a text spells a special token."""
+        """Return the matches of special tokens that a text spells."""
         return list(self.special.finditer(text))
 
     def ids(self, text: str) -> list[int]:
@@ -137,8 +130,7 @@ class ChatTemplate:
     def plain_ids(self, text: str) -> list[int]:
         """Return the token ids of text that a person wrote, none of them special.
 
-        Raises:
-            DataError: the tokenizer can write it only with a special token.
+        DataError if the tokenizer can write it only with a special token.
         """
         for parts in ([text], [*text]):
             rows = encode_all(self.tokenizer, parts, split_special_tokens=True)
@@ -163,21 +155,17 @@ class ChatTemplate:
             text = self.render(turns, (), due=False)
         except DataError as error:
             raise ConfigError(str(error)) from error
-        behind = self.special_in(text.rpartition(_PROBE)[2]) if _PROBE in text else []
-        if not behind:
+        special = self.special_in(text.rpartition(_PROBE)[2]) if _PROBE in text else []
+        if not special:
             raise ConfigError(
-                f"{self.name} writes no special token behind an assistant's turn, so that a policy "
+                f"{self.name} writes no special token after an assistant's turn, so that a policy "
                 "would never stop: give a template that ends a turn, prompt.template=FILE"
             )
-        return behind[0][0]
+        return special[0][0]
 
 
 class Chat:
-    """A conversation in which special tokens that people spelled are kept apart.
-
-    Attributes:
-        messages: with placeholders for the texts that spell a special token.
-    """
+    """A conversation whose ``messages`` have placeholders for spelled special tokens."""
 
     def __init__(
         self,
@@ -186,82 +174,80 @@ class Chat:
         tools: Sequence[Any],
     ) -> None:
         self._template = template
-        self._held: list[str] = []
-        written = [messages, tools, template.source]
-        self._mark = _unused(written) if template.special_in(_json(written[:2])) else ""
-        self.messages: list[dict[str, Any]] = [self._hidden(message) for message in messages]
-        self._tools = [self._hidden(tool) for tool in tools]
-        self._place = re.compile(f"{self._mark}([0-9]+){self._mark}")
+        self._spelled: list[str] = []
+        texts = [messages, tools, template.source]
+        self._mark = _unused_mark(texts) if template.special_in(_json(texts[:2])) else ""
+        self.messages: list[dict[str, Any]] = [self._escape(message) for message in messages]
+        self._tools = [self._escape(tool) for tool in tools]
+        self._placeholder = re.compile(f"{self._mark}([0-9]+){self._mark}")
 
     def text(self, count: int, *, due: bool) -> str:
         """Render the first messages in the template, placeholders included."""
         return self._template.render(self.messages[:count], self._tools, due)
 
-    def shown(self, text: str) -> str:
+    def unescape(self, text: str) -> str:
         """Return a text of this conversation with its placeholders resolved."""
-        if not self._held:
+        if not self._spelled:
             return text
-        return self._place.sub(lambda match: self._held[self._known(match[1])], text)
+        return self._placeholder.sub(lambda match: self._spelled[self._index(match[1])], text)
 
-    def marked(self, text: str) -> str:
+    def mark(self, text: str) -> str:
         """Return a text of this conversation, marked (:mod:`rlcomp.text.special_tokens`).
 
-        Raises:
-            DataError: the template splits the text that a person wrote.
+        DataError if the template splits the text that a person wrote.
         """
-        pieces = self._place.split(text) if self._held else [text]
-        if self._held and any(self._mark in piece for piece in pieces[::2]):
-            raise self._cut()
-        for place in range(1, len(pieces), 2):
-            pieces[place] = f"{MARK}{self._held[self._known(pieces[place])]}{MARK}"
+        pieces = self._placeholder.split(text) if self._spelled else [text]
+        if self._spelled and any(self._mark in piece for piece in pieces[::2]):
+            raise self._split_error()
+        for n in range(1, len(pieces), 2):
+            pieces[n] = f"{MARK}{self._spelled[self._index(pieces[n])]}{MARK}"
         return "".join(pieces)
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text of this conversation; people's text has no special ids.
 
-        Raises:
-            DataError: the template splits the text that a person wrote.
+        DataError if the template splits the text that a person wrote.
         """
-        if not self._held:
+        if not self._spelled:
             return self._template.ids(text)
-        pieces = self._place.split(text)
+        pieces = self._placeholder.split(text)
         if any(self._mark in piece for piece in pieces[::2]):
-            raise self._cut()
+            raise self._split_error()
         ids_of_pieces = [self._template.ids(piece) if piece else [] for piece in pieces]
-        for place in range(1, len(pieces), 2):
-            ids_of_pieces[place] = self._template.plain_ids(self._held[self._known(pieces[place])])
+        for n in range(1, len(pieces), 2):
+            ids_of_pieces[n] = self._template.plain_ids(self._spelled[self._index(pieces[n])])
         return [one for ids in ids_of_pieces for one in ids]
 
-    def _known(self, number: str) -> int:
+    def _index(self, number: str) -> int:
         """Return the index that a placeholder stands for; a template may change its digits."""
-        if int(number) >= len(self._held):
-            raise self._cut()
+        if int(number) >= len(self._spelled):
+            raise self._split_error()
         return int(number)
 
-    def _cut(self) -> DataError:
+    def _split_error(self) -> DataError:
         return DataError(
             f"{self._template.name} cuts a message within a special token that it spells, such as "
-            f"{self._held[0]!r}: take that out of the data"
+            f"{self._spelled[0]!r}: take that out of the data"
         )
 
-    def _hidden(self, value: Any) -> Any:  # noqa: ANN401
+    def _escape(self, value: Any) -> Any:  # noqa: ANN401
         if not self._mark:
             return value
         if isinstance(value, str):
-            return self._template.special.sub(self._hold, value)
+            return self._template.special.sub(self._escape_match, value)
         if isinstance(value, Mapping):
-            return {self._hidden(key): self._hidden(part) for key, part in value.items()}
+            return {self._escape(key): self._escape(part) for key, part in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self._hidden(part) for part in value]
+            return [self._escape(part) for part in value]
         return value
 
-    def _hold(self, match: re.Match[str]) -> str:
-        self._held.append(match[0])
-        return f"{self._mark}{len(self._held) - 1}{self._mark}"
+    def _escape_match(self, match: re.Match[str]) -> str:
+        self._spelled.append(match[0])
+        return f"{self._mark}{len(self._spelled) - 1}{self._mark}"
 
 
-def _written(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return a command that writes a small template in the tokenizer's words, and its setting."""
+def _remedy(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return a command that writes a small template for the tokenizer, and its setting."""
     start, end, note = "{{ m.role }}: ", '{{ "\\n" }}', ""
     due = "{% if add_generation_prompt %}assistant: {% endif %}"
     try:
@@ -288,7 +274,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _unused(value: object) -> str:
+def _unused_mark(value: object) -> str:
     text = _json(value)
     free = next((mark for mark in _MARKS if mark not in text), None)
     if free is None:

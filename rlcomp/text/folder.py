@@ -13,75 +13,71 @@ from huggingface_hub.errors import HFValidationError
 
 from rlcomp.config.base_model import is_folder_name
 from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
-from rlcomp.text.untrusted_call import untrusted_call
-from rlcomp.text.untrusted_files import JSON, TOKENIZER, check_regular, json_object
+from rlcomp.text.untrusted_input import JSON, TOKENIZER, check_regular, json_object, untrusted_call
 
 # Seconds that the trial of a tokenizer.json may take; with 250,000 tokens it takes three.
 _TRIAL_SECONDS = 30.0
 # The hub must answer within these seconds.
-_PATIENCE = 5
+_HUB_SECONDS = 5
 
 
 def local_only(path: str) -> bool:
-    """Return whether files must be local: the path is a folder, or Hugging Face is set offline.
+    """Test if files must be local: the path is a folder, or Hugging Face is offline.
 
-    Raises:
-        DataError: the path can only be a folder, and it does not exist.
+    DataError if the path can only be a folder, and does not exist.
     """
     if Path(path).is_dir():
         return True
     if is_folder_name(path):
         raise DataError(f"'{path}' is not a folder: write the path of one, or a hub name")
     offline = (os.environ.get(name, "") for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"))
-    return any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline) or not reachable()
+    return (
+        any(value.upper() in {"1", "ON", "YES", "TRUE"} for value in offline) or not hub_reachable()
+    )
 
 
 @functools.cache
-def reachable() -> bool:
-    """Return whether the Hugging Face hub answers; checked once, as its client tries for long."""
+def hub_reachable() -> bool:
+    """Test if the Hugging Face hub answers; once, since its client retries for long."""
     try:
-        get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
+        get_session().head(constants.ENDPOINT, timeout=_HUB_SECONDS)
     except Exception:  # its HTTP library has errors of its own
         return False
     return True
 
 
-def check_at_hand(named: Mapping[str, str]) -> None:
+def check_available(names: Mapping[str, str]) -> None:
     """Check that names on the hub are on this machine or can be downloaded.
 
-    Args:
-        named: names or folders, by the setting that holds them.
-
-    Raises:
-        ConfigErrors: one is a file; or the hub cannot be reached, and its files are not in the
-            cache.
+    ``names`` are names or folders, by the setting that holds them. ConfigErrors if one is a file,
+    or the hub cannot be reached and its files are not in the cache.
     """
     errors = [
-        f"{what} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or a "
-        f"hub name{_of_file(Path(path), what)}"
-        for what, path in named.items()
+        f"{setting} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or "
+        f"a hub name{_file_remedy(Path(path), setting)}"
+        for setting, path in names.items()
         if Path(path).is_file()
     ]
     errors += [
-        f"{what} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
-        f"online, download it (hf download {path}), or set {what}=FOLDER"
-        for what, path in named.items()
+        f"{setting} is {path!r}: the hub cannot be reached and it is not in the local cache: go "
+        f"online, download it (hf download {path}), or set {setting}=FOLDER"
+        for setting, path in names.items()
         if not Path(path).exists() and local_only(path) and not _is_cached(path)
     ]
     if errors:
         raise ConfigErrors(errors)
 
 
-def _of_file(file: Path, what: str) -> str:
+def _file_remedy(file: Path, setting: str) -> str:
     """Return the remedy for a file where a folder is expected, as the end of a message."""
     if (file.parent / "config.json").is_file():
-        return f"; set {what}={file.parent}"
+        return f"; set {setting}={file.parent}"
     if file.suffix == ".gguf":
         return (
             "; GGUF is for inference: take the model's repository with safetensors, "
-            f"hf download OWNER/NAME --local-dir FOLDER, then {what}=FOLDER"
+            f"hf download OWNER/NAME --local-dir FOLDER, then {setting}=FOLDER"
         )
-    return f"; put it into a folder with its config.json and tokenizer, then {what}=FOLDER"
+    return f"; put it into a folder with its config.json and tokenizer, then {setting}=FOLDER"
 
 
 def _is_cached(name: str) -> bool:
@@ -93,19 +89,16 @@ def _is_cached(name: str) -> bool:
 
 
 @contextmanager
-def foreign(path: str, message: str, remedy: str) -> Iterator[None]:
-    """Turn any error of transformers, when it reads a folder, into one message.
+def folder_errors(path: str, message: str, remedy: str) -> Iterator[None]:
+    """Turn any error of transformers, when it reads a folder, into a DataError.
 
     The readers of transformers do not check their input and raise errors of any kind. The files of
     a folder are checked first (:func:`check_folder`).
 
     Args:
         path: a folder, or a name on the Hugging Face hub.
-        message: what cannot be read, ``no tokenizer at 'DIR'``.
-        remedy: for the message.
-
-    Raises:
-        DataError: the folder cannot be read, or contains code.
+        message: the beginning of the error, ``no tokenizer at 'DIR'``.
+        remedy: the end of the error.
     """
     try:
         check_folder(Path(path))
@@ -115,16 +108,15 @@ def foreign(path: str, message: str, remedy: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise  # the Rust of tokenizers panics with no Exception
-        _refuse_own_code(path, error)
+        _refuse_remote_code(path, error)
         raise DataError(f"{message} ({in_one_line(error)}): {remedy}") from error
 
 
 def check_folder(folder: Path) -> None:
     """Check the files that transformers reads in a folder; a name on the hub has none.
 
-    Raises:
-        DataError: one is no regular file, too large, no JSON, or a tokenizer that cannot be used
-            within limits of time and memory; names it.
+    DataError if one is no regular file, too large, no JSON, or a tokenizer that exceeds limits of
+    time and memory.
     """
     if not folder.is_dir():
         return
@@ -154,12 +146,8 @@ def _try_tokenizer(file: str, changed: int, size: int) -> None:
         raise DataError(str(fault))
 
 
-def _refuse_own_code(path: str, error: BaseException) -> None:
-    """Report that transformers would run code that came with a model.
-
-    Raises:
-        DataError: it would; rlcomp never runs such code.
-    """
+def _refuse_remote_code(path: str, error: BaseException) -> None:
+    """Raise DataError if transformers would run code that came with a model."""
     if "trust_remote_code" in str(error):
         raise DataError(
             f"'{path}' brings code of its own (auto_map in its config), which rlcomp never runs: "

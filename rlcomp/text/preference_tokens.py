@@ -19,10 +19,7 @@ _TOKEN = re.compile(r"<preference(?::\d+)+>")
 
 
 def preference_token(steps: Sequence[int]) -> str:
-    """Return the spelling of a preference.
-
-    Args:
-        steps: of each objective.
+    """Return the spelling of a preference, with the steps of each objective.
 
     Examples:
         >>> preference_token([7, 3])
@@ -44,7 +41,7 @@ def preference_points(tokenizer: PreTrainedTokenizerBase) -> dict[int, tuple[int
 def preference_tokenizer(
     *, tokenizer: PreTrainedTokenizerBase, num_objectives: PositiveInt = 2, levels: PositiveInt = 10
 ) -> PreTrainedTokenizerBase:
-    """Add one token for every point of the lattice of preferences to a tokenizer.
+    """Add one token for every point of the lattice of preferences to a tokenizer, in place.
 
     A policy reads these tokens and never writes them (``suppressed_token_mask``).
 

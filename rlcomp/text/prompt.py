@@ -18,20 +18,15 @@ from rlcomp.interfaces.prompt import (
     PromptFormat,
     Response,
 )
-from rlcomp.text.answer_ids import answer_ids
-from rlcomp.text.special_tokens import marked, special_tokens
-from rlcomp.text.tokenizer import encode_prompts
+from rlcomp.text.special_tokens import mark_special_tokens, special_tokens
+from rlcomp.text.tokenizer import answer_ids, encode_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
 class PlainDialogue:
-    """Episodes as one text: an observation is appended to the text so far.
-
-    Args:
-        head: ids of the prompt.
-    """
+    """Episodes as one text: an observation is appended to the ids of the prompt so far."""
 
     def __init__(self, head: Sequence[int]) -> None:
         self.head = list(head)
@@ -69,49 +64,34 @@ class TextPrompt(metaclass=Checked):
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Return the token ids of the texts.
 
-        Raises:
-            ConfigError: an example is a conversation.
-            DataError: a text holds a character the tokenizer cannot write.
+        ConfigError if an example is a conversation; DataError if the tokenizer cannot write a text.
         """
         for row in columns:
             _refuse_conversation(row)
         return encode_prompts(self.tokenizer, texts)
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Concatenate the contents of messages, marked.
-
-        Raises:
-            DataError: there are tools: plain text cannot describe them.
-        """
+        """Concatenate the marked contents of messages; DataError if there are tools."""
         if tools:
             raise DataError(
                 "the policy reads plain text (prompt=text), which has no place for tools: set "
                 "prompt=chat, or describe them in a message"
             )
-        written = "".join(str(message.get("content") or "") for message in messages)
-        return marked(self.special, written)
+        text = "".join(str(message.get("content") or "") for message in messages)
+        return mark_special_tokens(self.special, text)
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """Return writers that concatenate turns and observations.
-
-        Raises:
-            ConfigError: an example is a conversation.
-            DataError: a text holds a character the tokenizer cannot write.
-        """
+        """Return writers that concatenate turns and observations; errors as in :meth:`encode`."""
         return [PlainDialogue(head) for head in self.encode(texts, columns)]
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
-        """Return prompt, response and EOS; the last two are trained on.
+        """Return prompt, response and EOS; the last two are trained. Errors as in :meth:`encode`.
 
         Prompt and response are tokenised separately, as they are when the response is sampled. So
-        are the turns of a response; those of the environment are not trained on. An EOS that a
+        are the turns of a response; those of the environment are not trained. An EOS that a
         response spells is text.
-
-        Raises:
-            ConfigError: an example is a conversation.
-            DataError: a text holds a character the tokenizer cannot write.
 
         Examples:
             >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -141,8 +121,8 @@ def or_text(prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def _refuse_conversation(row: Mapping[str, object]) -> None:
-    held = row.get(CONVERSATION)
-    if isinstance(held, Mapping) and "messages" in held:
+    value = row.get(CONVERSATION)
+    if isinstance(value, Mapping) and "messages" in value:
         raise ConfigError(
             "prompt is text, but the task's rows are conversations (messages of roles): use "
             "prompt=chat, which renders them by the tokenizer's chat template"

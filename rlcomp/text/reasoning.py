@@ -1,7 +1,8 @@
-"""Thoughts (chain of thought): end detection, and rows that score a target after them."""
+"""Reasoning in a response: its thought (chain of thought) and its steps."""
 
 from __future__ import annotations
 
+import bisect
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
@@ -12,11 +13,10 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_texts
-from rlcomp.errors import DataError
-from rlcomp.text.answer_ids import answer_ids
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.text.tokenizer import answer_ids, decode_rows, encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
@@ -35,14 +35,8 @@ class ThoughtEnd:
     """End-of-thought detection: the end text is searched in the bytes of the tokens.
 
     Token boundaries need not match the text: the token that completes it belongs to the thought. A
-    special token counts as the text only if the tokenizer writes the text as that token.
-
-    Args:
-        tokenizer: the policy's, a fast one.
-        text: ``"</think>"`` or the like.
-
-    Raises:
-        DataError: the tokenizer cannot write the text.
+    special token counts as the text only if the tokenizer writes the text as that token. DataError
+    if the tokenizer cannot write the text, ``"</think>"`` or the like.
 
     Examples:
         >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -60,18 +54,18 @@ class ThoughtEnd:
         self._eos = int(tokenizer.eos_token_id)
 
     def bytes_of(self, response: Sequence[int]) -> bytes:
-        """Return the bytes of a response, in which the end is searched."""
+        """Return the bytes of a response; the end is searched in them."""
         return row_bytes(self._table, response)
 
     def length(self, response: Sequence[int]) -> int | None:
         """Return the length of the thought in tokens, end included; None without an end."""
-        place = self.bytes_of(response).find(self.text)
-        if place < 0:
+        start = self.bytes_of(response).find(self.text)
+        if start < 0:
             return None
         ends = list(accumulate(len(self._table[token]) for token in response))
-        return bisect_left(ends, place + len(self.text)) + 1
+        return bisect_left(ends, start + len(self.text)) + 1
 
-    def closed(self, response: Sequence[int]) -> list[int]:
+    def close(self, response: Sequence[int]) -> list[int]:
         """Return the thought of a response; without an end: all of it, with the end appended."""
         length = self.length(response)
         if length is not None:
@@ -80,15 +74,10 @@ class ThoughtEnd:
         return [*open_end, *self.ids]
 
 
-def responses(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
-    """Return the responses of a batch, including tokens in the holes of their masks.
+def response_ids(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
+    """Return the ids of each response, holes of its mask included, and its first column ``[B]``.
 
-    Args:
-        batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
-
-    Returns:
-        Token ids of each row, and the column in which they start, shape ``[B]``, int64; ``T`` for
-        rows without a response.
+    The column is ``T`` for rows without a response.
     """
     mask = batch["response_mask"]
     position = torch.arange(mask.shape[1], device=mask.device)
@@ -103,36 +92,25 @@ def first_targets(
 ) -> list[list[int]]:
     """Return the tokens of each answer up to its ``num_tokens``-th token end, or to the last one.
 
-    Args:
-        tokenizer: encodes.
-        batch: holds ``answer`` and ``answer_ends``, shape ``[B, W]``.
-        num_tokens: at least 1.
-
-    Returns:
-        Token ids of each row; none where the answer is empty.
-
-    Raises:
-        DataError: the tokenizer cannot write an answer.
+    ``batch`` holds ``answer`` and ``answer_ends``, ``[B, W]``. DataError if the tokenizer cannot
+    write an answer.
     """
     rows = zip(decode_texts(batch["answer"]), batch["answer_ends"].tolist(), strict=True)
-    return answer_ids(tokenizer, [leading(answer, ends, num_tokens) for answer, ends in rows])
+    return answer_ids(tokenizer, [answer_prefix(answer, ends, num_tokens) for answer, ends in rows])
 
 
-def leading(answer: str, ends: Sequence[bool], count: int) -> str:
-    """Return the prefix of an answer up to its ``count``-th token end (or the last).
+def answer_prefix(answer: str, ends: Sequence[bool], count: int) -> str:
+    """Return the prefix of an answer up to its ``count``-th token end, or the last one.
 
-    Args:
-        answer: a text.
-        ends: for each byte, whether a token ends with it. The prefix has whole characters.
-        count: at least 1.
+    ``ends`` holds for each byte whether a token ends with it. The prefix has whole characters.
 
     Examples:
-        >>> leading("né!", [True, True, False, True], 1), leading("né!", [True, True], 2)
-        ('n', 'né')
+        >>> answer_prefix("né!", [True, True, False, True], 2)
+        'né'
     """
     raw = answer.encode()
-    places = [byte + 1 for byte, end in enumerate(ends) if end][:count]
-    size = places[-1] if places else 0
+    stops = [byte + 1 for byte, end in enumerate(ends) if end][:count]
+    size = stops[-1] if stops else 0
     while size < len(raw) and raw[size] & 0b1100_0000 == 0b1000_0000:  # inside a character
         size += 1
     return raw[:size].decode()
@@ -144,21 +122,11 @@ def rows_after_thought(
     targets: Sequence[Sequence[int]],
     end: ThoughtEnd,
 ) -> TensorDict:
-    """Build rows of prompt, thought and target.
-
-    Args:
-        tokenizer: the policy's.
-        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, shape ``[B, T]``.
-        targets: token ids of each row.
-        end: of the thought.
-
-    Returns:
-        On the CPU: ``tokens``, ``attention_mask``, ``response_mask`` (the target), ``[B, T']``.
-    """
-    answers, starts = responses(batch)
+    """Build rows of prompt, thought and target ids; ``response_mask`` is the target. On the CPU."""
+    answers, starts = response_ids(batch)
     lengths = torch.minimum(starts, batch["attention_mask"].sum(1)).tolist()
     rows = zip(batch["tokens"].tolist(), lengths, answers, strict=True)
-    heads = [row[:length] + end.closed(answer) for row, length, answer in rows]
+    heads = [row[:length] + end.close(answer) for row, length, answer in rows]
     return rows_from_ids(tokenizer, heads, targets)
 
 
@@ -168,19 +136,9 @@ def rows_without_thought(
     targets: Sequence[Sequence[int]],
     think_start: str,
 ) -> TensorDict:
-    """Build rows of context and target: prompts without the text that starts a thought.
+    """Build rows of prompt and target; ``think_start``, the end of each prompt, is left out.
 
-    Args:
-        tokenizer: the policy's.
-        prompts: ``B`` texts, as the policy reads them.
-        targets: token ids of each row.
-        think_start: the end of each prompt.
-
-    Returns:
-        As :func:`rows_after_thought`.
-
-    Raises:
-        DataError: a prompt does not end with ``think_start``.
+    As :func:`rows_after_thought`. DataError if a prompt does not end with ``think_start``.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -196,3 +154,69 @@ def rows_without_thought(
             )
     contexts = [prompt.removesuffix(think_start) for prompt in prompts]
     return rows_from_ids(tokenizer, encode_prompts(tokenizer, contexts), targets)
+
+
+class StepTokens:
+    """Finder of the token that completes each step of a response."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        try:
+            self._table: list[bytes] | None = token_bytes(tokenizer)
+        except ConfigError:  # its decoder does not define the bytes of a token
+            self._table = None
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the text of sampled tokens, without special ones."""
+        return decode_rows(self.tokenizer, [ids])[0]
+
+    def counts(self, ids: Sequence[int], text: str, steps: Sequence[str]) -> list[int]:
+        """Count the tokens of the text up to the end of each step; at least 1.
+
+        ``steps`` are consecutive parts of the ``text`` of ``ids``, from its beginning.
+        """
+        ends = self._ends(ids, text)
+        if not ends:
+            return [self._complete(ids, prefix) for prefix in accumulate(steps)]
+        stops = accumulate(len(step.encode()) for step in steps)
+        return [bisect.bisect_left(ends, stop) + 1 for stop in stops]
+
+    def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
+        """Return the bytes up to the end of each token; None if these are not the text's bytes."""
+        if self._table is None:
+            return None
+        parts = [self._table[token] for token in ids]
+        return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
+
+    def _complete(self, ids: Sequence[int], prefix: str) -> int:
+        """Return the smallest number of tokens whose text starts with the prefix."""
+        return bisect.bisect_left(
+            range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
+        )
+
+
+def split_steps(text: str, separator: str) -> list[str]:
+    r"""Split a text into steps, separators included; the steps concatenate to the text.
+
+    Blank pieces join the step before them, or the first step. Without a separator every character
+    is a step.
+
+    Examples:
+        >>> split_steps("\n1 + 1 = 2\n\nso 2\n", "\n")
+        ['\n1 + 1 = 2\n\n', 'so 2\n']
+        >>> split_steps("", "\n")
+        ['']
+        >>> split_steps("124", "")
+        ['1', '2', '4']
+    """
+    if not separator:
+        return list(text) or [""]
+    *pieces, rest = text.split(separator)
+    steps, step, has_text = list[str](), list[str](), False
+    for part, end in [*((part, separator) for part in pieces), (rest, "")]:
+        if has_text and part.strip():
+            steps.append("".join(step))
+            step = []
+        step += [part, end]
+        has_text = has_text or bool(part.strip())
+    return [*steps, "".join(step)]

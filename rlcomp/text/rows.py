@@ -22,14 +22,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """Right-pad rows to one tensor.
-
-    Returns:
-        The ids, shape ``[B, T]``, int64, and the mask of real tokens, shape ``[B, T]``, bool.
+def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Right-pad rows to ids ``[B, T]``, int64, and the mask of real tokens ``[B, T]``.
 
     Examples:
-        >>> padded([[5], [6, 7]], 0)[0]
+        >>> pad_rows([[5], [6, 7]], 0)[0]
         tensor([[5, 0],
                 [6, 7]])
     """
@@ -42,39 +39,31 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 def response_columns(
     prompts: Sequence[Sequence[int]], sampled: SampledResponses, pad: int
 ) -> dict[str, Tensor]:
-    """Return the per-token entries of sampled rows.
+    """Return the per-token entries of sampled rows, one for each of ``B`` prompts.
 
-    The end of a response follows from its length, never from the ids in it: the pad id may be EOS,
-    and may be sampled.
-
-    Args:
-        prompts: ``B`` lists of ids, one for each sampled row.
-        sampled: the samples of the model.
-        pad: the padding id.
-
-    Returns:
-        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
-        with ``T`` the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if masks were
-        recorded.
+    ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, ``[B, T]`` with ``T``
+    the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if masks were recorded. The end of a
+    response follows from its length, never from the ids in it: the pad id may be EOS, and may be
+    sampled.
     """
     device, steps = sampled.tokens.device, sampled.tokens.shape[1]
     starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]
     ends = starts + sampled.lengths[:, None]
     width = int(ends.max())
-    tokens = padded([[*prompt, *[pad] * steps] for prompt in prompts], pad)[0][:, :width]
+    tokens = pad_rows([[*prompt, *[pad] * steps] for prompt in prompts], pad)[0][:, :width]
     position = torch.arange(width, device=device)
     response = (position >= starts) & (position < ends)
-    taken = (position - starts).clamp(0, steps - 1)
+    source = (position - starts).clamp(0, steps - 1)
     columns = {
-        "tokens": torch.where(response, sampled.tokens.gather(1, taken), tokens.to(device)),
+        "tokens": torch.where(response, sampled.tokens.gather(1, source), tokens.to(device)),
         "attention_mask": position < ends,
         "response_mask": response,
-        "rollout_log_probs": masked(sampled.log_probs.gather(1, taken), response),
+        "rollout_log_probs": masked(sampled.log_probs.gather(1, source), response),
     }
     if sampled.sampling_mask is not None:
-        where = taken[..., None].expand(-1, -1, sampled.sampling_mask.shape[-1])
+        index = source[..., None].expand(-1, -1, sampled.sampling_mask.shape[-1])
         columns["sampling_mask"] = masked(
-            sampled.sampling_mask.gather(1, where), response[..., None]
+            sampled.sampling_mask.gather(1, index), response[..., None]
         )
     return columns
 
@@ -82,21 +71,12 @@ def response_columns(
 def encode_rows(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], responses: Sequence[str]
 ) -> TensorDict:
-    """Encode prompts and given responses as rows, for SFT and for scoring.
+    """Encode prompts and responses (without EOS, which is added) as rows, for SFT and for scoring.
 
-    Prompt and response are tokenised separately, as they are when the response is sampled.
-
-    Args:
-        tokenizer: must have an EOS token.
-        prompts: ``B`` texts, at least one.
-        responses: ``B`` texts, without EOS, which is added.
-
-    Returns:
-        On the CPU: ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask``
-        (response and EOS), shape ``[B, T]``.
-
-    Raises:
-        DataError: a text holds a character the tokenizer cannot write; the message names it.
+    Prompt and response are tokenised separately, as they are when the response is sampled. The rows
+    are ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask`` (response and
+    EOS), ``[B, T]``, on the CPU. DataError if a text has a character that the tokenizer cannot
+    write.
 
     Examples:
         >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -114,16 +94,9 @@ def rows_from_ids(
     heads: Sequence[Sequence[int]],
     tails: Sequence[Sequence[int]],
 ) -> TensorDict:
-    """Build rows from prompt and response ids.
+    """Build rows from ids: ``B`` prompts (none empty), and their responses; on the CPU.
 
-    Args:
-        tokenizer: must have an EOS token, which pads if there is no pad token.
-        heads: ``B`` lists of ids, none empty: the prompts.
-        tails: ``B`` lists of ids: the responses.
-
-    Returns:
-        On the CPU: ``tokens`` (head, tail), ``attention_mask``, ``response_mask`` (tail), shape
-        ``[B, T]``.
+    ``tokens`` (head, tail), ``attention_mask``, ``response_mask`` (tail), ``[B, T]``.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -138,14 +111,7 @@ def rows_from_ids(
 def demonstration_rows(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[Demonstration]
 ) -> TensorDict:
-    """Build rows to imitate; their response masks may have holes.
-
-    Args:
-        tokenizer: must have an EOS token, which pads if there is no pad token.
-        rows: ``B`` of them, at least one.
-
-    Returns:
-        On the CPU: ``tokens``, ``attention_mask``, ``response_mask``, shape ``[B, T]``.
+    """Build rows to imitate, ``[B, T]``, on the CPU; their response masks may have holes.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -153,9 +119,9 @@ def demonstration_rows(
         >>> demonstration_rows(byte_tokenizer(), [row])["response_mask"]
         tensor([[False,  True, False,  True]])
     """
-    tokens, filled = padded([row.ids for row in rows], pad_id(tokenizer))
-    response = padded([[*map(int, row.trained)] for row in rows], 0)[0].bool()
-    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": response}
+    tokens, attention_mask = pad_rows([row.ids for row in rows], pad_id(tokenizer))
+    response = pad_rows([[*map(int, row.trained)] for row in rows], 0)[0].bool()
+    columns = {"tokens": tokens, "attention_mask": attention_mask, "response_mask": response}
     return TensorDict(columns, batch_size=[len(rows)])
 
 
@@ -171,10 +137,9 @@ def rollout_rows(
         version: of the weights that sampled (:attr:`rlcomp.interfaces.policy.Policy.version`).
 
     Returns:
-        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
-        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask`` ``[B,
-        T, V/8]`` if masks were recorded, ``routed_experts`` ``[B, T, L, E]`` if routes were
-        recorded.
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, ``policy_version``
+            ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask`` ``[B, T, V/8]`` and
+            ``routed_experts`` ``[B, T, L, E]`` if they were recorded.
 
     Raises:
         NumericalError: the log-prob of a sampled token is not finite.
@@ -186,7 +151,7 @@ def rollout_rows(
         raise NumericalError("the policy sampled a token whose log-prob is not finite")
     columns["policy_version"] = columns["response_mask"] * version
     if sampled.routes is not None:
-        columns["routed_experts"] = _widened(sampled.routes, columns["tokens"].shape[1])
+        columns["routed_experts"] = _pad_routes(sampled.routes, columns["tokens"].shape[1])
     columns["truncated"] = sampled.truncated
     columns["group_id"] = group
     return TensorDict(
@@ -194,7 +159,7 @@ def rollout_rows(
     )
 
 
-def _widened(routes: Tensor, width: int) -> Tensor:
+def _pad_routes(routes: Tensor, width: int) -> Tensor:
     """Pad routes to ``width`` columns; unknown ones are left to the model."""
     missing = routes.new_full((len(routes), width, *routes.shape[2:]), UNKNOWN)
     missing[:, : routes.shape[1]] = routes[:, :width]
@@ -207,21 +172,14 @@ def check_room(
     limit: int | None,
     prompt: Callable[[int], str],
 ) -> None:
-    """Check that rows fit into the model's context.
+    """Raise DataError if a prompt and ``new`` tokens exceed the model's limit (None: no limit).
 
-    Args:
-        lengths: tokens of each prompt.
-        new: the most tokens of its responses.
-        limit: of the model; None if it has no limit.
-        prompt: the text of a prompt by its index, for the message.
-
-    Raises:
-        DataError: a row is longer; names the prompt and both numbers.
+    ``lengths`` are tokens of the prompts; ``prompt`` returns the text of a prompt by its index.
     """
-    for place, (length, more) in enumerate(zip(lengths, new, strict=True)):
+    for index, (length, more) in enumerate(zip(lengths, new, strict=True)):
         if limit is not None and length + more > limit:
             raise DataError(
-                f"prompt {prompt(place)[:60]!r} has {length} tokens; with {more} more that is "
+                f"prompt {prompt(index)[:60]!r} has {length} tokens; with {more} more that is "
                 f"{length + more}, and the model holds {limit}: lower max_new_tokens, shorten the "
                 "prompt, or raise context_length as far as the model goes"
             )
@@ -233,14 +191,14 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return int(tokenizer.eos_token_id if pad is None else pad)
 
 
-def with_responses(
+def response_rows(
     batch: TensorDict,
     responses: Sequence[str],
     *,
     prompt: PromptFormat,
     tokenizer: PreTrainedTokenizerBase,
 ) -> TensorDict:
-    """Return rows of a batch's prompts with the given responses, to imitate or to score.
+    """Return rows of a batch's prompts with other responses, to imitate or to score.
 
     Args:
         batch: ``[B]`` rows with ``prompt`` and ``group_id``, and ``columns`` if there are any.
@@ -250,10 +208,10 @@ def with_responses(
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``,
-        ``group_id``, and the entries that belong to prompts; no entry of a rollout.
+            ``group_id``, and the entries that belong to prompts; no entry of a rollout.
 
     Raises:
-        DataError: a text holds a character the tokenizer cannot write.
+        DataError: a text has a character that the tokenizer cannot write.
     """
     columns = decode_columns(batch, [CONVERSATION])
     texts = decode_texts(batch["prompt"])

@@ -1,7 +1,7 @@
 """Special tokens, and their escape in texts.
 
-A special token written by a template, or sampled by the policy, has no mark. A text of a person
-that spells one is enclosed in marks (:data:`MARK`), and is encoded as plain text.
+A special token of a template or a policy has no mark. A person's text that spells one is enclosed
+in marks (:data:`MARK`), and is encoded as plain text.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rlcomp.text.mid_text_tokens import encode_continuation
-from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.token_bytes import encode_continuation, row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_all
 
 if TYPE_CHECKING:
@@ -46,23 +45,20 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
 MARK = "\ue000"
 
 
-def marked(special: re.Pattern[str], text: str) -> str:
+def mark_special_tokens(special: re.Pattern[str], text: str) -> str:
     """Return a person's text, with marks around the parts that spell a special token."""
     return special.sub(lambda match: f"{MARK}{match[0]}{MARK}", text)
 
 
-class MarkedTexts:
-    """Conversion of marked texts to ids and back, for a tokenizer.
-
-    Args:
-        tokenizer: a fast one.
+class MarkedTextCodec:
+    """Conversion of marked texts to ids and back, for a fast tokenizer.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
-        >>> texts = MarkedTexts(byte_tokenizer())
-        >>> texts.encode("a<eos>")[1:], len(texts.encode(marked(texts.special, "a<eos>"))[1:])
+        >>> texts = MarkedTextCodec(byte_tokenizer())
+        >>> texts.encode("a<eos>")[1:], len(texts.encode(texts.mark("a<eos>"))[1:])
         ([1], 5)
-        >>> texts.said([*texts.encode("a"), 1])
+        >>> texts.decode([*texts.encode("a"), 1])
         'a<eos>'
     """
 
@@ -71,75 +67,68 @@ class MarkedTexts:
         self.special = special_tokens(tokenizer)
         self.table = token_bytes(tokenizer)
         self._ids = special_ids(tokenizer)
-        self._held = re.compile(f"{MARK}({self.special.pattern}){MARK}", self.special.flags)
+        self._marked = re.compile(f"{MARK}({self.special.pattern}){MARK}", self.special.flags)
         bos = tokenizer.bos_token_id
         leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
         self._lead = [int(bos)] if leads else []
 
-    def written(self, text: str) -> str:
-        """Mark a person's text."""
-        return marked(self.special, text)
+    def mark(self, text: str) -> str:
+        """Return a person's text, with marks around spelled special tokens."""
+        return mark_special_tokens(self.special, text)
 
-    def begin(self, text: str) -> list[int]:
-        """Return the ids of a text that begins a row, as a model reads prompts; at least one.
-
-        Raises:
-            DataError: it holds a character that the tokenizer cannot write.
-        """
+    def encode_first(self, text: str) -> list[int]:
+        """Return the ids of a text that begins a row, as a model reads prompts; at least one."""
         ids = [*self._lead, *self.encode(text)]
         bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         return ids or [int(eos if bos is None else bos)]
 
-    def encode(self, text: str, behind: str = "") -> list[int]:
-        """Return the ids of a text.
+    def encode(self, text: str, preceding: str = "") -> list[int]:
+        """Return the ids of a text that follows the ``preceding`` one.
 
-        Args:
-            text: to encode.
-            behind: the text in front of it, whose ids are known.
-
-        Raises:
-            DataError: it holds a character that the tokenizer cannot write.
+        DataError if it holds a character that the tokenizer cannot write.
         """
         # Split at each marked part, with one group of the pattern.
-        pieces = self._held.split(text)
-        pieces_ids = [self._written(pieces[0], behind)]
-        for place in range(1, len(pieces), 2):
-            pieces_ids.append(encode_continuation(self.tokenizer, self.table, pieces[place]))
-            pieces_ids.append(self._written(pieces[place + 1], pieces[place]))
+        pieces = self._marked.split(text)
+        pieces_ids = [self._encode_part(pieces[0], preceding)]
+        for index in range(1, len(pieces), 2):
+            pieces_ids.append(encode_continuation(self.tokenizer, self.table, pieces[index]))
+            pieces_ids.append(self._encode_part(pieces[index + 1], pieces[index]))
         return [one for ids in pieces_ids for one in ids]
 
-    def _written(self, text: str, behind: str) -> list[int]:
-        """Return the ids of a text in which special tokens are meant as such."""
+    def _encode_part(self, text: str, preceding: str) -> list[int]:
+        """Return the ids of a text; special tokens that it spells are special."""
         if not text:
             return []
-        ends = [match for match in self.special.finditer(behind) if match.end() == len(behind)]
+        ends = [
+            match for match in self.special.finditer(preceding) if match.end() == len(preceding)
+        ]
         if ends:  # then ids do not depend on the text before it
-            return self._read(ends[-1][0] + text)[1:]
+            return self._encode_special(ends[-1][0] + text)[1:]
         first = self.special.search(text)
         head = text if first is None else text[: first.start()]
-        if not behind:
-            return self._read(text)
+        if not preceding:
+            return self._encode_special(text)
         ids = encode_continuation(self.tokenizer, self.table, head)
-        return ids if first is None else ids + self._read(text[first.start() :])
+        return ids if first is None else ids + self._encode_special(text[first.start() :])
 
-    def _read(self, text: str) -> list[int]:
+    def _encode_special(self, text: str) -> list[int]:
         return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
 
-    def said(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int]) -> str:
         """Return sampled tokens as marked text; half a character becomes U+FFFD."""
         parts = []
         for special, run in groupby(ids, self._ids.__contains__):
             if special:
                 parts += self.tokenizer.convert_ids_to_tokens([*run])
             else:
-                parts.append(self.written(self.plain([*run])))
+                parts.append(self.mark(self.decode_plain([*run])))
         return "".join(parts)
 
-    def plain(self, ids: Sequence[int]) -> str:
+    def decode_plain(self, ids: Sequence[int]) -> str:
         """Return sampled tokens as text, without special tokens."""
         return row_bytes(self.table, ids).decode("utf-8", "replace")
 
 
-def shown(text: str) -> str:
-    """Remove the marks from a text, for display."""
+def remove_marks(text: str) -> str:
+    """Return a text without marks, for display."""
     return text.replace(MARK, "")

@@ -38,6 +38,6 @@ class Template:
     def fill(self, values: Mapping[str, str]) -> str:
         """Return the text with the value of each field.
 
-        All fields are replaced in one pass: a field that is part of a value is not replaced.
+        All fields are replaced in one pass: a field within a value is not replaced.
         """
         return self._field.sub(lambda field: values[field[1]], self.text)

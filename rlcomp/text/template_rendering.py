@@ -24,12 +24,12 @@ def render_template(
         source: the Jinja.
         messages: at least one.
         tools: JSON schemas.
-        due: whether the text ends with the opening of an assistant's turn.
+        due: the text ends with the opening of an assistant's turn.
         arguments: other variables of the template.
         longest: most characters of the text.
 
     Returns:
-        ``text`` (cut one character behind the limit) and ``length``, or ``error``.
+        ``text`` (cut one character after the limit) and ``length``, or ``error``.
     """
     try:
         (text,), _ = render_jinja_template(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tokenizers import pre_tokenizers
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.answer_ids import answer_ids
+from rlcomp.text.tokenizer import answer_ids, encode_all
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -26,12 +26,6 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
     pieces in which ``▁`` is a space, with or without byte tokens (``<0xC3>``), or tokens that are
     their own text. A special token has no bytes, nor does an id without a token. The bytes of
     another token added to the vocabulary are its text in UTF-8.
-
-    Args:
-        tokenizer: a fast one.
-
-    Returns:
-        One entry for every id up to the largest.
 
     Raises:
         ConfigError: the tokenizer is not a fast one, or its decoder does not define the bytes of a
@@ -54,14 +48,9 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
 
 
 def row_bytes(table: Sequence[bytes], ids: Iterable[int]) -> bytes:
-    """Return the bytes of several tokens, concatenated.
+    """Return the concatenated bytes of tokens, by the table of :func:`token_bytes`.
 
-    Args:
-        table: the result of :func:`token_bytes`.
-        ids: tokens.
-
-    Raises:
-        DataError: an id is not in the table.
+    DataError if an id is not in the table.
 
     Examples:
         >>> row_bytes([b"", b"a", b"b"], [2, 0, 1])
@@ -77,62 +66,55 @@ def row_bytes(table: Sequence[bytes], ids: Iterable[int]) -> bytes:
     return b"".join(table[index] for index in ids)
 
 
-def encoded_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[int]]:
+def encode_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[int]]:
     """Return the tokens of a text, and the number of its bytes up to the end of each.
 
     A space that the tokenizer itself puts in front of the text does not count: a first token that
     is only this space ends after 0 bytes.
 
-    Args:
-        tokenizer: a fast one.
-        text: no special token is added to it.
-
-    Returns:
-        Token ids, and for each the number of bytes (UTF-8); the numbers never decrease.
-
     Raises:
         ConfigError: as :func:`token_bytes`.
-        DataError: the text holds a character that the tokenizer cannot write, or the bytes of the
-            tokens are not those of the text, because the tokenizer rewrites it before it splits it.
+        DataError: the text has a character that the tokenizer cannot write, or the tokenizer
+            rewrites the text before it splits it.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
-        >>> encoded_with_ends(byte_tokenizer(), "né")[1]
+        >>> encode_with_ends(byte_tokenizer(), "né")[1]
         [1, 2, 3]
     """
-    return all_with_ends(tokenizer, [text])[0]
+    return encode_all_with_ends(tokenizer, [text])[0]
 
 
-def all_with_ends(
+def encode_all_with_ends(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """Compute :func:`encoded_with_ends` of many texts, in a fraction of the time."""
+    """Compute :func:`encode_with_ends` of many texts, in a fraction of the time."""
     read = _reader(tokenizer)
     encoded = answer_ids(tokenizer, texts) if texts else []
     names = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
-    meant = {index: read(index, token) for index, token in names.items()}
-    return [_with_ends(ids, meant, text) for ids, text in zip(encoded, texts, strict=True)]
+    values = {index: read(index, token) for index, token in names.items()}
+    return [_with_ends(ids, values, text) for ids, text in zip(encoded, texts, strict=True)]
 
 
 def _with_ends(
-    ids: list[int], meant: Mapping[int, bytes], text: str
+    ids: list[int], values: Mapping[int, bytes], text: str
 ) -> tuple[list[int], list[int]]:
-    parts = [meant[index] for index in ids]
-    joined, wanted = b"".join(parts), text.encode()
-    added = int(joined == b" " + wanted)
-    if not added and joined != wanted:
-        raise DataError(_difference(joined, wanted))
+    parts = [values[index] for index in ids]
+    joined, expected = b"".join(parts), text.encode()
+    added = int(joined == b" " + expected)
+    if not added and joined != expected:
+        raise DataError(_difference(joined, expected))
     return ids, [end - added for end in accumulate(map(len, parts))]
 
 
-def _difference(joined: bytes, wanted: bytes) -> str:
-    pairs = enumerate(zip(joined, wanted, strict=False))
-    shorter = min(len(joined), len(wanted))
-    place = next((index for index, (a, b) in pairs if a != b), shorter)
-    theirs, ours = joined[place : place + 20], wanted[place : place + 20]
+def _difference(joined: bytes, expected: bytes) -> str:
+    pairs = enumerate(zip(joined, expected, strict=False))
+    shorter = min(len(joined), len(expected))
+    start = next((index for index, (a, b) in pairs if a != b), shorter)
+    theirs, ours = joined[start : start + 20], expected[start : start + 20]
     return (
-        f"the tokenizer rewrites the text {wanted[:60].decode(errors='replace')!r}: from byte "
-        f"{place} on its tokens stand for {theirs!r}, and the text holds {ours!r}; normalise the "
+        f"the tokenizer rewrites the text {expected[:60].decode(errors='replace')!r}: from byte "
+        f"{start} on its tokens stand for {theirs!r}, and the text holds {ours!r}; normalise the "
         "text as the tokenizer does (often to Unicode NFC), take special tokens out of it, or use "
         "tokenizer=byte"
     )
@@ -174,11 +156,11 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
     if kinds == ["ByteLevel"]:
         return _alphabet_reader()
     spaces = {_space(step) for step in steps if step["type"] in ("Replace", "Metaspace")}
-    # Strip behind Fuse removes the space in front of the whole text; before Fuse, of every token.
+    # Strip after Fuse removes the space in front of the whole text; before Fuse, of every token.
     strips_whole = "Fuse" in kinds and kinds[-1] == "Strip"
-    of_tokens = kinds[:-1] if strips_whole else kinds
-    known = {"Replace", "Metaspace", "ByteFallback", "Fuse"}
-    if None in spaces or not set(of_tokens) <= known:
+    token_steps = kinds[:-1] if strips_whole else kinds
+    supported = {"Replace", "Metaspace", "ByteFallback", "Fuse"}
+    if None in spaces or not set(token_steps) <= supported:
         raise ConfigError(
             f"the tokenizer's decoder is {'+'.join(map(str, kinds))}, which does not say what "
             "bytes a token stands for: use a byte-level or sentencepiece tokenizer, or "
@@ -214,12 +196,39 @@ def _alphabet_reader() -> Callable[[str], bytes]:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = sorted(set(range(256)) - set(printable))
     meaning = {chr(byte): byte for byte in printable}
-    meaning |= {chr(256 + place): byte for place, byte in enumerate(others)}
+    meaning |= {chr(256 + index): byte for index, byte in enumerate(others)}
     assert set(meaning) == set(pre_tokenizers.ByteLevel.alphabet())
 
     def read(token: str) -> bytes:
         # The decoder takes a token with any other character literally.
-        known = all(char in meaning for char in token)
-        return bytes(meaning[char] for char in token) if known else token.encode()
+        in_alphabet = all(char in meaning for char in token)
+        return bytes(meaning[char] for char in token) if in_alphabet else token.encode()
 
     return read
+
+
+# A text is encoded after the first of these that forms no joint piece with it, and cut from it.
+_BEFORE = ("\n", ".", "a", "0")
+
+
+def encode_continuation(
+    tokenizer: PreTrainedTokenizerBase, table: Sequence[bytes], text: str
+) -> list[int]:
+    """Return tokens of a text in the middle of a row; no special token is read in it.
+
+    SentencePiece tokenizers put a space in front of every text. With them the text is encoded after
+    another text, and the tokens of the latter are removed. DataError if the tokenizer cannot write
+    the text, or only with such a space.
+    """
+    if not text:
+        return []
+    (ids,) = encode_all(tokenizer, [text], split_special_tokens=True)
+    expected = text.encode()
+    if row_bytes(table, ids) != b" " + expected:
+        return ids
+    for before in _BEFORE:
+        whole, head = encode_all(tokenizer, [before + text, before], split_special_tokens=True)
+        rest = whole[len(head) :]
+        if whole[: len(head)] == head and row_bytes(table, rest) == expected:
+            return rest
+    raise DataError(f"the tokenizer puts a space in front of {text!r:.60}: use tokenizer=byte")

@@ -1,13 +1,14 @@
-"""Tokenizers: a small alphabet, bytes, or a pretrained one."""
+"""Tokenizers (a small alphabet, bytes, or a pretrained one), and the encoding of texts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -15,10 +16,9 @@ from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, DataError, in_one_line
-from rlcomp.text.folder import foreign, local_only
+from rlcomp.text.folder import folder_errors, local_only
 from rlcomp.text.preference_tokens import preference_points
-from rlcomp.text.untrusted_call import within
-from rlcomp.text.untrusted_files import json_object
+from rlcomp.text.untrusted_input import call_within, json_object
 
 if TYPE_CHECKING:  # takes a second to import, and runs without language have no tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -36,8 +36,8 @@ def character_tokenizer(
 
     Args:
         characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
-        words: texts that are one token each, the longer one first, such as ``<search>``, so that a
-            small model need not spell them; their ids follow.
+        words: texts of one token each, such as ``<search>``; longer ones match first. Their ids
+            follow.
 
     Raises:
         ConfigError: a character or a word occurs twice, or a word is a special token.
@@ -86,13 +86,9 @@ def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
-    """Load a pretrained tokenizer; without a pad token, EOS pads.
+    """Load a pretrained tokenizer from a folder or the hub; without a pad token, EOS pads.
 
-    Args:
-        path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
-
-    Raises:
-        DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
+    DataError if there is no readable tokenizer, or the hub cannot be reached.
     """
     local = local_only(path)
     message = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
@@ -102,7 +98,7 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
     )
     if not Path(path).is_dir():
         remedy = "it needs tokenizer.json; look up the name on the hub, or set base=FOLDER"
-    with foreign(path, message, remedy):
+    with folder_errors(path, message, remedy):
         tokenizer = _class_of(path).from_pretrained(
             path, local_files_only=local, trust_remote_code=False
         )
@@ -137,24 +133,18 @@ def encode_all(
 ) -> list[list[int]]:
     """Return the token ids of several texts; no special token is added.
 
-    Args:
-        tokenizer: encodes.
-        texts: the texts.
-        split_special_tokens: whether special tokens spelled in a text are text; None: the
-            tokenizer's own setting.
-
-    Raises:
-        DataError: a text holds a character the tokenizer cannot write; the message names it.
+    ``split_special_tokens`` reads special tokens spelled in a text as text; None is the tokenizer's
+    own setting. DataError if a text has a character that the tokenizer cannot write.
     """
     # Only ids: the other outputs take half of the time.
-    chosen = {"return_attention_mask": False, "return_token_type_ids": False}
+    options: dict[str, bool] = {"return_attention_mask": False, "return_token_type_ids": False}
     if split_special_tokens is not None:
-        chosen["split_special_tokens"] = split_special_tokens
-    encode = partial(tokenizer, list(texts), add_special_tokens=False, **chosen)
+        options["split_special_tokens"] = split_special_tokens
+    encode = partial(tokenizer, list(texts), add_special_tokens=False, **options)
     folder = getattr(tokenizer, "name_or_path", "")  # empty for our own tokenizers
     seconds = _SECONDS + sum(map(len, texts)) / _SLOWEST
     try:
-        ids: list[list[int]] = (within(seconds, encode) if folder else encode())["input_ids"]
+        ids: list[list[int]] = (call_within(seconds, encode) if folder else encode())["input_ids"]
     except TimeoutError as error:
         raise DataError(
             f"the tokenizer at '{folder}' takes {error} for {len(texts)} texts, of "
@@ -194,16 +184,9 @@ def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Base
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """Return the token ids of prompts as a model reads them, at least one per prompt.
 
-    BOS comes first if the tokenizer itself puts it in front of a text, unless the text spells it
-    out already. An empty prompt is BOS, or EOS if there is no BOS: the model needs a token to
-    predict the first one from.
-
-    Args:
-        tokenizer: must have an EOS token.
-        texts: the prompts.
-
-    Raises:
-        DataError: a text holds a character the tokenizer cannot write; the message names it.
+    BOS comes first if the tokenizer itself puts it in front of a text, unless the text spells it.
+    An empty prompt is BOS, or EOS if there is no BOS: the model needs a token to predict the first
+    one from. DataError as in :func:`encode_all`.
 
     Examples:
         >>> encode_prompts(character_tokenizer(characters="ab"), ["abba", ""])
@@ -224,20 +207,17 @@ def suppressed_token_mask(
     suppressed_tokens: Sequence[int] = (),
     stops: Sequence[int] = (),
 ) -> Tensor | None:
-    """Return a mask of ids that a policy must never sample.
+    """Return the mask ``[V]`` of ids that a policy must never sample; None if there is none.
 
-    These are ids without a token, the pad token unless it is a stop, and preference tokens, which
-    are only read. A padded vocabulary has rows without a token; a pad token within an answer would
-    vanish from its text.
+    These are ids without a token (a padded vocabulary has such rows), preference tokens, which are
+    only read, and the pad token unless it is a stop: within an answer it would vanish from the
+    text.
 
     Args:
         tokenizer: defines the tokens.
         vocabulary: width ``V`` of the model's logits.
-        suppressed_tokens: further ids that are not drawn; may include EOS.
+        suppressed_tokens: further ids; may include EOS.
         stops: ids that end a response, in addition to EOS.
-
-    Returns:
-        Shape ``[V]``, bool, True where an id is suppressed; None if none is.
 
     Raises:
         ConfigError: one of ``suppressed_tokens`` is not in the vocabulary.
@@ -252,8 +232,8 @@ def suppressed_token_mask(
                 f"suppressed_tokens holds {one}, but the policy's ids are 0 to {vocabulary - 1}"
             )
     suppressed = torch.ones(vocabulary, dtype=torch.bool)
-    known = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
-    suppressed[known[known < vocabulary]] = False
+    ids = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
+    suppressed[ids[ids < vocabulary]] = False
     suppressed[[*preference_points(tokenizer)]] = True
     if tokenizer.pad_token_id is not None:
         suppressed[tokenizer.pad_token_id] = True
@@ -268,3 +248,50 @@ def decode_rows(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]
         [list(row) for row in rows], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
     return texts
+
+
+# Ids that end a response, by the tokenizer of a policy: a policy may stop at other tokens than EOS.
+_STOPS: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
+
+
+def answer_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of a policy's answers, without any token that ends the response.
+
+    An answer that spells EOS or the pad token is text: only the builder of a row ends a response.
+    The same holds for another stop token of a policy (:func:`note_stops`), except at the end of the
+    answer, where a turn ends.
+
+    Raises:
+        DataError: the tokenizer cannot write a character of a text, or can write an end that the
+            text spells only as that token.
+    """
+    rows = encode_all(tokenizer, texts)
+    return [
+        _encode_spelled_ends(tokenizer, text) if _ends(tokenizer, row) else row
+        for text, row in zip(texts, rows, strict=True)
+    ]
+
+
+def note_stops(tokenizer: PreTrainedTokenizerBase, stops: Iterable[int]) -> None:
+    """Register the stop ids of a policy with this tokenizer: no answer has one in its middle."""
+    _STOPS[tokenizer] = _STOPS.get(tokenizer, frozenset()) | frozenset(stops)
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase, row: Sequence[int]) -> set[int]:
+    """Return the ids of an answer that end it too early."""
+    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    return ends & {*row} | _STOPS.get(tokenizer, frozenset()) & {*row[:-1]}
+
+
+def _encode_spelled_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Encode a text without the ids of an end, character by character if necessary."""
+    for parts in ([text], [*text]):
+        rows = encode_all(tokenizer, parts, split_special_tokens=True)
+        ids = [one for row in rows for one in row]
+        if not (ends := _ends(tokenizer, ids)):
+            return ids
+    token = tokenizer.convert_ids_to_tokens(min(ends))
+    raise DataError(
+        f"the answer {text[:60]!r} spells {token!r}, which ends a response, and the tokenizer has "
+        "no other tokens for it: delete it from the answer, or from policy.stop_tokens"
+    )

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from rlcomp.errors import DataError
-from rlcomp.text.untrusted_files import json_object
+from rlcomp.text.untrusted_input import json_object
 
 # The most characters or tokens made of one character; Unicode's normal forms make 18.
 _MOST_GROWTH = 4096
@@ -27,12 +27,9 @@ _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.pr
 
 
 def try_tokenizer(file: str) -> str | None:
-    """Return the fault of a tokenizer that multiplies texts or never ends; None if it has none.
+    """Return the fault of a ``tokenizer.json`` that multiplies texts or never ends; else None.
 
     Other faults are left to the reader of the tokenizer.
-
-    Args:
-        file: the path of ``tokenizer.json``.
     """
     try:
         whole = json_object(Path(file))
@@ -50,18 +47,15 @@ def try_tokenizer(file: str) -> str | None:
                 f"{file}: the Replace rules of its {part} can make {factor:.0e} characters of one, "
                 f"more than {_MOST_GROWTH:,}: use the tokenizer.json that belongs to the model"
             )
-    fault = _fault_at_work(file)
+    fault = _encoding_fault(file)
     _import_renderer(Path(file).parent)
     return fault
 
 
 def growth(rules: Sequence[Mapping[str, Any]]) -> float:
-    """Return the most characters that a normalizer's rules can make of one.
+    """Return the most characters that a normalizer's ``Replace`` rules can make of one.
 
     A rule's own growth is multiplied by the growth of later rules that may apply to its output.
-
-    Args:
-        rules: ``Replace`` entries, in order.
 
     Examples:
         >>> growth([{"pattern": {"String": "a"}, "content": "bb"}] * 3)
@@ -71,16 +65,16 @@ def growth(rules: Sequence[Mapping[str, Any]]) -> float:
     """
     if len(rules) > _MOST_RULES:
         return float("inf")
-    written = [_characters(str(rule.get("content", ""))) for rule in rules]
-    sought = [_pattern(rule) for rule in rules]
+    outputs = [_characters(str(rule.get("content", ""))) for rule in rules]
+    patterns = [_pattern(rule) for rule in rules]
     factors: list[float] = [1.0] * len(rules)
     for number in reversed(range(len(rules))):
         later = (
             factors[other]
             for other in range(number + 1, len(rules))
-            if sought[other] is None or written[number] & _characters(sought[other] or "")
+            if patterns[other] is None or outputs[number] & _characters(patterns[other] or "")
         )
-        own = _own_growth(str(rules[number].get("content", "")), sought[number])
+        own = _own_growth(str(rules[number].get("content", "")), patterns[number])
         factors[number] = own * max(later, default=1.0)
     return max(factors, default=1.0)
 
@@ -114,7 +108,7 @@ def _rules(part: object) -> Iterator[Mapping[str, Any]]:
             yield from _rules(value)
 
 
-def _fault_at_work(file: str) -> str | None:
+def _encoding_fault(file: str) -> str | None:
     try:
         tokenizer = Tokenizer.from_file(file)
     except BaseException:  # its reader refuses it; the Rust code panics

@@ -30,23 +30,20 @@ def tool_schemas(tools: Mapping[str, Callable[..., Tool] | Unbuilt]) -> list[Sch
     The description is the first line of the docstring of the class or function. A tool that is
     described by its class is not built: indices are built only where they are searched.
 
-    Args:
-        tools: as in :class:`components.environment.tools.Tools`.
-
     Examples:
         >>> schema = tool_schemas({"add": Unbuilt("operator.add", {})})[0]
         >>> schema["function"]["name"], schema["function"]["parameters"]["required"]
         ('add', ['a', 'b'])
     """
-    return [_schema(name, *_called(part)) for name, part in tools.items()]
+    return [_schema(name, *_documented_signature(part)) for name, part in tools.items()]
 
 
-def _called(part: Callable[..., Tool] | Unbuilt) -> tuple[object, inspect.Signature]:
+def _documented_signature(part: Callable[..., Tool] | Unbuilt) -> tuple[object, inspect.Signature]:
     """Return the object whose docstring describes the tool, and its signature."""
     if not isinstance(part, Unbuilt):
         tool = part()
-        described = tool.function if isinstance(tool, FunctionTool) else type(tool)
-        return described, inspect.signature(tool)
+        documented = tool.function if isinstance(tool, FunctionTool) else type(tool)
+        return documented, inspect.signature(tool)
     target = load(part.target, None)
     if not inspect.isclass(target):
         return target, inspect.signature(partial(target, **part.arguments))
@@ -54,7 +51,7 @@ def _called(part: Callable[..., Tool] | Unbuilt) -> tuple[object, inspect.Signat
     return target, whole.replace(parameters=[*whole.parameters.values()][1:])
 
 
-def _schema(name: str, described: object, signature: inspect.Signature) -> Schema:
+def _schema(name: str, documented: object, signature: inspect.Signature) -> Schema:
     # Arguments set in the config are no arguments of a call.
     parameters = {
         key: parameter
@@ -68,7 +65,7 @@ def _schema(name: str, described: object, signature: inspect.Signature) -> Schem
     properties = {key: {"type": _type(one.annotation)} for key, one in parameters.items()}
     function = {
         "name": name,
-        "description": (inspect.getdoc(described) or name).partition("\n")[0],
+        "description": (inspect.getdoc(documented) or name).partition("\n")[0],
         "parameters": {"type": "object", "properties": properties, "required": required},
     }
     return {"type": "function", "function": function}
@@ -76,5 +73,5 @@ def _schema(name: str, described: object, signature: inspect.Signature) -> Schem
 
 def _type(annotation: object) -> str:
     """Return the JSON type of an annotation, which may be text; a string type if there is none."""
-    known = _NAMED if isinstance(annotation, str) else _TYPES
-    return next((name for kind, name in known.items() if kind == annotation), "string")
+    names = _NAMED if isinstance(annotation, str) else _TYPES
+    return next((name for kind, name in names.items() if kind == annotation), "string")

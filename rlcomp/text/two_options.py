@@ -13,9 +13,8 @@ from rlcomp.interfaces.judge import NoVerdict, low_mass_reason
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.chat import or_own_template
-from rlcomp.text.mid_text_tokens import encode_continuation
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.token_bytes import token_bytes
+from rlcomp.text.token_bytes import encode_continuation, token_bytes
 from rlcomp.text.tokenizer import decode_rows
 from rlcomp.verify.choice_answer import share_of, spellings
 
@@ -24,7 +23,7 @@ _OWN_TOKENS = 12
 
 
 class TwoOptions:
-    """Two options of a model: ``p(one) / (p(one) + p(other))`` behind a question.
+    """Two options of a model: ``p(one) / (p(one) + p(other))`` after a question.
 
     ``p`` of an option is the probability at temperature 1 that an answer begins with it, summed
     over its spellings (:func:`rlcomp.verify.choice_answer.spellings`).
@@ -63,27 +62,26 @@ class TwoOptions:
         return self.prompt.encode(questions, [{}] * len(questions))
 
     def fits(self, question: Sequence[int]) -> bool:
-        """Return whether the context holds a question with either option."""
+        """Test if the context holds a question with either option."""
         limit = self.model.context_length
         return limit is None or len(question) + max(len(own[0]) for own in self._tails) <= limit
 
     def shares(self, questions: Sequence[Sequence[int]]) -> list[float | None]:
-        """Return the share of the first option for each question; None where there is no verdict.
+        """Return the share of the first option for each encoded question; None without a verdict.
 
-        Args:
-            questions: results of :meth:`encode`; one that does not fit has no verdict.
+        A question that does not fit has no verdict.
         """
-        read = [number for number, one in enumerate(questions) if self.fits(one)]
+        fitting = [number for number, one in enumerate(questions) if self.fits(one)]
         values: list[float | None] = [None] * len(questions)
         low: list[tuple[int, float]] = []
-        for start in range(0, len(read), self.batch_size):
-            some = read[start : start + self.batch_size]
-            masses = self._masses([questions[number] for number in some])
-            for number, mass in zip(some, masses, strict=True):
+        for start in range(0, len(fitting), self.batch_size):
+            part = fitting[start : start + self.batch_size]
+            masses = self._masses([questions[number] for number in part])
+            for number, mass in zip(part, masses, strict=True):
                 values[number] = share_of(mass, self.least_mass)
                 if values[number] is None:
                     low.append((number, sum(mass)))
-        self._tell(questions, low, len(questions) - len(read))
+        self._report(questions, low, len(questions) - len(fitting))
         return values
 
     def _masses(self, questions: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
@@ -99,14 +97,14 @@ class TwoOptions:
         with torch.no_grad():
             log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding())
         masses = torch.zeros(len(questions), 2, dtype=torch.float64)
-        number, place = torch.tensor(owners).unbind(1)
-        masses.index_put_((number, place), log_probs.sum(1).double().exp().cpu(), accumulate=True)
+        index = torch.tensor(owners).unbind(1)
+        masses.index_put_(index, log_probs.sum(1).double().exp().cpu(), accumulate=True)
         return [(one, other) for one, other in masses.tolist()]
 
-    def _tell(
+    def _report(
         self, questions: Sequence[Sequence[int]], low: list[tuple[int, float]], long: int
     ) -> None:
-        """Report to ``no_verdict`` once why questions have none."""
+        """Report once to ``no_verdict`` why questions have no verdict."""
         if self.no_verdict.reason:
             return
         if low:
@@ -115,7 +113,7 @@ class TwoOptions:
                 self.options,
                 mass,
                 self.least_mass,
-                self._own_answer(questions[number]),
+                self._greedy_answer(questions[number]),
                 self.no_verdict.path,
             )
             self.no_verdict.tell(len(low), len(questions), reason)
@@ -127,14 +125,14 @@ class TwoOptions:
             )
             self.no_verdict.tell(long, len(questions), reason)
 
-    def _own_answer(self, question: Sequence[int]) -> str:
+    def _greedy_answer(self, question: Sequence[int]) -> str:
         """Return the beginning of the model's own answer, by greedy decoding."""
         limit = self.model.context_length
-        room = _OWN_TOKENS if limit is None else min(_OWN_TOKENS, limit - len(question))
+        length = _OWN_TOKENS if limit is None else min(_OWN_TOKENS, limit - len(question))
         rows = self.model.generate(
             [question],
             group_size=1,
-            max_new_tokens=room,
+            max_new_tokens=length,
             decoding=Decoding(temperature=0.0),
             generator=torch.Generator(),
         )
@@ -144,7 +142,7 @@ class TwoOptions:
 
 def _tails(model: Policy, table: Sequence[bytes], option: str) -> Iterator[list[int]]:
     """Yield the tokens of an option's spellings that its tokenizer can write, each once."""
-    known = set[tuple[int, ...]]()
+    unique = set[tuple[int, ...]]()
     for spelling in spellings(option):
         try:
             ids = encode_continuation(model.tokenizer, table, spelling)
@@ -152,6 +150,6 @@ def _tails(model: Policy, table: Sequence[bytes], option: str) -> Iterator[list[
             if spelling == option:
                 raise
             continue
-        if tuple(ids) not in known:
-            known.add(tuple(ids))
+        if tuple(ids) not in unique:
+            unique.add(tuple(ids))
             yield ids

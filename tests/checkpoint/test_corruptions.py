@@ -24,7 +24,7 @@ from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
 from rlcomp.metrics import keep_best, record
-from rlcomp.pareto.running_means import RunningMeans
+from rlcomp.pareto.aggregator import RunningMeans
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run

@@ -21,7 +21,7 @@ from rlcomp.checkpoint.state import collect, restore
 from rlcomp.component import Component
 from rlcomp.data.shuffled_epochs import ShuffledEpochs
 from rlcomp.errors import CheckpointError
-from rlcomp.pareto.running_means import RunningMeans
+from rlcomp.pareto.aggregator import RunningMeans
 from rlcomp.text.tokenizer import byte_tokenizer
 
 NAN, NAME = float("nan"), "evaluation/sampled"

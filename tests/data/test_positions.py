@@ -12,14 +12,14 @@ from rlcomp.data.spans import (
     token_ends,
     token_spans,
 )
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import encode_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
 BYTES = byte_tokenizer()
 
 
 def in_bytes(text):
-    return Tokenised(text, *encoded_with_ends(BYTES, text))
+    return Tokenised(text, *encode_with_ends(BYTES, text))
 
 
 def test_a_position_is_a_token_that_starts_a_character():

@@ -8,7 +8,7 @@ from components.task.text import TextTask
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
-from rlcomp.text.token_bytes import encoded_with_ends, token_bytes
+from rlcomp.text.token_bytes import encode_with_ends, token_bytes
 from rlcomp.text.tokenizer import load_tokenizer
 
 WORDS = ["<think>", "</think>", "\\boxed{"]
@@ -61,7 +61,7 @@ def test_a_text_that_spells_eos_is_text(tokenizer):
 
 @given(st.text(max_size=40))
 def test_every_text_comes_back_unchanged(tokenizer, text):
-    ids, ends = encoded_with_ends(tokenizer, text)
+    ids, ends = encode_with_ends(tokenizer, text)
 
     assert tokenizer.decode(ids) == text
     assert ends[-1:] == [len(text.encode())][: len(text)]

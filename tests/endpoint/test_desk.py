@@ -11,10 +11,10 @@ from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.request_queue import QueuedRequest, RequestQueue
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import TurnSample
-from rlcomp.text.special_tokens import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import character_tokenizer
 
-TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))
+TEXTS = MarkedTextCodec(character_tokenizer(characters="abcd"))
 ANSWER = [TurnSample([3], [-0.5], False)]
 
 

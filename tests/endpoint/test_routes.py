@@ -12,12 +12,12 @@ from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import TurnSample
 from rlcomp.errors import DataError
-from rlcomp.text.special_tokens import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import character_tokenizer
 
 CALL = '<tool_call>{"name":"f","arguments":{"x": 1}}</tool_call>'
 TOKENIZER = character_tokenizer(characters="abcd|", words=[CALL])
-TEXTS = MarkedTexts(TOKENIZER)
+TEXTS = MarkedTextCodec(TOKENIZER)
 KNOWN = TOKENIZER.get_vocab()
 USER = {"role": "user", "content": "a"}
 

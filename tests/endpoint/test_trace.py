@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import TurnSample
-from rlcomp.text.special_tokens import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcd", words=["ab"])
-TEXTS = MarkedTexts(TOKENIZER)
+TEXTS = MarkedTextCodec(TOKENIZER)
 KNOWN = TOKENIZER.get_vocab()
 EOS = TOKENIZER.eos_token_id
 
@@ -89,12 +89,12 @@ def test_a_stop_token_is_no_text_of_plain_prompts():
 
 
 def test_special_tokens_in_somebodys_words_are_text():
-    texts = MarkedTexts(byte_tokenizer())
+    texts = MarkedTextCodec(byte_tokenizer())
     trace = Trace(texts)
-    first = trace.context(texts.written("a<eos>"), leads=True)
+    first = trace.context(texts.mark("a<eos>"), leads=True)
     trace.record(first, [TurnSample([*texts.encode("b"), 1], [0.0, 0.0], False)])
 
-    again = trace.context(texts.written("a<eos>b<eos>"), leads=True)
+    again = trace.context(texts.mark("a<eos>b<eos>"), leads=True)
 
     assert 1 not in first.ids
     assert len(first.ids) == 6

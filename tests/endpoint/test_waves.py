@@ -8,10 +8,10 @@ from rlcomp.endpoint.request_queue import BatchedGeneration, QueuedRequest
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import TurnSample
 from rlcomp.errors import NumericalError
-from rlcomp.text.special_tokens import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import character_tokenizer
 
-TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))
+TEXTS = MarkedTextCodec(character_tokenizer(characters="abcd"))
 
 
 class Policy:

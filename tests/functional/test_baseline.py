@@ -4,44 +4,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
+from rlcomp.functional.group import greedy_reward, squared_score_norm, weighted_token_baseline
 
 
 def double(*rows):
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def test_the_baseline_is_the_greedy_answer_s_reward():
+def test_greedy_reward_by_hand():
     reward, group = double(1, 0.25, 3, 2), torch.tensor([7, 7, 3, 3])
     greedy = torch.tensor([False, True, True, False])
 
-    baseline, found = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
+    baseline, mask = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
 
     assert baseline.tolist() == [0.25, 0.25, 3.0, 3.0]
-    assert found.all()
+    assert mask.all()
 
 
-def test_a_greedy_answer_that_could_not_be_judged_is_no_baseline():
+def test_greedy_reward_of_an_invalid_greedy_answer_is_masked():
     reward, group = double(1, float("nan"), 3, 2), torch.tensor([7, 7, 3, 3])
     greedy, valid = (
         torch.tensor([False, True, True, False]),
         torch.tensor([True, False, True, True]),
     )
 
-    baseline, found = greedy_reward(reward, group, valid, greedy)
+    baseline, mask = greedy_reward(reward, group, valid, greedy)
 
-    assert found.tolist() == [False, False, True, True]
+    assert mask.tolist() == [False, False, True, True]
     assert baseline.isfinite().all()
 
 
-def test_a_group_without_a_greedy_answer_is_refused_with_the_remedy():
+def test_a_group_without_a_greedy_answer_raises_with_the_remedy():
     greedy = torch.tensor([True, False, False])
 
     with pytest.raises(ConfigError, match=r"group 9 \(row 2\).*collector@rollout=greedy_baseline"):
         greedy_reward(double(1, 2, 3), torch.tensor([4, 4, 9]), torch.ones(3).bool(), greedy)
 
 
-def test_the_energy_is_the_squared_gradient_of_the_log_prob_by_the_logits():
+def test_squared_score_norm_equals_autograd():
     logits = double(0.3, -1.0, 2.0, 0.0).requires_grad_()
     log_probs = logits.log_softmax(0)
     (gradient,) = torch.autograd.grad(log_probs[1], logits)
@@ -55,7 +55,7 @@ def test_the_energy_is_the_squared_gradient_of_the_log_prob_by_the_logits():
     assert energy.item() == pytest.approx((gradient**2).sum().item(), rel=1e-12)
 
 
-def test_the_energy_of_a_certain_policy_is_0_whatever_rounding_says():
+def test_squared_score_norm_of_a_certain_policy_is_0():
     squares, mask = torch.tensor([[1 - 1e-7, float("nan")]]), torch.tensor([[True, False]])
 
     energy = squared_score_norm(torch.tensor([[0.0, float("nan")]]), squares, mask)
@@ -63,7 +63,7 @@ def test_the_energy_of_a_certain_policy_is_0_whatever_rounding_says():
     assert energy.tolist() == [[0.0, 0.0]]
 
 
-def test_an_answer_is_compared_with_those_that_still_run():
+def test_weighted_token_baseline_by_hand():
     # Column 0: (1 x 4 + 3 x 0) / 4 = 1 of G = (4, 0). Column 1: row 1 is over, rows 0 and 2 have
     # (2 x 4 + 1 x 1) / 3 = 3. Column 2: row 2 is alone. Nothing outside the mask counts.
     nan = float("nan")
@@ -76,7 +76,7 @@ def test_an_answer_is_compared_with_those_that_still_run():
     assert advantage.tolist() == [[3.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, -2.0, 0.0]]
 
 
-def test_a_group_in_which_no_token_moves_the_weights_has_no_baseline_and_no_nan():
+def test_token_baseline_with_weights_0_is_0():
     returns, mask = double([1], [0]), torch.ones(2, 1, dtype=torch.bool)
 
     advantage = weighted_token_baseline(
@@ -87,7 +87,7 @@ def test_a_group_in_which_no_token_moves_the_weights_has_no_baseline_and_no_nan(
 
 
 @pytest.mark.parametrize(("value", "answers"), [(0.7, 7), (0.7, 12), (0.1, 8)])
-def test_equal_returns_give_exactly_0_in_float32(value, answers):
+def test_token_baseline_of_equal_returns_is_0(value, answers):
     returns, mask = torch.full((answers, 3), value), torch.ones(answers, 3, dtype=torch.bool)
     weight = torch.arange(3.0 * answers).view(answers, 3) / 7
 
@@ -96,7 +96,7 @@ def test_equal_returns_give_exactly_0_in_float32(value, answers):
     assert advantage.abs().max().item() == 0.0
 
 
-def test_no_rows_have_no_advantage():
+def test_token_baseline_of_no_rows_is_empty():
     none = torch.zeros(0, 3)
 
     assert weighted_token_baseline(none, none, none.bool(), torch.zeros(0).long()).shape == (0, 3)
@@ -115,7 +115,7 @@ rows = st.lists(
 
 
 @given(rows)
-def test_weighed_advantages_of_a_group_sum_to_0_in_every_column(drawn):
+def test_weighted_token_advantages_of_a_group_sum_to_0(drawn):
     returns, weight, mask, group = (torch.tensor(column) for column in zip(*drawn, strict=True))
     returns = torch.where(mask, returns.double(), float("nan"))
 

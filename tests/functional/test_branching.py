@@ -15,13 +15,13 @@ from rlcomp.functional.branching import share_centred
         (True, [7.0, 7.0, 3.0]),
     ],
 )
-def test_a_row_counts_for_its_share_in_the_baseline(others, baselines):
+def test_share_centred_weights_rows_by_share(others, baselines):
     reward = torch.tensor([2.0, 4.0, 7.0, 100.0], dtype=torch.float64)
     share = torch.tensor([0.5, 0.5, 1.0, 1.0])
     valid = torch.tensor([True, True, True, False])
     tree, group = torch.tensor([0, 0, 1, 1]), torch.zeros(4, dtype=torch.int64)
 
-    found = share_centred(reward, share, tree, group, valid, others=others)
+    result = share_centred(reward, share, tree, group, valid, others=others)
 
-    wanted = [r - b for r, b in zip([2.0, 4.0, 7.0], baselines, strict=True)]
-    assert found.tolist() == pytest.approx([*wanted, 0.0])
+    expected = [r - b for r, b in zip([2.0, 4.0, 7.0], baselines, strict=True)]
+    assert result.tolist() == pytest.approx([*expected, 0.0])

@@ -30,12 +30,12 @@ FUNCTIONS = {
 def test_a_compiled_function_gives_the_same_numbers(name):
     function = FUNCTIONS[name]
 
-    got = torch.compile(function, backend="eager")(BATCH)
+    result = torch.compile(function, backend="eager")(BATCH)
 
-    torch.testing.assert_close(got, function(BATCH), rtol=0, atol=1e-12)
+    torch.testing.assert_close(result, function(BATCH), rtol=0, atol=1e-12)
 
 
-def test_a_loss_on_a_stored_batch_gives_the_same_number(tmp_path):
+def test_a_compiled_loss_on_a_stored_batch_gives_the_same_number(tmp_path):
     loss = PolicyLoss(ratio=SequenceRatio(), trust_region=Clip(), reduction=SequenceMean())
     rows = BATCH.select("log_probs", "old_log_probs", "advantage", "response_mask")
 

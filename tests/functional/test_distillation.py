@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.distillation import coarsened, distilled_advantage, divergence
+from rlcomp.functional.distillation import (
+    coarsen,
+    distillation_advantage,
+    divergence,
+    span_log_ratio,
+)
 
 ONE = torch.ones(1, 1, dtype=torch.bool)
 KINDS = ["reverse", "forward", "jsd"]
@@ -33,14 +38,14 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_tokens_by_hand(kind):
-    found = divergence(spread(0.5, 0.5), spread(0.25, 0.75), ONE, kind, 0.25)
+def test_divergences_by_hand(kind):
+    result = divergence(spread(0.5, 0.5), spread(0.25, 0.75), ONE, kind, 0.25)
 
-    assert found.item() == pytest.approx(BY_HAND[kind], abs=1e-12)
+    assert result.item() == pytest.approx(BY_HAND[kind], abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_gradient_in_the_logits_by_hand(kind):
+def test_divergence_gradient_in_the_logits_by_hand(kind):
     # d/dz_v: reverse s (log s/t - KL), forward s - t, JSD (1 - b) s (log s/m - KL(s || m)).
     logits, t = drawn(0).clone().requires_grad_(), drawn(1)
 
@@ -49,11 +54,11 @@ def test_the_gradient_in_the_logits_by_hand(kind):
     s = logits.detach().log_softmax(-1)
     m = (0.3 * t.exp() + 0.7 * s.exp()).log()
     other = {"reverse": t, "jsd": m}.get(kind)
-    wanted = s.exp() - t.exp()
+    expected = s.exp() - t.exp()
     if other is not None:
         kl = (s.exp() * (s - other)).sum()
-        wanted = {"reverse": 1.0, "jsd": 0.7}[kind] * s.exp() * (s - other - kl)
-    torch.testing.assert_close(logits.grad, wanted)
+        expected = {"reverse": 1.0, "jsd": 0.7}[kind] * s.exp() * (s - other - kl)
+    torch.testing.assert_close(logits.grad, expected)
 
 
 def test_jsd_has_the_two_kls_as_limits_and_is_symmetric_at_one_half():
@@ -70,7 +75,7 @@ def test_jsd_has_the_two_kls_as_limits_and_is_symmetric_at_one_half():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_against_itself_value_and_gradient_are_zero(kind):
+def test_divergence_from_itself_is_0_with_gradient_0(kind):
     logits = drawn(4).clone().requires_grad_()
 
     value = divergence(logits.log_softmax(-1), logits.detach().log_softmax(-1), ONE, kind)
@@ -83,7 +88,7 @@ def test_against_itself_value_and_gradient_are_zero(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("barred", ["both", "teacher", "student"])
 @pytest.mark.parametrize("never", [-math.inf, torch.finfo(torch.float64).min])
-def test_what_one_side_never_draws_leaves_value_and_gradient_finite(kind, barred, never):
+def test_divergence_of_impossible_tokens_is_finite(kind, barred, never):
     bar = torch.tensor([[[True, False, False]]])
     logits = drawn(5, 3).clone().requires_grad_()
     s = logits.log_softmax(-1)
@@ -98,7 +103,7 @@ def test_what_one_side_never_draws_leaves_value_and_gradient_finite(kind, barred
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_outside_the_mask_nothing_matters(kind):
+def test_divergence_ignores_values_outside_the_mask(kind):
     s, t = drawn(7).repeat(1, 2, 1), drawn(8).repeat(1, 2, 1)
     s[:, 1], t[:, 1] = math.nan, math.inf
     s.requires_grad_()
@@ -115,31 +120,31 @@ def test_outside_the_mask_nothing_matters(kind):
 def test_a_coarsened_divergence_is_between_zero_and_the_whole(seed, top_k, kind):
     s, t = drawn(seed), drawn(seed + 1)
 
-    some = divergence(*coarsened(s, t, top_k), ONE, kind).item()
+    some = divergence(*coarsen(s, t, top_k), ONE, kind).item()
 
     assert -1e-12 <= some <= divergence(s, t, ONE, kind).item() + 1e-12
 
 
 @pytest.mark.parametrize("top_k", [4, 5, 9])
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_all_but_one_token_kept_it_is_the_whole(top_k, kind):
+def test_divergence_coarsened_to_all_but_one_token_is_exact(top_k, kind):
     s, t = drawn(9), drawn(10)
 
-    some = divergence(*coarsened(s, t, top_k), ONE, kind)
+    some = divergence(*coarsen(s, t, top_k), ONE, kind)
 
     torch.testing.assert_close(some, divergence(s, t, ONE, kind))
 
 
-def test_the_teacher_s_likeliest_tokens_keep_their_place_and_the_others_share_one():
+def test_coarsen_by_hand():
     s, t = spread(0.1, 0.2, 0.3, 0.4), spread(0.2, 0.5, 0.0, 0.3)
 
-    student, teacher = coarsened(s, t, 2)
+    student, teacher = coarsen(s, t, 2)
 
     torch.testing.assert_close(teacher.exp(), spread(0.5, 0.3, 0.2).exp())
     torch.testing.assert_close(student.exp(), spread(0.2, 0.4, 0.4).exp())
 
 
-def test_other_vocabularies_are_refused():
+def test_divergence_of_different_vocabularies_raises():
     with pytest.raises(ShapeError, match=r"\[1, 1, 5\].*\[1, 1, 4\].*one vocabulary"):
         divergence(drawn(0), drawn(0, 4), ONE, "reverse")
 
@@ -159,8 +164,8 @@ MASK = torch.tensor([[True, True, False, True]])
         (True, 1.5, [1, 0, 0, 1.5]),
     ],
 )
-def test_the_advantage_by_hand(to_go, clip, wanted):
-    assert distilled_advantage(STUDENT, TEACHER, MASK, to_go, clip).tolist() == [wanted]
+def test_distillation_advantage_by_hand(to_go, clip, wanted):
+    assert distillation_advantage(STUDENT, TEACHER, MASK, to_go, clip).tolist() == [wanted]
 
 
 def grid(seed):
@@ -177,14 +182,14 @@ def whole(logits):
 
 
 @pytest.mark.parametrize("to_go", [False, True])
-def test_the_estimator_is_unbiased_on_a_two_token_tree(to_go):
+def test_distillation_advantage_is_unbiased_on_a_tree(to_go):
     student, teacher = grid(0), grid(1).detach()
     answers, taken = whole(student)
     theirs, given = whole(teacher)
     everywhere = torch.ones(9, 2, dtype=torch.bool)
 
     # E over the nine answers of sum_t A_t grad log s(a_t).
-    advantage = distilled_advantage(taken, given, everywhere, to_go, None)
+    advantage = distillation_advantage(taken, given, everywhere, to_go, None)
     (answers.detach().exp()[:, None] * advantage * taken).sum().backward()
     estimated, student.grad = student.grad, None
 
@@ -199,27 +204,56 @@ def test_the_estimator_is_unbiased_on_a_two_token_tree(to_go):
     torch.testing.assert_close(estimated, -student.grad)
 
 
-def test_the_two_horizons_differ_on_the_first_token():
+def test_distillation_advantage_to_go_differs_on_the_first_token():
     student, teacher = grid(0), grid(1).detach()
     answers, taken = whole(student)
     _, given = whole(teacher)
     everywhere = torch.ones(9, 2, dtype=torch.bool)
-    found = []
+    result = []
     for to_go in (False, True):
-        advantage = distilled_advantage(taken, given, everywhere, to_go, None)
+        advantage = distillation_advantage(taken, given, everywhere, to_go, None)
         mean = (answers.detach().exp()[:, None] * advantage * taken).sum()
-        found.append(torch.autograd.grad(mean, student, retain_graph=True)[0])
+        result.append(torch.autograd.grad(mean, student, retain_graph=True)[0])
 
-    assert (found[0][0] - found[1][0]).abs().max() > 0.01
-    torch.testing.assert_close(found[0][1:], found[1][1:])
+    assert (result[0][0] - result[1][0]).abs().max() > 0.01
+    torch.testing.assert_close(result[0][1:], result[1][1:])
 
 
-def test_a_token_that_one_side_never_draws_is_as_likely_as_e_to_the_minus_40():
+def test_an_impossible_token_has_probability_exp_minus_40():
     never = torch.tensor([[[0.0, -math.inf]]], dtype=torch.float64)
     half = torch.tensor([[[0.5, 0.5]]], dtype=torch.float64).log()
     mask = torch.ones(1, 1, dtype=torch.bool)
 
-    found = divergence(half, never, mask, "reverse")
+    result = divergence(half, never, mask, "reverse")
 
     # (log(1/2) - 0) / 2 + (log(1/2) + 40) / 2
-    assert found.item() == pytest.approx(math.log(0.5) + 20)
+    assert result.item() == pytest.approx(math.log(0.5) + 20)
+
+
+STUDENT_SPANS = torch.tensor([-1.0, -2.0, -4.0, -0.5])
+TEACHER_SPANS = torch.tensor([-0.5, -3.0, -1.0])
+
+
+@pytest.mark.parametrize(
+    ("student_ends", "teacher_ends", "length", "wanted"),
+    [
+        # Spans to 2, to 4 and to 5: -.5 + 3, -3 + 4, -1 + .5.
+        ([1, 2, 4, 5], [2, 4, 5], 5, [0, 2.5, 1.0, -0.5]),
+        # The teacher cuts finer: to 4 -3.5 + 7, to 5 -1 + .5.
+        ([1, 2, 4, 5], [3, 4, 5], 5, [0, 0, 3.5, -0.5]),
+        # Nothing in common but the end: -4.5 + 7.5.
+        ([1, 2, 4, 5], [3, 3, 5], 5, [0, 0, 0, 3.0]),
+        # What ends beyond the text, as the teacher's last does, is compared with nothing.
+        ([1, 2, 4, 6], [2, 4, 6], 5, [0, 2.5, 1.0, 0]),
+    ],
+)
+def test_span_log_ratio_by_hand(student_ends, teacher_ends, length, wanted):
+    result = span_log_ratio(STUDENT_SPANS, student_ends, TEACHER_SPANS, teacher_ends, length)
+
+    assert result.tolist() == wanted
+
+
+def test_span_log_ratio_of_one_tokenization_is_by_token():
+    result = span_log_ratio(STUDENT_SPANS[:3], [1, 2, 3], TEACHER_SPANS, [1, 2, 3], 3)
+
+    assert result.tolist() == (TEACHER_SPANS - STUDENT_SPANS[:3]).tolist()

@@ -43,23 +43,23 @@ def double(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-def test_two_right_of_five_in_reward_units():
+def test_group_centred_by_hand():
     # mean 2/5: right ones get 1 - 0.4, wrong ones 0 - 0.4.
     advantage = group_centred(double(1, 0, 0, 1, 0), ONE_GROUP, ALL)
 
     torch.testing.assert_close(advantage, double(0.6, -0.4, -0.4, 0.6, -0.4))
 
 
-def test_two_right_of_five_in_standard_deviations():
+def test_group_standardised_by_hand():
     # variance (2 x 0.36 + 3 x 0.16) / 4 = 0.3; 0.6 / sqrt(0.3) = 1.0954451, -0.4 / sqrt(0.3).
     advantage = group_standardised(double(1, 0, 0, 1, 0), ONE_GROUP, ALL, 1e-6)
 
-    wanted = double(1.095443, -0.730295, -0.730295, 1.095443, -0.730295)
-    torch.testing.assert_close(advantage, wanted, atol=1e-6, rtol=0)
+    expected = double(1.095443, -0.730295, -0.730295, 1.095443, -0.730295)
+    torch.testing.assert_close(advantage, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize(("right", "answers"), [(1, 4), (2, 5), (7, 8)])
-def test_binary_rewards_have_the_closed_form(right, answers):
+def test_group_standardised_of_binary_rewards_has_the_closed_form(right, answers):
     # A+ = sqrt((n-k)/k) sqrt((n-1)/n), A- = -sqrt(k/(n-k)) sqrt((n-1)/n).
     reward = (torch.arange(answers) < right).double()
     valid = torch.ones(answers, dtype=torch.bool)
@@ -74,7 +74,7 @@ def test_binary_rewards_have_the_closed_form(right, answers):
 
 
 @pytest.mark.parametrize(("value", "answers"), [(0.35, 7), (0.7, 7), (0.7, 12), (0.1, 8), (1e6, 3)])
-def test_equal_rewards_give_exactly_0_although_their_float32_mean_does_not(value, answers):
+def test_equal_rewards_give_exactly_0(value, answers):
     reward = torch.full((answers,), value)
     group = torch.zeros(answers, dtype=torch.int64)
     valid = torch.ones(answers, dtype=torch.bool)
@@ -83,14 +83,14 @@ def test_equal_rewards_give_exactly_0_although_their_float32_mean_does_not(value
         assert estimator(reward, group, valid).tolist() == [0.0] * answers
 
 
-def test_rewards_that_differ_by_rounding_are_equal():
+def test_rewards_within_rounding_give_0():
     reward = double(0.1 + 0.2, 0.3, 0.3)
     assert reward[0] != reward[1]
 
     assert not group_standardised(reward, torch.zeros(3).long(), torch.ones(3).bool(), 1e-12).any()
 
 
-def test_one_reward_that_differs_is_not_taken_for_rounding():
+def test_one_different_reward_gives_an_advantage():
     # n = 8, one apart: +(n-1)/sqrt(n) = 2.4749, the others -1/sqrt(n) = -0.3536.
     reward = torch.tensor([0.35] * 7 + [0.95])
 
@@ -109,7 +109,7 @@ def test_a_group_of_one_has_advantage_0():
     assert group_standardised(reward, group, valid, 1e-6)[0].item() == 0.0
 
 
-def test_an_invalid_row_is_not_counted_and_gets_0():
+def test_an_invalid_row_has_advantage_0():
     # Without the third: mean of (1, 0) is 0.5.
     valid = torch.tensor([True, True, False])
 
@@ -151,7 +151,7 @@ def test_advantages_of_a_group_sum_to_0(values, ids):
 
 
 @given(rewards, groups)
-def test_weighed_by_length_the_advantages_of_opo_sum_to_0(values, ids):
+def test_length_weighted_advantages_sum_to_0(values, ids):
     reward, group, valid = batch(values, ids)
     length = torch.arange(len(values)) % 4 + 1
 
@@ -163,7 +163,7 @@ def test_weighed_by_length_the_advantages_of_opo_sum_to_0(values, ids):
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"signal", "decoupled"}))
 @given(rewards, groups, st.integers(-8, 8))
-def test_a_constant_on_every_reward_changes_nothing(name, values, ids, shift):
+def test_advantages_ignore_a_constant_on_the_rewards(name, values, ids, shift):
     reward, group, valid = batch(values, ids)
 
     shifted = ESTIMATORS[name](reward + shift, group, valid)
@@ -172,7 +172,7 @@ def test_a_constant_on_every_reward_changes_nothing(name, values, ids, shift):
 
 
 @given(rewards, groups, st.sampled_from([-3.0, -1.0, 0.5, 2.0]))
-def test_the_scale_of_rewards_is_kept_or_taken_out(values, ids, scale):
+def test_advantages_scale_with_rewards_or_are_invariant(values, ids, scale):
     reward, group, valid = batch(values, ids)
     length = torch.arange(len(values)) % 4 + 1
 
@@ -193,7 +193,7 @@ def test_the_scale_of_rewards_is_kept_or_taken_out(values, ids, scale):
 
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"length_weighted"}))
 @given(rewards, groups, st.randoms(use_true_random=False))
-def test_only_who_shares_a_group_matters_not_its_label_or_place(name, values, ids, random):
+def test_advantages_ignore_labels_and_order_of_groups(name, values, ids, random):
     reward, group, valid = batch(values, ids)
     order = list(range(len(values)))
     random.shuffle(order)
@@ -206,7 +206,7 @@ def test_only_who_shares_a_group_matters_not_its_label_or_place(name, values, id
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 @given(rewards, groups, st.lists(st.booleans(), min_size=12, max_size=12))
-def test_invalid_rows_count_as_little_as_rows_that_are_not_there(name, values, ids, flags):
+def test_invalid_rows_count_as_absent_rows(name, values, ids, flags):
     reward, group, _ = batch(values, ids)
     valid = torch.tensor(flags[: len(values)])
     corrupted = torch.where(valid, reward, float("nan"))
@@ -223,7 +223,7 @@ def test_invalid_rows_count_as_little_as_rows_that_are_not_there(name, values, i
 
 
 @given(rewards, groups)
-def test_leaving_one_out_is_the_centred_reward_times_n_over_n_minus_1(values, ids):
+def test_leave_one_out_is_the_centred_reward_times_n_over_n_minus_1(values, ids):
     reward, group, valid = batch(values, ids)
     n = (group[:, None] == group[None, :]).sum(1)
 
@@ -232,14 +232,14 @@ def test_leaving_one_out_is_the_centred_reward_times_n_over_n_minus_1(values, id
     torch.testing.assert_close(leave_one_out(reward, group, valid), expected)
 
 
-def test_two_right_of_five_above_the_others():
+def test_leave_one_out_by_hand():
     # A right answer has one right one among four others, 1 - 1/4; a wrong one two, 0 - 2/4.
     advantage = leave_one_out(double(1, 0, 0, 1, 0), ONE_GROUP, ALL)
 
     assert advantage.tolist() == [0.75, -0.5, -0.5, 0.75, -0.5]
 
 
-def test_a_long_answer_pulls_the_baseline_towards_its_reward():
+def test_length_weighted_by_hand():
     # (3 x 1 + 1 x 0 + 0 x 9) / 4 = 0.75; an answer without tokens pulls nothing.
     advantage = length_weighted(
         double(1, 0, 9), torch.tensor([3, 1, 0]), torch.zeros(3).long(), torch.ones(3).bool()
@@ -248,7 +248,7 @@ def test_a_long_answer_pulls_the_baseline_towards_its_reward():
     assert advantage.tolist() == [0.25, -0.75, 8.25]
 
 
-def test_of_answers_without_tokens_the_baseline_is_0():
+def test_length_weighted_of_empty_answers_has_baseline_0():
     advantage = length_weighted(
         double(3, 1), torch.tensor([0, 0]), torch.zeros(2).long(), torch.ones(2).bool()
     )
@@ -256,12 +256,12 @@ def test_of_answers_without_tokens_the_baseline_is_0():
     assert advantage.tolist() == [3.0, 1.0]
 
 
-def test_the_first_negative_reward_is_named():
+def test_mean_normalised_of_a_negative_reward_raises():
     with pytest.raises(NumericalError, match=r"reward of row 2 is -0.5: MaxRL"):
         mean_normalised(double(1, 0, -0.5, -3, 0), ONE_GROUP, ALL)
 
 
-def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
+def test_pkpo_of_all_answers_is_the_lead_of_the_best():
     # Group 0: 3 leads 1 by 2; mean 4/3, variance (1/9 + 25/9 + 16/9) / 2 = 7/3.
     reward, group = double(1, 3, 0, 2, 2, 0), torch.tensor([0, 0, 0, 1, 1, 1])
 
@@ -272,7 +272,7 @@ def test_only_the_best_counts_by_its_lead_and_two_best_ones_lead_by_nothing():
     assert divided.tolist() == pytest.approx([0.0, 2 / (7 / 3) ** 0.5, 0.0, 0.0, 0.0, 0.0])
 
 
-def test_the_std_of_the_batch_is_that_of_the_raw_rewards():
+def test_group_batch_standardised_by_hand():
     # 1 -1 5 5: mean 2.5, squares 2.25 + 12.25 + 6.25 + 6.25 = 27, unbiased std 3.
     reward, group = double(1, -1, 5, 5), torch.tensor([0, 0, 1, 1])
 
@@ -281,14 +281,14 @@ def test_the_std_of_the_batch_is_that_of_the_raw_rewards():
     assert advantage.tolist() == pytest.approx([1 / 3, -1 / 3, 0, 0])
 
 
-def test_few_rewards_weigh_as_much_as_many():
+def test_gpg_advantage_by_hand():
     # One of four rewards is not 0: factor 4 on 0.75 and -0.25.
     advantage = gpg_advantage(double(1, 0, 0, 0), torch.zeros(4).long(), torch.ones(4).bool())
 
     assert advantage.tolist() == [3.0, -1.0, -1.0, -1.0]
 
 
-def test_a_reward_of_small_spread_is_heard_beside_one_of_large_spread():
+def test_gdpo_advantage_by_hand():
     # Each is (1, -1) / sqrt(2) in std: they cancel in rows 0 and 1, and add up in 2 and 3 to
     # S = 0 0 sqrt2 -sqrt2, whose unbiased std is sqrt(4 / 3): A = sqrt(2) / sqrt(4 / 3).
     rewards = {"large": double(1000, 0, 1000, 0), "small": double(0, 0.001, 0.001, 0)}
@@ -301,7 +301,7 @@ def test_a_reward_of_small_spread_is_heard_beside_one_of_large_spread():
     assert advantage.tolist() == pytest.approx([0, 0, 1.5**0.5, -(1.5**0.5)], abs=1e-6)
 
 
-def test_epsilon_is_added_to_the_std_of_each_reward_and_of_their_sum():
+def test_gdpo_adds_epsilon_to_both_stds():
     # -+0.5 / (sqrt(1/2) + 1) and -+1 / (sqrt(2) + 1) add up to -+sqrt(1/2), of std 1.
     rewards, group = {"a": double(1, 0), "b": double(3, 1)}, torch.zeros(2).long()
 
@@ -311,7 +311,7 @@ def test_epsilon_is_added_to_the_std_of_each_reward_and_of_their_sum():
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_reward_that_is_not_finite_stops_the_run_unless_it_is_invalid(bad):
+def test_an_infinite_valid_reward_raises(bad):
     reward, ids = torch.tensor([1.0, 0.0, bad]), torch.zeros(3, dtype=torch.int64)
 
     with pytest.raises(NumericalError, match="row 2"):
@@ -321,7 +321,7 @@ def test_a_reward_that_is_not_finite_stops_the_run_unless_it_is_invalid(bad):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.bfloat16])
-def test_statistics_are_taken_in_float32_at_least(dtype):
+def test_advantages_are_float32_at_least(dtype):
     reward, ids = torch.tensor([1, 0, 0]).to(dtype), torch.zeros(3, dtype=torch.int64)
 
     result = group_centred(reward, ids, torch.ones(3).bool())

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.importance import (
-    aggregated,
-    at_level,
-    inside,
+    aggregate_rows,
+    level_log_weight,
     normaliser,
-    off_policy,
+    off_policy_tokens,
     sampler_gap,
     truncated_weight,
     upper_quantile,
+    within_bounds,
 )
 
 NAN = float("nan")
@@ -44,15 +44,15 @@ def test_levels_by_hand():
     # Gaps 0.1 and 0.3, a hole between: sum 0.4, mean over 2 tokens 0.2.
     gap, mask = row(0.1, 0.0, 0.3), torch.tensor([[True, False, True]])
 
-    assert at_level(gap, mask, "token").tolist() == [[0.1, 0.0, 0.3]]
-    torch.testing.assert_close(at_level(gap, mask, "sequence"), row(0.4, 0.4, 0.4))
-    torch.testing.assert_close(at_level(gap, mask, "sequence_mean"), row(0.2, 0.2, 0.2))
+    assert level_log_weight(gap, mask, "token").tolist() == [[0.1, 0.0, 0.3]]
+    torch.testing.assert_close(level_log_weight(gap, mask, "sequence"), row(0.4, 0.4, 0.4))
+    torch.testing.assert_close(level_log_weight(gap, mask, "sequence_mean"), row(0.2, 0.2, 0.2))
 
 
 def test_a_long_sequence_s_weight_does_not_overflow():
     gap = torch.full((1, 4000), 1.0)
 
-    assert at_level(gap, ones(1, 4000), "sequence").exp().isfinite().all()
+    assert level_log_weight(gap, ones(1, 4000), "sequence").exp().isfinite().all()
 
 
 @pytest.mark.parametrize(("level", "mean"), [("token", 2.0), ("sequence", 2.5)])
@@ -69,7 +69,7 @@ def test_the_mean_weight_counts_tokens_or_sequences(level, mean):
 def test_truncated_weights_stay_below_the_cap_and_cover_the_masked_ones(gaps, cap):
     gap = row(*gaps)
 
-    truncated, kept = truncated_weight(gap, 0.0, cap), inside(gap, 0.0, cap)
+    truncated, kept = truncated_weight(gap, 0.0, cap), within_bounds(gap, 0.0, cap)
 
     assert bool((truncated <= cap).all())
     assert bool((truncated > 0)[kept].all())
@@ -77,7 +77,7 @@ def test_truncated_weights_stay_below_the_cap_and_cover_the_masked_ones(gaps, ca
 
 @given(st.floats(0, 10), st.floats(0, 3), st.floats(-2, 2))
 def test_good_answers_are_never_dropped(advantage, delta, gap):
-    drop = off_policy(row(-1.0 - gap), row(-1.0), row(advantage), ones(1, 1), delta)
+    drop = off_policy_tokens(row(-1.0 - gap), row(-1.0), row(advantage), ones(1, 1), delta)
 
     assert not drop.any()
 
@@ -106,6 +106,8 @@ def test_aggregates_by_hand():
     values = torch.tensor([[1.0, 0.0, -3.0], [0.0, 0.0, 0.0]])
     mask = torch.tensor([[True, False, True], [False, False, False]])
 
-    found = {name: aggregated(values, mask, name)[:, 0].tolist() for name in ("sum", "mean", "max")}
+    result = {
+        name: aggregate_rows(values, mask, name)[:, 0].tolist() for name in ("sum", "mean", "max")
+    }
 
-    assert found == {"sum": [-2.0, 0.0], "mean": [-1.0, 0.0], "max": [1.0, 0.0]}
+    assert result == {"sum": [-2.0, 0.0], "mean": [-1.0, 0.0], "max": [1.0, 0.0]}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from rlcomp.functional.kl_coefficient import (
     adaptive_entropy_coef,
     adaptive_kl_coef,
-    between,
     doubling_kl_coef,
+    interpolate,
     mean_kl,
 )
 
@@ -104,15 +104,15 @@ def test_the_mean_kl_per_token_and_per_response():
 def test_the_way_between_is_monotone_and_ends_where_it_says(shape, first, second):
     first, second = sorted((first, second))
 
-    assert between(0.0, 1.0, first, shape) <= between(0.0, 1.0, second, shape)
-    assert between(3.0, 5.0, 0.0, shape) == 3.0
-    assert between(3.0, 5.0, 1.0 + first, shape) == 5.0
+    assert interpolate(0.0, 1.0, first, shape) <= interpolate(0.0, 1.0, second, shape)
+    assert interpolate(3.0, 5.0, 0.0, shape) == 3.0
+    assert interpolate(3.0, 5.0, 1.0 + first, shape) == 5.0
 
 
 def test_a_quarter_of_the_way_along_a_cosine():
     # (1 - cos(pi / 4)) / 2 = 0.1464466 of the way from 1 to 2.
-    assert between(1.0, 2.0, 0.25, "cosine") == pytest.approx(1.1464466, abs=1e-7)
-    assert between(1.0, 2.0, 0.25, "linear") == 1.25
+    assert interpolate(1.0, 2.0, 0.25, "cosine") == pytest.approx(1.1464466, abs=1e-7)
+    assert interpolate(1.0, 2.0, 0.25, "linear") == 1.25
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_a_quarter_of_the_way_along_a_cosine():
     ],
 )
 def test_the_entropy_coefficient_goes_in_steps(coef, entropy, moved):
-    found = adaptive_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
+    result = adaptive_entropy_coef(coef, entropy, target=0.2, step=0.005, maximum=1.0)
 
-    assert found == pytest.approx(moved, abs=1e-15)
+    assert result == pytest.approx(moved, abs=1e-15)

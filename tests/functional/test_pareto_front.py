@@ -108,10 +108,10 @@ def test_with_one_objective_the_best_counts():
 
 @given(points=FRONTS)
 def test_the_front_is_what_no_point_dominates(points):
-    found = nondominated(points)
+    result = nondominated(points)
 
     for index, point in enumerate(points):
-        assert found[index] == (not any(dominates(other, point) for other in points))
+        assert result[index] == (not any(dominates(other, point) for other in points))
 
 
 @given(points=FRONTS, data=st.data())

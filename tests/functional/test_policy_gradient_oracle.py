@@ -67,24 +67,24 @@ def expected_best(probs, reward):
 
 
 def test_leaving_one_out_is_unbiased():
-    got, want = expected_gradient(leave_one_out), gradient_of(expected_reward)
+    result, expected = expected_gradient(leave_one_out), gradient_of(expected_reward)
 
-    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
 
 
 def test_the_group_mean_shrinks_the_gradient_by_1_minus_1_over_n():
-    got, want = expected_gradient(group_centred), gradient_of(expected_reward) / 2
+    result, expected = expected_gradient(group_centred), gradient_of(expected_reward) / 2
 
-    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
 
 
 def test_division_by_the_group_s_std_turns_the_gradient():
     def estimator(*rows):
         return group_standardised(*rows, 1e-6)
 
-    got, true = expected_gradient(estimator).flatten(), gradient_of(expected_reward).flatten()
+    result, true = expected_gradient(estimator).flatten(), gradient_of(expected_reward).flatten()
 
-    assert 0 < torch.cosine_similarity(got, true, dim=0).item() < 0.99
+    assert 0 < torch.cosine_similarity(result, true, dim=0).item() < 0.99
 
 
 def test_of_two_rewards_the_standardised_advantage_sees_only_which_is_larger():
@@ -100,9 +100,9 @@ def test_the_best_over_the_second_climbs_the_expected_best_of_the_group():
     def estimator(*rows):
         return pkpo_advantage(*rows, None, None)
 
-    got, want = expected_gradient(estimator), gradient_of(expected_best) / 2
+    result, expected = expected_gradient(estimator), gradient_of(expected_best) / 2
 
-    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
 
 
 def test_the_best_of_2_is_climbed_with_groups_of_3():
@@ -110,9 +110,9 @@ def test_the_best_of_2_is_climbed_with_groups_of_3():
     def estimator(*rows):
         return pkpo_advantage(*rows, 2, None)
 
-    got, want = expected_gradient(estimator, size=3), gradient_of(expected_best) / 3
+    result, expected = expected_gradient(estimator, size=3), gradient_of(expected_best) / 3
 
-    torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -125,6 +125,6 @@ def test_maxrl_climbs_the_log_of_the_success_rate_up_to_order_n_minus_1(size):
         failure = 1 - p.detach()
         return p * sum(failure**j for j in range(size - 1))
 
-    got = expected_gradient(mean_normalised, size, right)
+    result = expected_gradient(mean_normalised, size, right)
 
-    torch.testing.assert_close(got, gradient_of(truncated), atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, gradient_of(truncated), atol=1e-12, rtol=0)

@@ -13,10 +13,10 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional import preference as losses
 from rlcomp.functional.preference_score import (
     divergence_score,
+    dpop_score,
     forward_kl,
-    length_desensitised,
+    ld_dpo_score,
     log_odds,
-    penalised,
     power_transform,
 )
 
@@ -34,8 +34,8 @@ ZERO = number(0.0)
     ("found", "value"),
     [
         (RIGHT, 0.63025819),
-        (losses.relabelled(RIGHT, FLIPPED, NOISE, unbiased=False), 0.64325819),
-        (losses.relabelled(RIGHT, FLIPPED, NOISE, unbiased=True), 0.61400819),
+        (losses.label_noise_loss(RIGHT, FLIPPED, NOISE, unbiased=False), 0.64325819),
+        (losses.label_noise_loss(RIGHT, FLIPPED, NOISE, unbiased=True), 0.61400819),
         # (0.5 / 4 + 0.8 / 6 - 5)^2
         (losses.squared_loss(W / 4 - L / 6, 0.1), 22.48340278),
         (losses.squared_loss(M, 0.1), 13.69),
@@ -67,7 +67,7 @@ def test_the_worked_numbers(found, value):
 def test_the_penalty_of_dpop_stands_inside_the_sigmoid():
     # s_w = -6: h_w = -0.5, the argument 0.3 (-0.5 - 50 * 0.5 + 0.8) = -7.41, its slope -0.3 * 51.
     chosen = number(-0.5).requires_grad_()
-    score = penalised(chosen, torch.tensor([True]), 50.0)
+    score = dpop_score(chosen, torch.tensor([True]), 50.0)
     value = losses.sigmoid_loss(0.3 * (score - L))
 
     value.backward()
@@ -77,7 +77,7 @@ def test_the_penalty_of_dpop_stands_inside_the_sigmoid():
 
 
 def test_a_chosen_answer_that_is_as_likely_as_it_was_pays_no_penalty():
-    score = penalised(torch.tensor([0.5, -0.8]), torch.tensor([True, False]), 50.0)
+    score = dpop_score(torch.tensor([0.5, -0.8]), torch.tensor([True, False]), 50.0)
 
     assert score.tolist() == pytest.approx([0.5, -0.8])
 
@@ -123,14 +123,14 @@ def test_extreme_scores_have_finite_losses_and_gradients(score):
 
 def test_the_unbiased_loss_has_the_clean_one_as_its_mean_over_wrong_labels():
     for right, wrong in ((RIGHT, FLIPPED), (FLIPPED, RIGHT)):
-        mean = 0.7 * losses.relabelled(right, wrong, number(0.3), unbiased=True)
-        mean += 0.3 * losses.relabelled(wrong, right, number(0.3), unbiased=True)
+        mean = 0.7 * losses.label_noise_loss(right, wrong, number(0.3), unbiased=True)
+        mean += 0.3 * losses.label_noise_loss(wrong, right, number(0.3), unbiased=True)
         assert mean.item() == pytest.approx(right.item())
 
 
 def test_labels_that_say_nothing_have_no_unbiased_loss():
     with pytest.raises(ConfigError, match=r"wrong with probability 0\.5: an unbiased loss needs"):
-        losses.relabelled(RIGHT, FLIPPED, number(0.5), unbiased=True)
+        losses.label_noise_loss(RIGHT, FLIPPED, number(0.5), unbiased=True)
 
 
 def test_exo_without_noise_is_refused():
@@ -170,7 +170,7 @@ def test_tokens_beyond_the_shorter_answer_count_by_place_in_the_response():
     values = torch.tensor([[9.0, -1.0, 9.0, -4.0, -8.0]])
     mask = torch.tensor([[False, True, False, True, True]])
 
-    assert length_desensitised(values, mask, torch.tensor([2]), 0.5).tolist() == [-9.0]
+    assert ld_dpo_score(values, mask, torch.tensor([2]), 0.5).tolist() == [-9.0]
 
 
 def test_the_sequential_kl_is_of_the_reference_to_the_policy():
@@ -178,9 +178,9 @@ def test_the_sequential_kl_is_of_the_reference_to_the_policy():
     ref = torch.tensor([[[0.75, 0.25, 0.0]]], dtype=torch.float64).log()
     policy = torch.tensor([[[0.5, 0.5, 0.0]]], dtype=torch.float64).log()
 
-    found = forward_kl(policy, ref, torch.ones(1, 1, dtype=torch.bool))
+    result = forward_kl(policy, ref, torch.ones(1, 1, dtype=torch.bool))
 
-    assert found.item() == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
+    assert result.item() == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
 
 
 def test_exponents_above_40_are_cut():

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcomp.functional.prefix_match import begins_with_first, last_boxed, matched_tokens
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import encode_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
 # " para" | "meter" | " =": 5, 5 and 2 bytes.
@@ -27,7 +27,7 @@ def test_the_worked_example_of_rpt(prediction, tokens):
 
 
 def test_a_character_of_two_byte_tokens_is_two_tokens_and_never_half():
-    _, ends = encoded_with_ends(byte_tokenizer(), "é")
+    _, ends = encode_with_ends(byte_tokenizer(), "é")
 
     assert ends == [1, 2]
     assert matched_tokens("é".encode(), b"\xc3\xa9", ends) == 2
@@ -45,9 +45,9 @@ def test_newlines_at_the_end_are_tokens_like_any_other():
     # "so." | "\n\n" | "\n": the second token is two newlines.
     truth, ends = b"so.\n\n\n", [3, 5, 6]
 
-    found = [matched_tokens(b"so." + b"\n" * count, truth, ends) for count in range(5)]
+    result = [matched_tokens(b"so." + b"\n" * count, truth, ends) for count in range(5)]
 
-    assert found == [1, 0, 2, 3, 0]
+    assert result == [1, 0, 2, 3, 0]
 
 
 def test_only_the_ends_that_are_told_count():

@@ -27,7 +27,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_three_rows_by_hand(name):
+def test_reduction_weights_by_hand(name):
     assert (LOSS * ALL[name](MASK)).sum().item() == pytest.approx(BY_HAND[name])
 
 
@@ -38,7 +38,7 @@ masks = st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, ma
 
 @pytest.mark.parametrize("name", ALL)
 @given(mask=masks)
-def test_weights_are_0_outside_the_mask_and_positive_inside(name, mask):
+def test_reduction_weights_are_0_outside_the_mask_and_positive_inside(name, mask):
     weight = ALL[name](mask)
 
     assert torch.equal(weight > 0, mask)
@@ -54,7 +54,7 @@ def test_the_weights_of_a_mean_sum_to_1(name, mask):
 
 
 @given(mask=masks)
-def test_a_sequence_sum_gives_every_row_its_length_in_shares(mask):
+def test_sequence_sum_weights_rows_by_length(mask):
     shares = sequence_sum(mask).sum(1)
     lengths = mask.sum(1)
 
@@ -63,7 +63,7 @@ def test_a_sequence_sum_gives_every_row_its_length_in_shares(mask):
 
 @pytest.mark.parametrize("name", ALL)
 @given(mask=masks)
-def test_padding_and_empty_rows_change_no_weight(name, mask):
+def test_reduction_weights_ignore_padding_and_empty_rows(name, mask):
     wide = torch.nn.functional.pad(mask, (0, 2, 0, 1))
 
     torch.testing.assert_close(ALL[name](wide)[:-1, :-2], ALL[name](mask))

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from rlcomp.errors import NumericalError, ShapeError
-from rlcomp.functional.off_policy import vtrace
 from rlcomp.functional.returns import (
     gae,
     length_adaptive_lambda,
     reward_to_go,
     td_lambda_returns,
+    vtrace,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
@@ -28,8 +28,8 @@ def cases(name, arguments):
     tensors = load_file(GOLDEN / f"{name}.safetensors")
     for case in sorted({key.split("/")[0] for key in tensors}, key=int):
         start = f"{case}/"
-        found = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
-        yield arguments[int(case) % len(arguments)], found
+        result = {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}
+        yield arguments[int(case) % len(arguments)], result
 
 
 def without_holes(mask):
@@ -150,8 +150,8 @@ def test_without_a_trace_the_advantage_is_the_error_of_one_step(seed):
     for row, kept in enumerate(mask):
         values = [*value[row, kept].tolist(), 0.0]
         steps = zip(rewards[row, kept].tolist(), values, values[1:], strict=False)
-        wanted = [r + 0.9 * after - before for r, before, after in steps]
-        assert advantage[row, kept].tolist() == pytest.approx(wanted, abs=1e-12)
+        expected = [r + 0.9 * after - before for r, before, after in steps]
+        assert advantage[row, kept].tolist() == pytest.approx(expected, abs=1e-12)
 
 
 @given(seeds, st.floats(0, 1), st.floats(0, 1))

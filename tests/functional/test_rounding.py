@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from rlcomp.functional.baseline import weighted_token_baseline
 from rlcomp.functional.best_of import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
     gdpo_advantage,
     group_batch_standardised,
     group_standardised,
     mean_normalised,
+    weighted_token_baseline,
 )
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.functional.length import length_deviation
@@ -17,7 +17,7 @@ from rlcomp.functional.moments import merged_moments, running_std, whiten
 from rlcomp.functional.process_reward import step_advantage
 from rlcomp.functional.turn_credit import mt_grpo_turns
 from rlcomp.functional.value import explained_variance
-from rlcomp.pareto.objectives import centred
+from rlcomp.pareto.objectives import centre_rewards
 
 
 def test_terms_that_cancel_but_for_rounding_leave_nothing():
@@ -62,7 +62,7 @@ GROUP, VALID = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool
         lambda r: weighted_token_baseline(
             r[:, None], torch.ones(4, 1).to(r), VALID[:, None], GROUP
         ),
-        lambda r: centred(r[:, None], GROUP),
+        lambda r: centre_rewards(r[:, None], GROUP),
     ],
 )
 def test_a_step_of_float32_is_no_advantage(estimate, wide):
@@ -72,9 +72,9 @@ def test_a_step_of_float32_is_no_advantage(estimate, wide):
 def test_parts_of_opposite_sign_leave_no_advantage():
     part = torch.tensor([0.1, 0.7, 0.3, 0.2])
 
-    found = gdpo_advantage({"a": part, "b": 1 - part}, {"a": 1.0, "b": 1.0}, GROUP, VALID, 1e-12)
+    result = gdpo_advantage({"a": part, "b": 1 - part}, {"a": 1.0, "b": 1.0}, GROUP, VALID, 1e-12)
 
-    assert found.abs().max() == 0
+    assert result.abs().max() == 0
 
 
 def test_running_statistics_of_equal_rewards_are_of_no_spread():

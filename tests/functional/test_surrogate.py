@@ -129,10 +129,10 @@ def test_cispo_on_three_tokens_by_hand(advantage):
     ],
 )
 def test_sapo_on_three_tokens_by_hand(advantage, loss, gradient):
-    got = slopes(lambda lp, r, a: gated_surrogate(r, a, 1.0, 1.05), advantage)
+    result = slopes(lambda lp, r, a: gated_surrogate(r, a, 1.0, 1.05), advantage)
 
-    assert got[0] == pytest.approx(loss, abs=1e-7)
-    assert got[1] == pytest.approx(gradient, abs=1e-7)
+    assert result[0] == pytest.approx(loss, abs=1e-7)
+    assert result[1] == pytest.approx(gradient, abs=1e-7)
 
 
 def test_sapo_s_slope_at_ratio_1_is_the_advantage():
@@ -209,10 +209,10 @@ def test_bounds_may_differ_between_rows(ratio, advantage):
     r, a = row(ratio).expand(2, 1), row(advantage).expand(2, 1)
     floor, ceiling = row(0.8, 0.6).T, row(1.2, 3.0).T
 
-    got = bounded_surrogate(r, a, floor, ceiling)
+    result = bounded_surrogate(r, a, floor, ceiling)
 
     for n, (low, high) in enumerate([(0.2, 0.2), (0.4, 2.0)]):
-        torch.testing.assert_close(got[n : n + 1], clipped_surrogate(r[:1], a[:1], low, high))
+        torch.testing.assert_close(result[n : n + 1], clipped_surrogate(r[:1], a[:1], low, high))
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,6 @@ def test_bounds_may_differ_between_rows(ratio, advantage):
 def test_a_weight_has_a_floor_a_ceiling_both_or_neither(floor, ceiling, want):
     ratio, advantage = torch.tensor([[0.25, 8.0]]), torch.tensor([[1.0, -2.0]])
 
-    got = weighted_log_probs(torch.tensor([[-1.0, -3.0]]), ratio, advantage, floor, ceiling)
+    result = weighted_log_probs(torch.tensor([[-1.0, -3.0]]), ratio, advantage, floor, ceiling)
 
-    assert got.tolist() == [want]
+    assert result.tolist() == [want]

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 from torch import nan
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.value import clipped_value_error, explained_variance, value_error
+from rlcomp.functional.value import (
+    clipped_value_error,
+    draw_by_probability,
+    explained_variance,
+    importance_weight,
+    priority_probability,
+    value_error,
+)
 
 real = st.floats(-3, 3)
 
@@ -29,18 +36,18 @@ def row(*values):
         (3.0, 2.0, 2.0),
     ],
 )
-def test_one_token_by_hand(value, error, gradient):
+def test_value_errors_by_hand(value, error, gradient):
     values = row(value).requires_grad_()
 
-    found = clipped_value_error(values, row(0), row(1), clip=0.2)
-    found.sum().backward()
+    result = clipped_value_error(values, row(0), row(1), clip=0.2)
+    result.sum().backward()
 
-    assert found.item() == pytest.approx(error)
+    assert result.item() == pytest.approx(error)
     assert values.grad.item() == pytest.approx(gradient)
 
 
 @given(real, real, real, st.floats(0.01, 2))
-def test_the_clip_never_makes_the_error_smaller(value, old, returns, clip):
+def test_the_clip_never_lowers_the_value_error(value, old, returns, clip):
     v, o, g = row(value), row(old), row(returns)
 
     clipped = clipped_value_error(v, o, g, clip)
@@ -51,42 +58,86 @@ def test_the_clip_never_makes_the_error_smaller(value, old, returns, clip):
 
 
 @given(real, real, real)
-def test_without_a_bound_it_is_the_plain_error(value, old, returns):
+def test_clipped_value_error_without_bound_is_the_value_error(value, old, returns):
     v, o, g = row(value), row(old), row(returns)
 
     assert torch.equal(clipped_value_error(v, o, g, 1e9), value_error(v, g))
 
 
 @given(st.lists(st.tuples(real, real), min_size=2, max_size=6), real, st.floats(0.1, 3))
-def test_explained_variance_knows_neither_shift_nor_scale(pairs, shift, scale):
+def test_explained_variance_ignores_shift_and_scale(pairs, shift, scale):
     value, returns = (row(*column) for column in zip(*pairs, strict=True))
     if float(returns.max() - returns.min()) < 0.1:
         return
     mask = torch.ones_like(value).bool()
 
-    found = explained_variance(value * scale + shift, returns * scale, mask)
+    result = explained_variance(value * scale + shift, returns * scale, mask)
 
-    torch.testing.assert_close(found, explained_variance(value, returns, mask))
+    torch.testing.assert_close(result, explained_variance(value, returns, mask))
 
 
 def test_explained_variance_by_hand():
     # Returns 0, 2, 4 have variance 8/3; what is left over, 0, 1, 2, has 2/3. 1 - 1/4.
     value, returns = row(0, nan, 1, 2), row(0, 9, 2, 4)
 
-    found = explained_variance(value, returns, torch.tensor([[True, False, True, True]]))
+    result = explained_variance(value, returns, torch.tensor([[True, False, True, True]]))
 
-    assert found.item() == pytest.approx(0.75)
+    assert result.item() == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("mask", [[False, False], [True, False], [True, True]])
-def test_returns_that_do_not_vary_leave_nothing_to_explain(mask):
-    found = explained_variance(row(0.1, 0.3), row(0.7, 0.7), torch.tensor([mask]))
+def test_explained_variance_of_equal_returns_is_nan(mask):
+    result = explained_variance(row(0.1, 0.3), row(0.7, 0.7), torch.tensor([mask]))
 
-    assert found.isnan()
+    assert result.isnan()
 
 
-def test_different_shapes_are_refused():
+def test_value_errors_of_different_shapes_raise():
     with pytest.raises(ShapeError, match=r"'returns' has shape \[1, 2\], but 'value' has \[1, 1\]"):
         value_error(row(1), row(1, 1))
     with pytest.raises(ShapeError, match=r"'old_value' has shape \[1, 2\], but 'value' has"):
         clipped_value_error(row(1), row(1, 1), row(1), 0.2)
+
+
+def test_priority_probability_by_hand():
+    priority = torch.tensor([1.0, 4.0, 16.0])
+
+    # Roots 1, 2, 4 of 7; alpha 0 is uniform.
+    expected = torch.tensor([1 / 7, 2 / 7, 4 / 7], dtype=torch.float64)
+    torch.testing.assert_close(priority_probability(priority, 0.5), expected)
+    assert priority_probability(priority, 0.0).tolist() == pytest.approx([1 / 3] * 3)
+
+
+def test_importance_weight_by_hand():
+    probability = torch.tensor([0.5, 0.25, 0.125])
+
+    # (4 P)^-1 = .5, 1, 2, over the greatest; beta 0 weighs all the same.
+    assert importance_weight(probability, 4, 1.0).tolist() == [0.25, 0.5, 1.0]
+    assert importance_weight(probability, 4, 0.0).tolist() == [1.0, 1.0, 1.0]
+    assert importance_weight(probability, 4, 0.5).tolist() == pytest.approx([0.5, 0.5**0.5, 1.0])
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20), st.floats(0, 1))
+def test_importance_weight_corrects_the_mean(priority, alpha):
+    probability = priority_probability(torch.tensor(priority), alpha)
+    values = torch.arange(float(len(priority))).double()
+
+    weight = importance_weight(probability, len(priority), 1.0).double()
+    mean = (probability * weight * values).sum() / (probability * weight).sum()
+
+    assert float(mean) == pytest.approx(float(values.mean()), rel=1e-5, abs=1e-5)
+
+
+def test_rows_are_drawn_by_their_probability():
+    probability = torch.tensor([0.1, 0.0, 0.6, 0.3])
+
+    drawn = draw_by_probability(probability, (torch.arange(1000) + 0.5) / 1000)
+
+    assert torch.bincount(drawn, minlength=4).tolist() == [100, 0, 600, 300]
+
+
+def test_the_largest_draw_is_the_last_row():
+    largest = torch.tensor([1 - 2**-53], dtype=torch.float64)
+
+    assert draw_by_probability(torch.tensor([0.3, 0.7, 0.0]), largest).tolist() == [1]
+    assert draw_by_probability(torch.full((3,), 1 / 3), torch.tensor([1 - 2**-24])).tolist() == [2]

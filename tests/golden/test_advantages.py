@@ -21,8 +21,8 @@ from components.advantage.whitened import BatchWhitening, GroupWhitening
 from components.attribution import HardAttribution
 from components.branching import EntropyBranching
 from rlcomp.component import Component
-from rlcomp.functional.baseline import weighted_token_baseline
-from rlcomp.functional.group_statistics import varied
+from rlcomp.functional.group import weighted_token_baseline
+from rlcomp.functional.group_statistics import varying_groups
 from rlcomp.functional.moments import whiten
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.returns import (
@@ -282,7 +282,7 @@ def noon(case):
 
 def dynamic_sampling(case):
     scores, index = case.tensors["in/scores"], case.tensors["in/index"]
-    kept = varied(scores, index, torch.ones_like(index, dtype=torch.bool))
+    kept = varying_groups(scores, index, torch.ones_like(index, dtype=torch.bool))
     yield kept, case.tensors["out/keep"][index], 0.0
 
 

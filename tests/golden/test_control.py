@@ -3,9 +3,8 @@
 import torch
 
 from rlcomp.functional.kl_coefficient import doubling_kl_coef
-from rlcomp.functional.off_policy import vtrace
 from rlcomp.functional.ratio import old_policy_kl
-from rlcomp.functional.returns import gae, reward_to_go, td_lambda_returns
+from rlcomp.functional.returns import gae, reward_to_go, td_lambda_returns, vtrace
 from rlcomp.functional.surrogate import clipped_surrogate
 from rlcomp.functional.value import clipped_value_error, value_error
 

@@ -16,13 +16,13 @@ from rlcomp.engine.logprob import entropy, token_log_probs
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.functional.divergence import kl_estimate, kl_full, kl_ratio_estimate
 from rlcomp.functional.importance import (
-    aggregated,
-    at_level,
-    inside,
+    aggregate_rows,
+    level_log_weight,
     normaliser,
-    off_policy,
+    off_policy_tokens,
     sampler_gap,
     truncated_weight,
+    within_bounds,
 )
 from rlcomp.functional.reduction import (
     fixed_length,
@@ -107,8 +107,8 @@ def sampler_ratio(case):
     low, high = a["clip_min"] or 0.0, a["clip_max"]
     mask = held["in/mask"].bool()
     gap = sampler_gap(held["in/old_log_prob"], held["in/sampling_log_prob"], mask)
-    weight = at_level(gap, mask, level)
-    kept = masked(weight.exp(), inside(weight, low, high))
+    weight = level_log_weight(gap, mask, level)
+    kept = masked(weight.exp(), within_bounds(weight, low, high))
     got = truncated_weight(weight, low, high) if kind == "truncate" else kept
     yield got[mask], held["out/ratio"].expand_as(mask)[mask], EXACT
 
@@ -116,7 +116,7 @@ def sampler_ratio(case):
 def verl_weights(case):
     held, a = case.tensors, case.args
     mask = held["in/response_mask"].bool()
-    log_weight = at_level(masked(held["in/log_ratio"], mask), mask, a["rollout_is"])
+    log_weight = level_log_weight(masked(held["in/log_ratio"], mask), mask, a["rollout_is"])
     weight = truncated_weight(log_weight, 0.0, a["rollout_is_threshold"])
     if a["rollout_is_batch_normalize"]:
         weight = weight / normaliser(weight, mask, a["rollout_is"])
@@ -132,7 +132,7 @@ def verl_rejection(case):
     ):
         *level, estimator = option.removeprefix("seq_").split("_")
         estimate = kl_estimate(-gap, torch.zeros_like(gap), mask, estimator)
-        estimate = aggregated(estimate, mask, *level)
+        estimate = aggregate_rows(estimate, mask, *level)
         low, high = rejection_bounds(estimator, bound)
         keep = keep & (estimate <= high) & (estimate >= low)
     yield keep, held["out/mask"].bool() & mask, 0.0
@@ -152,7 +152,7 @@ def off_policy_mask(case):
     mask = held["in/mask"].bool()
     advantage = held["in/advantages"][:, None].expand_as(mask)
     inputs = held["in/log_prob"], held["in/sampling_log_prob"], advantage, mask
-    drop = off_policy(*inputs, case.args["threshold"])
+    drop = off_policy_tokens(*inputs, case.args["threshold"])
     yield (~drop)[mask], held["out/mask_out"].expand_as(mask)[mask], 0.0
 
 

@@ -292,7 +292,7 @@ def test_the_stage_asks_with_the_tokens_of_the_tokenizer():
         tokenizer=character_tokenizer(characters="0123456789>"), num_objectives=2, levels=4
     )
 
-    asked = stage(tokenizer=tokenizer).ask(["7>"], torch.tensor([0.3, 0.7]))
+    asked = stage(tokenizer=tokenizer).condition(["7>"], torch.tensor([0.3, 0.7]))
 
     # 1.2 and 2.8 fourths.
     assert asked == ["<preference:1:3>7>"]

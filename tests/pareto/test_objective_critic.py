@@ -1,5 +1,3 @@
-"""A critic with a value for each objective, and its estimate."""
-
 import pytest
 import torch
 from tensordict import TensorDict
@@ -17,9 +15,7 @@ from rlcomp.text.tokenizer import character_tokenizer
 KEYS = ("tokens", "attention_mask", "response_mask")
 
 
-class Two(Nothing):
-    """A stage of two objectives."""
-
+class TwoObjectives(Nothing):
     names = ("a", "b")
 
     def __init__(self):
@@ -35,9 +31,9 @@ def model():
 
 
 @pytest.mark.parametrize("engine", [Engine(forward="packed"), Engine(forward="transformers")])
-def test_each_column_is_what_a_critic_of_that_head_says(engine):
+def test_each_column_equals_a_critic_with_that_head(engine):
     base = model()
-    critic = ObjectiveCritic(model=base, objectives=Two(), engine=engine)
+    critic = ObjectiveCritic(model=base, objectives=TwoObjectives(), engine=engine)
     weight = torch.randn(critic.value_head.weight.shape)
     with torch.no_grad():
         critic.value_head.weight.copy_(weight)
@@ -53,21 +49,21 @@ def test_each_column_is_what_a_critic_of_that_head_says(engine):
         torch.testing.assert_close(values[..., k], single(example_batch(KEYS))["value"])
 
 
-def test_it_starts_at_0_and_holds_no_part_of_the_objectives():
-    critic = ObjectiveCritic(model=model(), objectives=Two())
+def test_values_start_at_0_and_parameters_exclude_the_objectives():
+    critic = ObjectiveCritic(model=model(), objectives=TwoObjectives())
 
     assert not critic(example_batch(KEYS))["objective_values"].any()
     assert critic.value_head.bias.shape == (2,)
     assert not [name for name, _ in critic.named_parameters() if "aggregated" in name]
 
 
-def test_one_objective_is_sent_to_the_plain_critic():
+def test_one_objective_raises_with_the_plain_critic_as_remedy():
     with pytest.raises(ConfigError, match="take value=critic"):
         ObjectiveCritic(model=model(), objectives=Nothing())
 
 
-def test_the_estimate_is_kept_twice_and_recorded_by_name():
-    critic = ObjectiveCritic(model=model(), objectives=Two())
+def test_the_estimate_writes_two_copies_and_records_means_by_name():
+    critic = ObjectiveCritic(model=model(), objectives=TwoObjectives())
     with torch.no_grad():
         critic.value_head.weight.normal_()
         critic.value_head.bias.copy_(torch.tensor([0.25, -1.0]))
@@ -84,24 +80,26 @@ def test_the_estimate_is_kept_twice_and_recorded_by_name():
 
 
 def swapped():
-    stage = Two()
+    stage = TwoObjectives()
     stage.names = ("b", "a")
     return ObjectiveCritic(model=model(), objectives=stage)
 
 
-def test_heads_in_another_order_are_refused_by_name():
-    critic = ObjectiveCritic(model=model(), objectives=Two())
+def test_heads_in_another_order_raise_with_their_names():
+    critic = ObjectiveCritic(model=model(), objectives=TwoObjectives())
 
     critic.load_run_state(critic.run_state())
     with pytest.raises(CheckpointError, match="of b, a in the checkpoint, of a, b here"):
         critic.load_run_state(swapped().run_state())
 
 
-def test_values_of_other_objectives_than_the_rewards_of_the_batch_are_refused():
+def test_values_in_another_order_than_the_rewards_raise():
     batch = example_batch(KEYS)
     rewards = {"b": torch.zeros(len(batch)), "a": torch.ones(len(batch))}
     batch["rewards"] = TensorDict(rewards, batch_size=[len(batch)])
 
     ObjectiveValueEstimate(critic=swapped())(batch)
     with pytest.raises(ConfigError, match="values for a, b, but 'rewards' holds b, a"):
-        ObjectiveValueEstimate(critic=ObjectiveCritic(model=model(), objectives=Two()))(batch)
+        ObjectiveValueEstimate(critic=ObjectiveCritic(model=model(), objectives=TwoObjectives()))(
+            batch
+        )

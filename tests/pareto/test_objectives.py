@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.errors import ConfigError
-from rlcomp.pareto.objectives import as_multi_objective, observed, stacked
+from rlcomp.pareto.objectives import as_multi_objective, objective_statistics, stack_rewards
 
 
 class Two:
@@ -13,22 +13,22 @@ class Two:
         return batch
 
 
-def test_a_stage_of_several_objectives_is_taken_as_it_is():
+def test_a_stage_with_several_objectives_is_returned():
     stage = Two()
 
     assert as_multi_objective(stage, "choose advantage=group_mean") is stage
 
 
-def test_a_stage_of_one_reward_is_refused_with_both_remedies():
-    said = r"objectives is a Linear: .*\+objective=brevity, or choose advantage=group_mean"
-    with pytest.raises(ConfigError, match=said):
+def test_a_stage_with_one_reward_raises_with_both_remedies():
+    message = r"objectives is a Linear: .*\+objective=brevity, or choose advantage=group_mean"
+    with pytest.raises(ConfigError, match=message):
         as_multi_objective(torch.nn.Linear(1, 1), "choose advantage=group_mean")
 
 
-def test_rewards_are_stacked_as_data_even_if_they_have_a_graph():
+def test_rewards_with_a_graph_are_stacked_without_it():
     columns = {"right": torch.ones(2, requires_grad=True), "short": torch.tensor([3.0, torch.nan])}
 
-    names, rewards = stacked(TensorDict(columns, batch_size=[2]))
+    names, rewards = stack_rewards(TensorDict(columns, batch_size=[2]))
 
     assert names == ("right", "short")
     assert rewards[0].tolist() == [1.0, 3.0]
@@ -36,14 +36,23 @@ def test_rewards_are_stacked_as_data_even_if_they_have_a_graph():
     assert not rewards.requires_grad
 
 
-def test_statistics_are_data_even_if_their_sources_have_a_graph():
+def test_statistics_of_tensors_with_a_graph_are_without_it():
     rewards, vectors = torch.tensor([[1.0, 4.0], [2.0, torch.nan]]), torch.tensor([[2.0], [-3.0]])
     preference, units = torch.tensor([[0.25, 0.75]]), torch.tensor([2.0, 5.0])
-    given = [each.requires_grad_() for each in (rewards, vectors, preference, units)]
+    tensors = [each.requires_grad_() for each in (rewards, vectors, preference, units)]
 
-    found = observed(["right", "short"], *given)
+    statistics = objective_statistics(["right", "short"], *tensors)
 
-    assert found.returns.tolist() == [1.5, 4.0]
-    assert (found.preference.tolist(), found.units.tolist()) == ([[0.25, 0.75]], [2.0, 5.0])
-    shown = [found.returns, found.means, found.gram, found.preference, found.units]
-    assert all(each.dtype == torch.float64 and not each.requires_grad for each in shown)
+    assert statistics.returns.tolist() == [1.5, 4.0]
+    assert (statistics.preference.tolist(), statistics.units.tolist()) == (
+        [[0.25, 0.75]],
+        [2.0, 5.0],
+    )
+    values = [
+        statistics.returns,
+        statistics.means,
+        statistics.gram,
+        statistics.preference,
+        statistics.units,
+    ]
+    assert all(each.dtype == torch.float64 and not each.requires_grad for each in values)

@@ -57,7 +57,9 @@ KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
 ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
 ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
-WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
+WEIGHED = (
+    "tests/pareto/test_aggregator.py::test_weights_conflicts_and_returns_are_recorded_by_quantity"
+)
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
 RULER = TESTS + "reward/test_ruler.py::"
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
@@ -1011,7 +1013,7 @@ BESIDE = [
         "components/value.py",
         {
             "value/mean/*": "tests/pareto/test_objective_critic.py::"
-            "test_the_estimate_is_kept_twice_and_recorded_by_name",
+            "test_the_estimate_writes_two_copies_and_records_means_by_name",
         },
     ),
     (

@@ -138,5 +138,5 @@ def test_the_picture_has_both_curves_and_their_crossing(tmp_path):
 def test_a_crossing_that_may_be_chance_is_dotted():
     found = compare(counted(2, 2, 2), counted(8, 0, 0))
 
-    assert found.crossings[0].shown is False
+    assert found.crossings[0].significant is False
     assert coverage_figure({"few": found}).axes[0].get_lines()[2].get_linestyle() == ":"

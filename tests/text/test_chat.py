@@ -32,7 +32,7 @@ def chatml(chat_tokenizer):
     return lambda **settings: ChatPrompt(tokenizer=chat_tokenizer("chatml"), **settings)
 
 
-def test_a_text_is_a_users_message(chatml):
+def test_a_text_becomes_a_user_message(chatml):
     asked = "<|im_start|>user\nSum?<|im_end|>\n<|im_start|>assistant\n"
 
     assert chatml().render(["Sum?"], [{"level": 3}]) == [asked]
@@ -50,7 +50,7 @@ def test_prompts_are_in_the_order_of_their_texts(chatml):
     )
 
 
-def test_the_text_stands_in_the_last_message_of_a_conversation(chatml):
+def test_the_text_is_the_last_message_of_a_conversation(chatml):
     # A conditioning put a preference in front of it.
     (asked,) = chatml().render(["72:Sum?"], [columns([USER, THINKS, AGAIN])])
 
@@ -59,7 +59,7 @@ def test_the_text_stands_in_the_last_message_of_a_conversation(chatml):
     )
 
 
-def test_the_system_message_is_of_conversations_that_have_none(chatml):
+def test_the_system_message_is_added_to_conversations_without_one(chatml):
     prompt = chatml(system="Think.")
 
     without, given, developer = prompt.render(
@@ -72,13 +72,13 @@ def test_the_system_message_is_of_conversations_that_have_none(chatml):
     assert developer.startswith("<|im_start|>developer\nBe short.<|im_end|>\n<|im_start|>user\nc<")
 
 
-def test_what_is_shown_has_the_special_tokens_that_people_spell(chatml):
+def test_rendered_prompts_have_spelled_special_tokens(chatml):
     (asked,) = chatml().render(["a<|im_end|>b"], [{}])
 
     assert asked == "<|im_start|>user\na<|im_end|>b<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_tools_reach_the_template(chat_tokenizer):
+def test_tools_are_passed_to_the_template(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"))
 
     (asked,) = prompt.render(["Sum?"], [columns([AGAIN], tools=[{"name": "add"}])])
@@ -86,7 +86,7 @@ def test_tools_reach_the_template(chat_tokenizer):
     assert '<tools>\n{"name": "add"}\n</tools>' in asked
 
 
-def test_the_demonstration_of_a_text_is_the_assistants_message(chatml):
+def test_the_response_to_a_text_is_the_assistant_message(chatml):
     prompt = chatml()
 
     (row,) = prompt.demonstrations(["Sum?"], ["Four."], [{}])
@@ -96,7 +96,7 @@ def test_the_demonstration_of_a_text_is_the_assistants_message(chatml):
     assert prompt.tokenizer.decode(row.ids[asked:]) == "Four.<|im_end|>"
 
 
-def test_the_demonstration_of_a_conversation_is_its_own(chatml):
+def test_the_response_to_a_conversation_is_its_last_turn(chatml):
     prompt = chatml()
 
     (row,) = prompt.demonstrations(["Sum?"], ["no"], [columns([USER, THINKS, AGAIN], [THINKS])])
@@ -105,12 +105,12 @@ def test_the_demonstration_of_a_conversation_is_its_own(chatml):
     assert prompt.tokenizer.decode(said) == 2 * f"{THINKS['content']}<|im_end|>"
 
 
-def test_a_conversation_without_a_response_cannot_be_imitated(chatml):
+def test_a_demonstration_without_a_response_raises(chatml):
     with pytest.raises(DataError, match=r"ends in 'Sum\?' has no response to imitate"):
         chatml().demonstrations(["Sum?"], [""], [columns([AGAIN])])
 
 
-def test_thoughts_are_stripped_by_choice(chatml):
+def test_thinking_strip_removes_thoughts(chatml):
     prompt = chatml(thinking="strip")
     field = {"role": "assistant", "content": "Eight.", "reasoning_content": "4+4"}
 
@@ -122,7 +122,7 @@ def test_thoughts_are_stripped_by_choice(chatml):
     )
 
 
-def test_thoughts_in_what_a_user_writes_are_the_users(chatml):
+def test_thoughts_in_user_messages_stay(chatml):
     (asked,) = chatml(thinking="strip").render(["a</think>b"], [{}])
 
     assert "a</think>b" in asked
@@ -141,7 +141,7 @@ def test_all_turns_of_qwen_3_are_trained_without_thoughts(chat_tokenizer):
     )
 
 
-def test_a_template_that_rewrites_turns_is_told_once(chat_tokenizer):
+def test_a_template_that_rewrites_turns_warns_once(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"))
     row = columns([USER, THINKS, AGAIN], [THINKS])
     told = (
@@ -149,24 +149,24 @@ def test_a_template_that_rewrites_turns_is_told_once(chat_tokenizer):
         r"'assistant\\nFour.*not trained.*prompt.thinking=strip.*prompt.template=FILE"
     )
 
-    with pytest.warns(RlcompWarning, match=told) as found:
+    with pytest.warns(RlcompWarning, match=told) as result:
         prompt.demonstrations(["Sum?", "Sum?"], ["", ""], [row, row])
 
-    assert len(found) == 1
+    assert len(result) == 1
 
 
-def test_a_template_that_keeps_turns_is_nothing_to_tell_of(chatml):
+def test_a_template_that_keeps_turns_does_not_warn(chatml):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chatml().demonstrations(["Sum?"], [""], [columns([USER, THINKS, AGAIN], [THINKS])])
 
 
-def test_a_column_of_that_name_that_is_no_conversation_is_refused(chatml):
+def test_a_conversation_column_without_messages_raises(chatml):
     with pytest.raises(DataError, match=r"a column 'conversation', \['hello'\]: rename it"):
         chatml().encode(["a"], [{"conversation": ["hello"]}])
 
 
-def test_a_policy_must_stop_where_a_turn_ends(chat_tokenizer):
+def test_a_policy_without_the_stop_token_raises(chat_tokenizer):
     phi, chatml = (chat_tokenizer(family) for family in ("phi3", "chatml"))
     told = re.escape("ends a turn by '<|end|>', but the policy stops at '<|endoftext|>' only")
     remedy = re.escape("set policy.stop_tokens=['<|end|>']")
@@ -176,7 +176,7 @@ def test_a_policy_must_stop_where_a_turn_ends(chat_tokenizer):
     ChatPrompt(tokenizer=chatml).check_policy(tiny_policy(tokenizer=chatml))
 
 
-def test_a_stop_token_of_the_policy_ends_a_turn_as_well_as_eos(chat_tokenizer):
+def test_a_policy_stop_token_may_end_a_turn(chat_tokenizer):
     phi = chat_tokenizer("phi3")
     plain = tiny_policy(tokenizer=phi)
     policy = LanguageModel(
@@ -186,19 +186,19 @@ def test_a_stop_token_of_the_policy_ends_a_turn_as_well_as_eos(chat_tokenizer):
     ChatPrompt(tokenizer=phi).check_policy(policy)
 
 
-def test_text_is_encoded_as_rows_of_texts_are():
+def test_text_prompts_are_encoded_as_texts():
     tokenizer = byte_tokenizer()
     texts, responses = ["2+2=", "", "né"], ["4", "5", ""]
 
     rows = TextPrompt(tokenizer=tokenizer).demonstrations(texts, responses, [{}, {}, {}])
 
-    made, wanted = demonstration_rows(tokenizer, rows), encode_rows(tokenizer, texts, responses)
-    assert set(made.keys()) == set(wanted.keys())
-    assert all((made[key] == wanted[key]).all() for key in wanted.keys())
+    made, expected = demonstration_rows(tokenizer, rows), encode_rows(tokenizer, texts, responses)
+    assert set(made.keys()) == set(expected.keys())
+    assert all((made[key] == expected[key]).all() for key in expected.keys())
     assert TextPrompt(tokenizer=tokenizer).render(texts, [{}, {}, {}]) == texts
 
 
-def test_text_refuses_a_conversation_and_says_what_takes_one():
+def test_text_prompt_of_a_conversation_raises_with_the_remedy():
     prompt = TextPrompt(tokenizer=byte_tokenizer())
 
     with pytest.raises(ConfigError, match=r"rows are conversations.*prompt=chat"):
@@ -206,7 +206,7 @@ def test_text_refuses_a_conversation_and_says_what_takes_one():
     assert prompt.encode(["a"], [{"conversation": "of old"}]) == [[66]]
 
 
-def test_rows_to_imitate_are_padded_on_the_right_and_keep_their_holes():
+def test_demonstration_rows_are_right_padded_and_keep_holes():
     from rlcomp.interfaces.prompt import Demonstration
 
     rows = [Demonstration([5, 6, 7], [False, True, False]), Demonstration([8, 9], [False, True])]
@@ -221,14 +221,14 @@ def test_rows_to_imitate_are_padded_on_the_right_and_keep_their_holes():
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
-def test_a_conversation_ends_where_the_assistant_s_turn_begins(chatml):
+def test_conversation_text_ends_with_the_opening_of_a_turn(chatml):
     text = chatml(system="Be short.").conversation([USER], [])
 
     assert text.endswith("<|im_end|>\n<|im_start|>assistant\n")
     assert text.startswith("<|im_start|>system\nBe short.<|im_end|>\n")
 
 
-def test_tools_are_refused_where_the_template_leaves_them_out(chat_tokenizer, importable):
+def test_tools_that_the_template_leaves_out_raise(chat_tokenizer, importable):
     def double(x: int) -> int:
         """Doubles."""
 
@@ -256,7 +256,7 @@ def test_tools_are_refused_where_the_template_leaves_them_out(chat_tokenizer, im
         (None, None),
     ],
 )
-def test_a_stripped_turn_is_what_stands_behind_its_last_thought(content, kept):
+def test_a_stripped_turn_is_the_text_after_its_last_thought(content, kept):
     message = {"role": "assistant", "content": content, "reasoning_content": "x"}
 
     assert without_thought(message) == {"role": "assistant", "content": kept}

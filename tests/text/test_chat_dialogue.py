@@ -49,7 +49,7 @@ def dialogue(prompt, text="Sum?", columns=None):
         return prompt.dialogues([text], [columns or {}])[0]
 
 
-def heard(text):
+def observation(text):
     return Observation([], text)
 
 
@@ -64,7 +64,7 @@ def episode(prompt, said, told, stops):
     ids = one.opening(NO_OBSERVATION)
     for turn, answer in zip(said, [*told, None], strict=True):
         ids = ids + plain(tokenizer, turn) + ([prompt.template.stop_id] if stops else [])
-        ids = ids if answer is None else ids + one.reply(heard(answer), ids[-1:])
+        ids = ids if answer is None else ids + one.reply(observation(answer), ids[-1:])
     return ids
 
 
@@ -78,12 +78,12 @@ def theirs(tokenizer, said, told, role, **settings):
 
 
 @families
-def test_between_turns_stands_what_the_format_has_there(family, chat_tokenizer):
+def test_the_frame_between_turns_is_that_of_the_format(family, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     one = dialogue(ChatPrompt(tokenizer=tokenizer))
     stop = stop_of(tokenizer, family)
 
-    by_text, by_token = (one.reply(heard("And then?"), said) for said in ([70], [70, stop]))
+    by_text, by_token = (one.reply(observation("And then?"), said) for said in ([70], [70, stop]))
 
     assert tokenizer.decode(by_text) == BEHIND[family]
     # The policy has written the token that ends its turn: it stands there once.
@@ -91,79 +91,79 @@ def test_between_turns_stands_what_the_format_has_there(family, chat_tokenizer):
 
 
 @pytest.mark.parametrize("family", TOOL)
-def test_a_tools_message_has_the_tools_frame(family, chat_tokenizer):
+def test_a_tool_message_has_the_frame_of_tools(family, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
 
     one = dialogue(ChatPrompt(tokenizer=tokenizer, observations="tool"))
 
-    assert tokenizer.decode(one.reply(heard("4"), [])) == TOOL[family]
+    assert tokenizer.decode(one.reply(observation("4"), [])) == TOOL[family]
 
 
 @pytest.mark.parametrize("stops", [True, False])
 @pytest.mark.parametrize("family", [*KEEP, "qwen3"])
-def test_three_turns_are_token_for_token_what_the_template_renders(family, stops, chat_tokenizer):
+def test_three_turns_equal_the_rendered_template(family, stops, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     # Mistral's writes a space in front of what the assistant says, Qwen 3 an empty thought in the
     # last turn: both are the policy's own.
     first = " " if family == "mistral" else ""
     last = "<think>\n\n</think>\n\n" if family == "qwen3" else ""
     said, told = ["Two", "I ask: <four>", "Eight."], ["No.", "the sum\n is eight"]
-    wanted = theirs(tokenizer, said, told, "user")
+    expected = theirs(tokenizer, said, told, "user")
 
     written = [first + said[0], first + said[1], first + last + said[2]]
     ids = episode(ChatPrompt(tokenizer=tokenizer), written, told, stops)
 
-    assert ids == wanted[: len(ids)]
+    assert ids == expected[: len(ids)]
     # What is missing at the end stands behind the policy's last token.
-    rest = tokenizer.decode(wanted[len(ids) :])
+    rest = tokenizer.decode(expected[len(ids) :])
     end = tokenizer.decode([stop_of(tokenizer, family)])
     assert rest in {"", "\n", "<|endoftext|>", "\n<|endoftext|>"} if stops else rest.startswith(end)
 
 
-def test_three_turns_of_qwen_3_with_thoughts_are_kept_before_what_a_tool_says(chat_tokenizer):
+def test_qwen_3_keeps_thoughts_before_tool_messages(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
     said = [f"<think>\n{n}\n</think>\n\nDone." for n in range(3)]
-    wanted = theirs(tokenizer, said, ["a", "b"], "tool")
+    expected = theirs(tokenizer, said, ["a", "b"], "tool")
 
     ids = episode(ChatPrompt(tokenizer=tokenizer, observations="tool"), said, ["a", "b"], True)
 
-    assert ids == wanted[: len(ids)]
+    assert ids == expected[: len(ids)]
     assert tokenizer.decode(ids).count("</think>") == 3
 
 
 @families
 @given(text=st.text(st.sampled_from("a sum?\n\t<|é\U0001f600"), max_size=12))
-def test_an_observation_is_written_as_the_template_writes_it(family, text, chat_tokenizer):
+def test_an_observation_is_encoded_as_the_template_renders_it(family, text, chat_tokenizer):
     # Llama 3 and Gemma take white space off its ends; line ends may melt into the frame's.
     tokenizer = chat_tokenizer(family)
     talk = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "x"}]
     talk.append({"role": "user", "content": text})
     whole = tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False)
 
-    ids = dialogue(ChatPrompt(tokenizer=tokenizer)).reply(heard(text), [])
+    ids = dialogue(ChatPrompt(tokenizer=tokenizer)).reply(observation(text), [])
 
     assert ids == whole[-len(ids) :]
 
 
 @families
 @given(data=st.data())
-def test_no_special_token_comes_from_an_observation(family, data, chat_tokenizer):
+def test_an_observation_has_no_special_tokens(family, data, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     special = {i: str(t) for i, t in tokenizer.added_tokens_decoder.items() if t.special}
     parts = st.sampled_from([*special.values(), "sum", " ", "\n", "<", "|>", "\ue000", "0"])
     text = "x" + "".join(data.draw(st.lists(parts, max_size=5))) + "x"
     one = dialogue(ChatPrompt(tokenizer=tokenizer))
 
-    ids, first = one.reply(heard(text), []), one.opening(heard(text))
+    ids, first = one.reply(observation(text), []), one.opening(observation(text))
 
-    frame, head = one.reply(heard("x"), []), one.opening(NO_OBSERVATION)
-    for found, harmless in ((ids, frame), (first, head)):
-        own = [[each for each in row if each in special] for row in (found, harmless)]
+    frame, head = one.reply(observation("x"), []), one.opening(NO_OBSERVATION)
+    for result, harmless in ((ids, frame), (first, head)):
+        own = [[each for each in row if each in special] for row in (result, harmless)]
         assert own[0] == own[1]
-        assert text in tokenizer.decode(found)
+        assert text in tokenizer.decode(result)
 
 
-def test_what_is_said_first_is_the_end_of_the_prompts_last_message(chat_tokenizer):
+def test_the_first_observation_ends_the_last_message_of_the_prompt(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"), system="Add.")
     talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     talk.append({"role": "user", "content": "Sum?"})
@@ -172,7 +172,7 @@ def test_what_is_said_first_is_the_end_of_the_prompts_last_message(chat_tokenize
     due = "<|im_end|>\n<|im_start|>assistant\n"
 
     def opened(text, columns, told):
-        return prompt.tokenizer.decode(dialogue(prompt, text, columns).opening(heard(told)))
+        return prompt.tokenizer.decode(dialogue(prompt, text, columns).opening(observation(told)))
 
     assert opened("Sum?", {}, " You see 2.") == f"{system}Sum? You see 2.{due}"
     assert opened("", {}, "You see 2.") == f"{system}You see 2.{due}"
@@ -181,7 +181,7 @@ def test_what_is_said_first_is_the_end_of_the_prompts_last_message(chat_tokenize
     assert opened("Sum?", held, " 2") == f"{system}{before}Sum? 2{due}"
 
 
-def test_openings_share_no_list(chat_tokenizer):
+def test_openings_are_separate_lists(chat_tokenizer):
     one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
 
     one.opening(NO_OBSERVATION).append(7)
@@ -189,14 +189,14 @@ def test_openings_share_no_list(chat_tokenizer):
     assert one.opening(NO_OBSERVATION)[-1] != 7
 
 
-def test_an_environment_that_says_nothing_is_an_empty_message(chat_tokenizer):
+def test_an_empty_observation_is_an_empty_message(chat_tokenizer):
     one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
     empty = "<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"
 
     assert chat_tokenizer("chatml").decode(one.reply(NO_OBSERVATION, [])) == empty
 
 
-def test_what_the_template_writes_before_the_end_of_a_turn_is_written_where_a_text_ended_it(
+def test_a_turn_that_ends_by_a_stop_text_gets_the_template_ending(
     chat_tokenizer,
 ):
     tokenizer = deepcopy(chat_tokenizer("zephyr"))
@@ -207,11 +207,11 @@ def test_what_the_template_writes_before_the_end_of_a_turn_is_written_where_a_te
     one = dialogue(ChatPrompt(tokenizer=tokenizer))
     stop = tokenizer.eos_token_id
 
-    assert tokenizer.decode(one.reply(heard("b"), [70])) == " </s>[b]"
-    assert tokenizer.decode(one.reply(heard("b"), [stop])) == "[b]"
+    assert tokenizer.decode(one.reply(observation("b"), [70])) == " </s>[b]"
+    assert tokenizer.decode(one.reply(observation("b"), [stop])) == "[b]"
 
 
-def test_inline_is_plain_text_within_the_turn(chat_tokenizer):
+def test_inline_observations_are_plain_text_in_the_turn(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("mistral"), observations="inline")
     one = dialogue(prompt)
     (head,) = prompt.encode(["Sum?"], [{}])
@@ -220,7 +220,7 @@ def test_inline_is_plain_text_within_the_turn(chat_tokenizer):
     assert one.reply(Observation([70, 71], "ab"), [72]) == [70, 71]
 
 
-def test_tools_of_the_data_choose_the_template_of_a_reply_too(chat_tokenizer):
+def test_tools_of_the_data_choose_the_template_of_a_reply(chat_tokenizer):
     tokenizer = deepcopy(chat_tokenizer("chatml"))
     turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}M{% endfor %}"
     tokenizer.chat_template = {"default": turns, "tool_use": turns.replace("M", "T")}
@@ -228,10 +228,10 @@ def test_tools_of_the_data_choose_the_template_of_a_reply_too(chat_tokenizer):
     one = dialogue(ChatPrompt(tokenizer=tokenizer), columns={"conversation": talk})
 
     assert tokenizer.decode(one.opening(NO_OBSERVATION)) == "Sum?<|im_end|>T"
-    assert tokenizer.decode(one.reply(heard("4"), [])) == "<|im_end|>T4<|im_end|>T"
+    assert tokenizer.decode(one.reply(observation("4"), [])) == "<|im_end|>T4<|im_end|>T"
 
 
-def test_a_demonstration_in_turns_is_written_as_an_episode(chat_tokenizer):
+def test_a_demonstration_in_turns_is_encoded_as_an_episode(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"))
     decode = prompt.tokenizer.decode
 
@@ -250,7 +250,7 @@ def test_a_demonstration_in_turns_is_written_as_an_episode(chat_tokenizer):
     assert row.ids.count(prompt.template.stop_id) == 4
 
 
-def test_an_observation_that_the_template_refuses_is_a_fault_of_the_data(chat_tokenizer):
+def test_an_observation_that_the_template_refuses_raises(chat_tokenizer):
     tokenizer = deepcopy(chat_tokenizer("chatml"))
     tokenizer.chat_template = (
         "{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('bad') }}{% endif %}"
@@ -259,4 +259,4 @@ def test_an_observation_that_the_template_refuses_is_a_fault_of_the_data(chat_to
     one = dialogue(ChatPrompt(tokenizer=tokenizer))
 
     with pytest.raises(DataError, match="cannot render the turns user, assistant, user"):
-        one.reply(heard("bad"), [])
+        one.reply(observation("bad"), [])

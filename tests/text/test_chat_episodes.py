@@ -77,7 +77,7 @@ class Scripted:
         pass
 
 
-def played(prompt, turns, first="", context=None):
+def play(prompt, turns, first="", context=None):
     session = Scripted(prompt.template, turns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RlcompWarning)
@@ -96,7 +96,7 @@ def played(prompt, turns, first="", context=None):
     return episode
 
 
-def talked(tokenizer, *said, first=""):
+def conversation_ids(tokenizer, *said, first=""):
     """The conversation of turns with the guide, in the ids of transformers."""
     talk = [{"role": "user", "content": f"Sum?{first}"}]
     for number, turn in enumerate(said, start=1):
@@ -117,7 +117,7 @@ ENDS = {
 
 @families
 @pytest.mark.parametrize("ends", ENDS)
-def test_a_row_of_three_turns_is_what_the_template_renders(family, ends, chat_tokenizer):
+def test_a_row_of_three_turns_equals_the_rendered_template(family, ends, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     prompt = ChatPrompt(tokenizer=tokenizer)
     lead = " " if family == "mistral" else ""  # Mistral's own space, which the policy writes
@@ -125,12 +125,12 @@ def test_a_row_of_three_turns_is_what_the_template_renders(family, ends, chat_to
     if family == "qwen3":  # as it writes a last turn without a thought
         turns[2] = f"<think>\n\n</think>\n\n{turns[2]}"
 
-    episode = played(prompt, turns, first=" Now.")
+    episode = play(prompt, turns, first=" Now.")
 
     said = [turn.rstrip(".~").removeprefix("<think>\n\n</think>\n\n") for turn in ENDS[ends]]
-    wanted = talked(tokenizer, *said, first=" Now.")
+    expected = conversation_ids(tokenizer, *said, first=" Now.")
     size = len(episode.ids)
-    assert episode.ids == wanted[:size]
+    assert episode.ids == expected[:size]
     # Only what was sampled is trained: each turn, and the stop tokens that the policy wrote.
     for turn, text in zip(episode.turns, turns, strict=True):
         stop = [prompt.template.stop_id] if text.endswith(".") else []
@@ -149,12 +149,12 @@ def test_a_row_of_three_turns_is_what_the_template_renders(family, ends, chat_to
     assert decode_texts(rows["transcript"]) == [transcript]
 
 
-def test_the_observation_and_its_frame_must_leave_room(chat_tokenizer):
+def test_an_observation_without_room_ends_the_episode(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"))
-    whole = played(prompt, ["Two!", "end!"])
+    whole = play(prompt, ["Two!", "end!"])
     second = whole.turns[1].start
 
-    just, full = (played(prompt, ["Two!", "end!"], context=room) for room in (second + 1, second))
+    just, full = (play(prompt, ["Two!", "end!"], context=room) for room in (second + 1, second))
 
     assert (len(just.turns), just.truncated) == (2, False)
     assert (len(full.turns), full.truncated) == (1, True)
@@ -162,11 +162,11 @@ def test_the_observation_and_its_frame_must_leave_room(chat_tokenizer):
     assert full.ids == whole.ids[: whole.turns[0].end]
 
 
-def test_a_first_observation_that_leaves_no_room_is_left_out(chat_tokenizer):
+def test_a_first_observation_without_room_is_left_out(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("chatml"))
     (asked,) = prompt.encode(["Sum?"], [{}])
 
-    episode = played(prompt, [], first=" and a half", context=len(asked) + 1)
+    episode = play(prompt, [], first=" and a half", context=len(asked) + 1)
 
     assert (episode.ids, episode.truncated, episode.turns) == (asked, True, [])
 
@@ -204,7 +204,7 @@ def between_turns(tokenizer, told):
 
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 @pytest.mark.parametrize("family", ["chatml", "llama3", "gemma", "phi3"])
-def test_sampling_and_scoring_agree_over_messages(family, forward, chat_tokenizer):
+def test_sampled_and_scored_log_probs_agree_over_messages(family, forward, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     prompt = ChatPrompt(tokenizer=tokenizer)
     policy = policy_of(tokenizer, prompt, forward)
@@ -220,8 +220,8 @@ def test_sampling_and_scoring_agree_over_messages(family, forward, chat_tokenize
         seed=0,
     )
 
-    found = policy.score(rows)
-    torch.testing.assert_close(found, rows["rollout_log_probs"], atol=1e-5, rtol=0)
+    result = policy.score(rows)
+    torch.testing.assert_close(result, rows["rollout_log_probs"], atol=1e-5, rtol=0)
     ends = {"token": 0, "text": 0, "limit": 0}
     table, stop = token_bytes(tokenizer), prompt.template.stop_id
     for tokens, turn in zip(rows["tokens"].tolist(), rows["turn_id"].tolist(), strict=True):
@@ -240,7 +240,7 @@ def test_sampling_and_scoring_agree_over_messages(family, forward, chat_tokenize
     assert min(ends.values()) > 2, ends
 
 
-def test_a_group_is_asked_by_one_prompt_and_goes_on_apart(chat_tokenizer):
+def test_a_group_shares_its_prompt_and_diverges(chat_tokenizer):
     tokenizer = chat_tokenizer("chatml")
     prompt = ChatPrompt(tokenizer=tokenizer, observations="tool")
     player = Player(
@@ -263,7 +263,7 @@ def test_a_group_is_asked_by_one_prompt_and_goes_on_apart(chat_tokenizer):
     assert (more.turn > 0).any()
 
 
-def test_a_template_that_writes_turns_anew_is_refused_before_anything_is_played(chat_tokenizer):
+def test_a_template_that_rewrites_turns_raises_before_the_first_turn(chat_tokenizer):
     from copy import deepcopy
 
     tokenizer = deepcopy(chat_tokenizer("chatml"))

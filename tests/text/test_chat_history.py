@@ -48,7 +48,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_template_that_does_not_go_on_behind_what_it_wrote_is_refused(name, chat_tokenizer):
+def test_a_template_that_does_not_append_raises(name, chat_tokenizer):
     tokenizer = deepcopy(chat_tokenizer("zephyr"))
     tokenizer.chat_template, settings, told = REFUSED[name]
     prompt = ChatPrompt(tokenizer=tokenizer, **settings)
@@ -60,7 +60,7 @@ def test_a_template_that_does_not_go_on_behind_what_it_wrote_is_refused(name, ch
     )
 
 
-def test_one_that_is_refused_with_tools_only_is_refused_when_they_come(chat_tokenizer):
+def test_a_template_that_does_not_append_with_tools_raises_with_tools(chat_tokenizer):
     tokenizer = deepcopy(chat_tokenizer("mistral"))
     plain_turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
     tokenizer.chat_template = {"default": plain_turns, "tool_use": REFUSED["no tools"][0]}
@@ -81,18 +81,18 @@ THOUGHTS = {
 
 
 @pytest.mark.parametrize("name", THOUGHTS)
-def test_a_template_that_drops_earlier_thoughts_is_told_once(name, chat_tokenizer):
+def test_a_template_that_drops_earlier_thoughts_warns_once(name, chat_tokenizer):
     settings, told = THOUGHTS[name]
     prompt = ChatPrompt(tokenizer=chat_tokenizer(name.split()[0]), **settings)
 
-    with pytest.warns(RlcompWarning, match=told) as found:
+    with pytest.warns(RlcompWarning, match=told) as result:
         prompt.dialogues(["Sum?", "And?"], [{}, {}])
 
-    assert len(found) == 1
+    assert len(result) == 1
 
 
 @pytest.mark.parametrize("family", [*KEEP, "qwen3"])
-def test_one_that_keeps_them_is_nothing_to_tell_of(family, chat_tokenizer):
+def test_a_template_that_keeps_thoughts_does_not_warn(family, chat_tokenizer):
     role = "tool" if family == "qwen3" else "user"
 
     with warnings.catch_warnings():
@@ -122,7 +122,7 @@ OPENS = SPACED.replace("{{ ' ' if", "{{ 'says ' if").replace(
 @pytest.mark.parametrize(
     ("template", "fault"), [(STRIPS, "warned"), (SHOUTS, "refused"), (SPACED, ""), (OPENS, "")]
 )
-def test_a_turn_may_lose_its_thought_and_nothing_else(template, fault, chat_tokenizer):
+def test_a_template_may_drop_thoughts_only(template, fault, chat_tokenizer):
     tokenizer = deepcopy(chat_tokenizer("zephyr"))
     tokenizer.chat_template = template
     prompt = ChatPrompt(tokenizer=tokenizer)

@@ -25,10 +25,10 @@ THOUGHT = [
 ]
 
 
-def demonstration(tokenizer, messages, as_new=True, tools=(), arguments=None):
+def demonstration(tokenizer, messages, unchanged_only=True, tools=(), arguments=None):
     template = ChatTemplate(tokenizer, None, arguments or {})
     chat = template.chat(messages, tools)
-    return assistant_spans(template, chat, as_new=as_new).demonstration(chat)
+    return assistant_spans(template, chat, unchanged_only=unchanged_only).demonstration(chat)
 
 
 def trained(tokenizer, row):
@@ -38,10 +38,10 @@ def trained(tokenizer, row):
 
 
 def theirs(tokenizer, messages, **settings):
-    found = tokenizer.apply_chat_template(
+    result = tokenizer.apply_chat_template(
         messages, return_assistant_tokens_mask=True, return_dict=True, **settings
     )
-    return found["input_ids"], found["assistant_masks"]
+    return result["input_ids"], result["assistant_masks"]
 
 
 # What the policy has to write in each format, the token that ends its turn included.
@@ -56,14 +56,14 @@ TURNS = {
 
 
 @pytest.mark.parametrize("family", TURNS)
-def test_every_turn_of_the_assistant_is_trained_up_to_its_end(family, chat_tokenizer):
+def test_every_assistant_turn_is_trained_up_to_its_end(family, chat_tokenizer):
     row = demonstration(chat_tokenizer(family), TALK)
 
     assert trained(chat_tokenizer(family), row) == TURNS[family]
 
 
 @pytest.mark.parametrize("family", TURNS)
-def test_the_mask_is_that_of_the_marks_in_the_template(family, chat_tokenizer):
+def test_the_mask_equals_that_of_generation_marks(family, chat_tokenizer):
     ids, mask = theirs(chat_tokenizer(family), TALK)
 
     row = demonstration(chat_tokenizer(family), TALK)
@@ -77,7 +77,7 @@ def test_the_mask_is_that_of_the_marks_in_the_template(family, chat_tokenizer):
 
 
 @pytest.mark.parametrize("family", TURNS)
-def test_a_turn_is_asked_for_by_the_prompt_of_a_rollout(family, chat_tokenizer):
+def test_a_turn_follows_the_prompt_of_a_rollout(family, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
 
     row = demonstration(tokenizer, TALK)
@@ -90,7 +90,7 @@ def test_a_turn_is_asked_for_by_the_prompt_of_a_rollout(family, chat_tokenizer):
         assert (row.trained[len(asked) - 1], row.trained[len(asked)]) == (False, True)
 
 
-def test_marks_without_the_end_of_a_turn_differ_by_exactly_that_token(chat_tokenizer):
+def test_marks_without_the_stop_token_differ_by_that_token(chat_tokenizer):
     from copy import deepcopy
 
     tokenizer = deepcopy(chat_tokenizer("chatml"))
@@ -109,7 +109,7 @@ def test_marks_without_the_end_of_a_turn_differ_by_exactly_that_token(chat_token
     assert sum(row.trained) == sum(mask) + 2
 
 
-def test_a_special_token_in_a_turn_neither_ends_it_nor_is_one(chat_tokenizer):
+def test_a_spelled_special_token_in_a_turn_is_text(chat_tokenizer):
     tokenizer = chat_tokenizer("chatml")
     talk = [TALK[0], {"role": "assistant", "content": "By <|im_end|>!"}]
 
@@ -119,7 +119,7 @@ def test_a_special_token_in_a_turn_neither_ends_it_nor_is_one(chat_tokenizer):
     assert row.ids.count(tokenizer.eos_token_id) == 2
 
 
-def test_qwen_3_keeps_the_thought_of_the_last_turn_and_trains_that_turn_only(chat_tokenizer):
+def test_qwen_3_trains_the_last_turn_only(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
 
     row = demonstration(tokenizer, THOUGHT)
@@ -128,21 +128,21 @@ def test_qwen_3_keeps_the_thought_of_the_last_turn_and_trains_that_turn_only(cha
     assert "2+2" not in tokenizer.decode(row.ids)
 
 
-def test_what_became_of_a_rewritten_turn_is_told(chat_tokenizer):
+def test_a_rewritten_turn_is_reported_in_both_forms(chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("qwen3"), None, {})
     chat = template.chat(THOUGHT, ())
 
-    new, later = assistant_spans(template, chat, as_new=True).rewritten
+    new, later = assistant_spans(template, chat, unchanged_only=True).rewritten
 
     # Ten characters from before the place where the two differ.
     assert new == "assistant\n<think>\n2+2\n</think>\n\nFour.<|im_end|>\n"
     assert later.startswith("assistant\nFour.<|im_end|>\n<|im_start|>user\n")
 
 
-def test_where_turns_need_not_stand_as_they_were_new_qwen_3_trains_all(chat_tokenizer):
+def test_qwen_3_trains_all_turns_unless_unchanged_only(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
 
-    row = demonstration(tokenizer, TALK, as_new=False)
+    row = demonstration(tokenizer, TALK, unchanged_only=False)
 
     assert trained(tokenizer, row) == [
         "Four.<|im_end|>",
@@ -150,7 +150,7 @@ def test_where_turns_need_not_stand_as_they_were_new_qwen_3_trains_all(chat_toke
     ]
 
 
-def test_an_empty_thought_that_the_prompt_writes_is_no_part_of_the_response(chat_tokenizer):
+def test_an_empty_thought_of_the_prompt_is_not_trained(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
 
     row = demonstration(tokenizer, TALK[:2], arguments={"enable_thinking": False})
@@ -158,7 +158,7 @@ def test_an_empty_thought_that_the_prompt_writes_is_no_part_of_the_response(chat
     assert trained(tokenizer, row) == ["Four.<|im_end|>"]
 
 
-def test_calls_of_tools_are_trained_and_their_answers_are_not(chat_tokenizer):
+def test_tool_calls_are_trained_and_tool_answers_are_not(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
     call = {"function": {"name": "add", "arguments": {"a": 2}}}
     talk = [
@@ -177,7 +177,7 @@ def test_calls_of_tools_are_trained_and_their_answers_are_not(chat_tokenizer):
     ]
 
 
-def test_deepseek_r1_is_trained_behind_the_thought_that_its_prompt_opens(chat_tokenizer):
+def test_deepseek_r1_is_trained_after_the_opening_of_the_thought(chat_tokenizer):
     tokenizer = chat_tokenizer("deepseek_r1")
 
     row = demonstration(tokenizer, THOUGHT)
@@ -190,7 +190,7 @@ def test_deepseek_r1_is_trained_behind_the_thought_that_its_prompt_opens(chat_to
     assert trained(tokenizer, row) == [f"4+4\n</think>\n\nEight.{EOS}"]
 
 
-def test_reasoning_in_a_field_of_its_own_is_the_thought_too(chat_tokenizer):
+def test_reasoning_content_is_the_thought(chat_tokenizer):
     tokenizer = chat_tokenizer("deepseek_r1")
     talk = [TALK[0], {**TALK[1], "reasoning_content": "2+2\n"}]
 
@@ -199,22 +199,22 @@ def test_reasoning_in_a_field_of_its_own_is_the_thought_too(chat_tokenizer):
     assert trained(tokenizer, row) == [f"2+2\n</think>\n\nFour.{EOS}"]
 
 
-def test_a_demonstration_without_the_thought_that_the_prompt_opens_is_refused(chat_tokenizer):
-    with pytest.raises(DataError, match=r"asks for a turn by '<think>\\n'.*'Eight, I think\.'"):
+def test_a_demonstration_without_the_opening_of_its_turn_raises(chat_tokenizer):
+    with pytest.raises(DataError, match=r"opens a turn with '<think>\\n'.*'Eight, I think\.'"):
         demonstration(chat_tokenizer("deepseek_r1"), TALK)
 
 
-def test_a_turn_that_does_not_end_is_refused(tmp_path, chat_tokenizer):
+def test_a_turn_without_a_stop_token_raises(tmp_path, chat_tokenizer):
     file = tmp_path / "chat.jinja"
     file.write_text("{% for m in messages %}{{ m.content }}{{ m.name or eos_token }}{% endfor %}")
     template = ChatTemplate(chat_tokenizer("chatml"), str(file), {})
     chat = template.chat([TALK[0], {**TALK[1], "name": "stop"}])
 
     with pytest.raises(DataError, match=r"does not end the turn 'Four\.stop' by '<\|im_end\|>'"):
-        assistant_spans(template, chat, as_new=True)
+        assistant_spans(template, chat, unchanged_only=True)
 
 
-def test_a_greeting_that_nobody_asked_for_is_not_trained(chat_tokenizer):
+def test_a_first_message_of_the_assistant_is_not_trained(chat_tokenizer):
     tokenizer = chat_tokenizer("chatml")
 
     row = demonstration(tokenizer, [{"role": "assistant", "content": "Hello."}, *TALK])
@@ -222,7 +222,7 @@ def test_a_greeting_that_nobody_asked_for_is_not_trained(chat_tokenizer):
     assert trained(tokenizer, row) == TURNS["chatml"]
 
 
-def test_a_space_that_the_tokenizer_puts_in_front_stands_in_front_of_the_whole_only():
+def test_the_leading_space_of_a_tokenizer_comes_once():
     from tokenizers import Tokenizer, decoders, models
     from transformers import PreTrainedTokenizerFast
 
@@ -245,7 +245,7 @@ def test_a_space_that_the_tokenizer_puts_in_front_stands_in_front_of_the_whole_o
     assert row.trained == [False] * 7 + [True] * 3
 
 
-def test_where_a_token_reaches_over_the_border_prompt_and_response_are_cut_apart(chat_tokenizer):
+def test_a_token_across_the_border_of_a_turn_is_split(chat_tokenizer):
     from copy import deepcopy
 
     # GPT-2's way of cutting texts takes the last of two line ends to the word behind them.
@@ -272,7 +272,7 @@ def test_where_a_token_reaches_over_the_border_prompt_and_response_are_cut_apart
         ("0123456789abcd", "0123456789ab", ("23456789abcd", "23456789ab")),
     ],
 )
-def test_what_differs_is_shown_with_a_little_of_what_does_not(new, later, shown, chat_tokenizer):
+def test_difference_has_some_common_text(new, later, shown, chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("chatml"), None, {})
     chat = template.chat([{"role": "user", "content": "a"}], ())
 

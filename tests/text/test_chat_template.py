@@ -74,7 +74,7 @@ def theirs(tokenizer, messages, **settings):
 
 
 @families
-def test_a_prompt_is_written_as_the_format_has_it(family, chat_tokenizer):
+def test_a_rendered_prompt_is_that_of_the_format(family, chat_tokenizer):
     template = ChatTemplate(chat_tokenizer(family), None, {})
     chat = template.chat(TALK)
 
@@ -94,7 +94,7 @@ def test_without_special_tokens_the_ids_are_those_of_transformers(family, text, 
 
 @families
 @given(data=st.data())
-def test_no_special_token_comes_from_what_people_write(family, data, chat_tokenizer):
+def test_messages_have_no_special_tokens(family, data, chat_tokenizer):
     tokenizer = chat_tokenizer(family)
     special = {i: str(t) for i, t in tokenizer.added_tokens_decoder.items() if t.special}
     parts = st.sampled_from([*special.values(), "sum", " ", "\n", "<", "|>", "\ue000", "0"])
@@ -110,7 +110,7 @@ def test_no_special_token_comes_from_what_people_write(family, data, chat_tokeni
     assert all(m["content"] in whole for m in messages)
 
 
-def test_a_text_is_shown_with_the_special_tokens_that_people_wrote(chat_tokenizer):
+def test_unescape_restores_spelled_special_tokens(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
     content = f"say {tokenizer.eos_token} twice"
     chat = Chat(ChatTemplate(tokenizer, None, {}), [{"role": "user", "content": content}], ())
@@ -118,7 +118,7 @@ def test_a_text_is_shown_with_the_special_tokens_that_people_wrote(chat_tokenize
     hidden = chat.text(1, due=False)
 
     assert content not in hidden
-    assert content in chat.shown(hidden)
+    assert content in chat.unescape(hidden)
 
 
 def test_special_tokens_in_tools_and_names_of_arguments_are_text(chat_tokenizer):
@@ -135,14 +135,14 @@ def test_special_tokens_in_tools_and_names_of_arguments_are_text(chat_tokenizer)
     )
 
 
-def test_bos_stands_once_though_the_tokenizer_adds_it_too(chat_tokenizer):
+def test_bos_comes_once(chat_tokenizer):
     ids = prompt_ids(chat_tokenizer("llama3"), TALK)
 
     bos = chat_tokenizer("llama3").bos_token_id
     assert (ids[0], ids.count(bos)) == (bos, 1)
 
 
-def test_special_tokens_that_are_sought_in_small_letters_are_text_in_capitals_too(chat_tokenizer):
+def test_normalised_special_tokens_in_capitals_are_text(chat_tokenizer):
     from tokenizers import AddedToken, normalizers
     from transformers import PreTrainedTokenizerFast
 
@@ -160,7 +160,7 @@ def test_special_tokens_that_are_sought_in_small_letters_are_text_in_capitals_to
     assert note not in prompt_ids(tokenizer, talk)
 
 
-def test_a_tokenizer_that_has_a_special_token_as_a_word_spells_it_by_characters():
+def test_a_special_token_that_is_a_word_is_encoded_by_characters():
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
@@ -183,20 +183,20 @@ def written(tmp_path, text):
 TURNS = "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
 
 
-def test_a_template_in_a_file_takes_the_place_of_the_tokenizers(tmp_path, chat_tokenizer):
+def test_a_template_file_replaces_the_tokenizers_template(tmp_path, chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("gemma"), written(tmp_path, TURNS), {})
 
     assert template.chat([USER]).text(1, due=True) == "user: Two and two?<eos>"
     assert template.stop == "<eos>"
 
 
-def test_arguments_reach_the_template(chat_tokenizer):
+def test_arguments_are_passed_to_the_template(chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("qwen3"), None, {"enable_thinking": False})
 
     assert template.chat([USER]).text(1, due=True).endswith("assistant\n<think>\n\n</think>\n\n")
 
 
-def test_a_tokenizer_without_a_template_is_refused_with_the_remedy(chat_tokenizer):
+def test_a_tokenizer_without_a_template_raises_with_the_remedy(chat_tokenizer):
     from rlcomp.text.tokenizer import byte_tokenizer
 
     with pytest.raises(ConfigError, match=r"no chat template.* set prompt\.template=chat\.jinja$"):
@@ -206,7 +206,7 @@ def test_a_tokenizer_without_a_template_is_refused_with_the_remedy(chat_tokenize
 @pytest.mark.parametrize(
     ("letters", "asked"), [(None, "user: 1+1\nassistant: "), ("0123456789+", "1+1")]
 )
-def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, asked):
+def test_the_template_of_the_remedy_works(tmp_path, letters, asked):
     import subprocess
 
     from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
@@ -231,30 +231,30 @@ def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, 
         ("{% for m in %}", "cannot render the turns user, assistant"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "cannot render the turns"),
         ("{{ raise_exception('No, thanks') }}", r"No, thanks\).*prompt\.template=FILE"),
-        ("{{ messages[0].content }}", "writes no special token behind an assistant's turn"),
-        ("{{ messages[-1].content }}.", "writes no special token behind an assistant's turn"),
+        ("{{ messages[0].content }}", "writes no special token after an assistant's turn"),
+        ("{{ messages[-1].content }}.", "writes no special token after an assistant's turn"),
         (
             "{{ messages[-1].content }}{{ eos_token if add_generation_prompt }}",
-            "writes no special token behind an assistant's turn",
+            "writes no special token after an assistant's turn",
         ),
-        ("{{ eos_token }}", "writes no special token behind an assistant's turn"),
+        ("{{ eos_token }}", "writes no special token after an assistant's turn"),
         ("", "no chat template"),
         ("{{ messages[0].name }}", "makes 0 characters"),
         ("{{ 'x' * 16777217 }}", "makes 16777217 characters"),
     ],
 )
-def test_a_template_that_cannot_be_used_is_one_message(text, told, tmp_path, chat_tokenizer):
+def test_an_unusable_template_raises_one_message(text, told, tmp_path, chat_tokenizer):
     with pytest.raises(ConfigError, match=told):
         ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, text), {})
 
 
-def test_the_message_names_the_file_of_the_template(tmp_path, chat_tokenizer):
+def test_the_error_names_the_template_file(tmp_path, chat_tokenizer):
     with pytest.raises(ConfigError, match=re.escape(f"the template {tmp_path / 'chat.jinja'}")):
         ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, "{{ 1 / 0 }}"), {})
 
 
 @pytest.mark.parametrize("content", [b"\xff", b" " * (2**18 + 1)])
-def test_a_file_that_is_no_text_or_too_large_is_refused(content, tmp_path, chat_tokenizer):
+def test_a_binary_or_large_template_file_raises(content, tmp_path, chat_tokenizer):
     file = tmp_path / "chat.jinja"
     file.write_bytes(content)
 
@@ -262,7 +262,7 @@ def test_a_file_that_is_no_text_or_too_large_is_refused(content, tmp_path, chat_
         ChatTemplate(chat_tokenizer("qwen3"), str(file), {})
 
 
-def test_what_a_template_refuses_names_the_turns_and_the_reason(chat_tokenizer):
+def test_messages_that_a_template_refuses_raise_with_turns_and_reason(chat_tokenizer):
     chat = ChatTemplate(chat_tokenizer("gemma"), None, {}).chat(
         [{"role": "system", "content": "Add."}, USER]
     )
@@ -271,7 +271,7 @@ def test_what_a_template_refuses_names_the_turns_and_the_reason(chat_tokenizer):
         chat.text(2, due=True)
 
 
-def test_a_template_that_cuts_a_special_token_of_a_message_is_refused(tmp_path, chat_tokenizer):
+def test_a_template_that_splits_a_spelled_special_token_raises(tmp_path, chat_tokenizer):
     cut = "{% for m in messages %}{{ m.content[:8] }}{{ eos_token }}{% endfor %}"
     chat = ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, cut), {}).chat(
         [{**USER, "content": "1234567<|im_end|>"}]
@@ -282,7 +282,7 @@ def test_a_template_that_cuts_a_special_token_of_a_message_is_refused(tmp_path, 
 
 
 @pytest.mark.parametrize("cut", ["m.content[:-1]", "m.content[:3] ~ m.content[4:]"])
-def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_path, chat_tokenizer):
+def test_one_split_special_token_after_a_whole_one_raises(cut, tmp_path, chat_tokenizer):
     one = f"{{{{ {cut} if m.role == 'user' else m.content }}}}{{{{ eos_token }}}}"
     template = f"{{% for m in messages %}}{one}{{% endfor %}}"
     chat = ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, template), {}).chat(
@@ -290,12 +290,12 @@ def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_pat
     )
     text = chat.text(1, due=True)
 
-    for read in (chat.ids, chat.marked):
+    for read in (chat.ids, chat.mark):
         with pytest.raises(DataError, match=r"cuts a message within.*'<\|im_end\|>'"):
             read(text)
 
 
-def test_a_template_of_several_is_chosen_by_whether_there_are_tools(chat_tokenizer):
+def test_one_of_several_templates_is_chosen_by_tools(chat_tokenizer):
     from copy import deepcopy
 
     tokenizer = deepcopy(chat_tokenizer("qwen3"))

@@ -4,8 +4,8 @@ import pytest
 
 from rlcomp.errors import ConfigErrors, DataError
 from rlcomp.text import folder
-from rlcomp.text.folder import check_at_hand, check_folder, local_only, reachable
-from rlcomp.text.untrusted_files import JSON
+from rlcomp.text.folder import check_available, check_folder, hub_reachable, local_only
+from rlcomp.text.untrusted_input import JSON
 
 
 @pytest.fixture
@@ -24,19 +24,21 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.setattr(folder, "get_session", Session)
     monkeypatch.setattr(folder, "try_to_load_from_cache", lambda name, file: answers.get(name))
     monkeypatch.setattr(folder.constants, "ENDPOINT", "https://hub")
-    reachable.cache_clear()
+    hub_reachable.cache_clear()
     yield asked, answers
-    reachable.cache_clear()
+    hub_reachable.cache_clear()
 
 
-def test_a_hub_that_does_not_answer_is_asked_once_and_told_by_the_setting(hub, tmp_path):
+def test_an_unreachable_hub_is_checked_once_and_names_the_setting(hub, tmp_path):
     asked, answers = hub
     answers["kept/model"] = "/cache/config.json"
 
-    with pytest.raises(ConfigErrors) as told:
-        check_at_hand({"base": "a/b", "model.path": "kept/model", "tokenizer.path": str(tmp_path)})
+    with pytest.raises(ConfigErrors) as error:
+        check_available(
+            {"base": "a/b", "model.path": "kept/model", "tokenizer.path": str(tmp_path)}
+        )
 
-    assert told.value.messages == [
+    assert error.value.messages == [
         "base is 'a/b': the hub cannot be reached and it is not in the local cache: go online, "
         "download it (hf download a/b), or set base=FOLDER"
     ]
@@ -44,11 +46,11 @@ def test_a_hub_that_does_not_answer_is_asked_once_and_told_by_the_setting(hub, t
     assert asked == [("https://hub", 5)]
 
 
-def test_a_hub_that_answers_is_left_to_say_what_it_has(hub):
+def test_a_reachable_hub_passes_the_check(hub):
     asked, answers = hub
     answers["up"] = True
 
-    check_at_hand({"base": "a/b"})
+    check_available({"base": "a/b"})
 
     assert not local_only("a/b")
     assert len(asked) == 1
@@ -62,14 +64,12 @@ def test_a_hub_that_answers_is_left_to_say_what_it_has(hub):
         ("model.safetensors", [], "put it into a folder with its config.json and tokenizer"),
     ],
 )
-def test_a_file_where_a_folder_is_due_is_not_looked_for_on_the_hub(
-    hub, tmp_path, name, beside, told
-):
+def test_a_file_in_place_of_a_folder_raises_with_the_remedy(hub, tmp_path, name, beside, told):
     for file in (name, *beside):
         (tmp_path / file).touch()
 
     with pytest.raises(ConfigErrors) as error:
-        check_at_hand({"base": str(tmp_path / name)})
+        check_available({"base": str(tmp_path / name)})
 
     (message,) = error.value.messages
     assert message.startswith(f"base is '{tmp_path / name}', a file: must be a folder")
@@ -77,7 +77,7 @@ def test_a_file_where_a_folder_is_due_is_not_looked_for_on_the_hub(
     assert hub[0] == []
 
 
-def test_each_file_by_which_transformers_reads_a_folder_is_looked_at(tmp_path):
+def test_each_file_that_transformers_reads_is_checked(tmp_path):
     check_folder(tmp_path / "gone")
     for name in JSON:
         (tmp_path / name).write_text("{}")
@@ -91,7 +91,7 @@ def test_each_file_by_which_transformers_reads_a_folder_is_looked_at(tmp_path):
         (tmp_path / name).write_text("{}")
 
 
-def test_a_tokenizer_that_is_no_file_is_refused(tmp_path):
+def test_a_tokenizer_that_is_no_file_raises(tmp_path):
     (tmp_path / "tokenizer.json").mkdir()
 
     with pytest.raises(DataError, match=r"tokenizer\.json"):

@@ -5,8 +5,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.errors import DataError
-from rlcomp.text.mid_text_tokens import encode_continuation
-from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.token_bytes import encode_continuation, row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
 
 PIECES = {"<pad>": 0, "<eos>": 1, "▁": 2, "a": 3, "b": 4, "▁a": 5, "|": 6, ".": 7, "▁b": 8}
@@ -43,35 +42,35 @@ def prepending():
 @pytest.mark.parametrize(
     ("text", "ids"), [("ab|", [3, 4, 6]), ("b a", [4, 5]), ("|", [6]), ("", [])]
 )
-def test_no_space_is_put_in_front_of_a_text_that_continues(tokenizer, text, ids):
-    found = encode_continuation(tokenizer, token_bytes(tokenizer), text)
+def test_a_continuation_gets_no_leading_space(tokenizer, text, ids):
+    result = encode_continuation(tokenizer, token_bytes(tokenizer), text)
 
-    assert found == ids
-    assert row_bytes(token_bytes(tokenizer), found) == text.encode()
+    assert result == ids
+    assert row_bytes(token_bytes(tokenizer), result) == text.encode()
 
 
-def test_a_space_of_the_text_itself_stays():
+def test_a_leading_space_of_the_text_stays():
     tokenizer = prepending()
-    found = encode_continuation(tokenizer, token_bytes(tokenizer), " a")
+    result = encode_continuation(tokenizer, token_bytes(tokenizer), " a")
 
-    assert found == [5]
+    assert result == [5]
 
 
-def test_a_piece_that_joins_what_stands_before_is_not_cut():
+def test_a_piece_joined_with_the_preceding_text_is_not_cut():
     tokenizer = metaspace(more=[("\n", "a")])  # behind a new line, "a" is no token of its own
 
     assert encode_continuation(tokenizer, token_bytes(tokenizer), "ab") == [3, 4]
 
 
-def test_what_needs_no_help_is_as_ever():
+def test_a_tokenizer_without_leading_space_encodes_as_usual():
     tokenizer = byte_tokenizer()
 
-    found = encode_continuation(tokenizer, token_bytes(tokenizer), " é<eos>")
-    assert row_bytes(token_bytes(tokenizer), found) == " é<eos>".encode()
-    assert tokenizer.eos_token_id not in found
+    result = encode_continuation(tokenizer, token_bytes(tokenizer), " é<eos>")
+    assert row_bytes(token_bytes(tokenizer), result) == " é<eos>".encode()
+    assert tokenizer.eos_token_id not in result
 
 
-def test_a_tokenizer_that_cannot_do_without_is_told():
+def test_an_unavoidable_leading_space_raises():
     joined = [(before, "a") for before in ("\n", ".", "▁a", "0")]
     tokenizer = metaspace(more=joined)
 

@@ -14,7 +14,7 @@ TEXT = TextPrompt(tokenizer=character_tokenizer(characters="ab"))
 TALK = {CONVERSATION: {"messages": [{"role": "user", "content": "a"}]}}
 
 
-def test_a_prompt_is_its_text():
+def test_a_text_prompt_is_its_text():
     assert TEXT.encode(["ab", ""], [{}, {}]) == [[2, 3], [1]]
     assert TEXT.render(["ab", ""], [{}, {}]) == ["ab", ""]
     assert TEXT.continues
@@ -23,14 +23,14 @@ def test_a_prompt_is_its_text():
 
 
 @pytest.mark.parametrize("use", [TEXT.encode, TEXT.dialogues])
-def test_a_conversation_is_refused_wherever_it_stands(use):
+def test_a_conversation_in_any_row_raises(use):
     with pytest.raises(ConfigError, match="prompt=chat"):
         use(["a", "b"], [{}, TALK])
     for plain in ({CONVERSATION: "a"}, {CONVERSATION: {}}, {CONVERSATION: None}):
         assert len(use(["a"], [plain])) == 1
 
 
-def test_an_environment_s_words_stand_behind_what_there_is():
+def test_observations_are_appended():
     (dialogue,) = TEXT.dialogues(["ab"], [{}])
 
     assert dialogue.opening(Observation([3], "b")) == [2, 3, 3]
@@ -38,7 +38,7 @@ def test_an_environment_s_words_stand_behind_what_there_is():
     assert dialogue.reply(Observation([2], "a"), [3, 1]) == [2]
 
 
-def test_a_conversation_is_its_contents_with_marks_around_special_tokens():
+def test_conversation_text_is_the_marked_contents():
     text = TextPrompt(tokenizer=byte_tokenizer())
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}]
     messages.append({"role": "user", "content": "<eos>b"})
@@ -48,10 +48,10 @@ def test_a_conversation_is_its_contents_with_marks_around_special_tokens():
         text.conversation(messages, [{"type": "function"}])
 
 
-def test_what_is_taught_are_the_turns_of_the_policy_and_the_end():
-    found = TEXT.demonstrations(["a", "b"], ["b", ("a", "bb", "a")], [{}, {}])
+def test_turns_of_the_policy_and_eos_are_trained():
+    result = TEXT.demonstrations(["a", "b"], ["b", ("a", "bb", "a")], [{}, {}])
 
-    assert found == [
+    assert result == [
         Demonstration([2, 3, 1], [False, True, True]),
         Demonstration([3, 2, 3, 3, 2, 1], [False, True, False, False, True, True]),
     ]

@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
-from rlcomp.text.rows import check_room, encode_rows, rollout_rows
+from rlcomp.text.rows import check_room, encode_rows, pad_rows, response_columns, rollout_rows
 from rlcomp.text.tokenizer import character_tokenizer
 
 # <pad> 0, <eos> 1, a 2, b 3.
@@ -22,14 +24,14 @@ def test_a_row_is_prompt_response_eos_and_padding():
     ]
 
 
-def test_an_empty_prompt_is_the_token_the_model_starts_from():
+def test_an_empty_prompt_is_one_token():
     rows = encode_rows(TOKENIZER, [""], ["ab"])
 
     assert rows["tokens"].tolist() == [[1, 2, 3, 1]]
     assert rows["response_mask"].tolist() == [[False, True, True, True]]
 
 
-def test_without_a_padding_token_eos_pads_and_is_masked():
+def test_without_a_pad_token_eos_pads_and_is_masked():
     tokenizer = character_tokenizer(characters="ab")
     tokenizer.pad_token = None
 
@@ -39,7 +41,7 @@ def test_without_a_padding_token_eos_pads_and_is_masked():
     assert torch.equal(rows["attention_mask"][1], torch.tensor([True, True, False, False]))
 
 
-def test_a_character_without_a_token_is_named():
+def test_a_character_without_a_token_raises():
     with pytest.raises(DataError, match="no token for 'c'"):
         encode_rows(TOKENIZER, ["a"], ["c"])
 
@@ -55,7 +57,7 @@ def sampled(**changes):
     return SampledResponses(**columns | changes)
 
 
-def test_sampled_rows_hold_the_version_and_the_prompt_they_answer():
+def test_rollout_rows_have_the_version_and_the_group():
     rows = rollout_rows([[2, 2]], sampled(), pad=0, version=7)
 
     assert rows["group_id"].tolist() == [0, 0]
@@ -67,7 +69,7 @@ def test_sampled_rows_hold_the_version_and_the_prompt_they_answer():
 
 
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
-def test_a_token_that_could_not_be_drawn_is_an_error(value):
+def test_a_sampled_token_of_infinite_log_prob_raises(value):
     broken = torch.tensor([[-1.0, value], [-3.0, 0.0]])
 
     with pytest.raises(NumericalError):
@@ -77,19 +79,19 @@ def test_a_token_that_could_not_be_drawn_is_an_error(value):
 
 
 @pytest.mark.parametrize("columns", [2, 3, 5])
-def test_routes_are_cut_or_widened_to_the_rows(columns):
+def test_routes_are_cut_or_padded_to_the_rows(columns):
     # Of each column two layers and three experts.
     routes = torch.arange(2 * columns * 2 * 3, dtype=torch.int16).reshape(2, columns, 2, 3)
 
-    found = rollout_rows([[2]], sampled(routes=routes), pad=0, version=0)["routed_experts"]
+    result = rollout_rows([[2]], sampled(routes=routes), pad=0, version=0)["routed_experts"]
 
-    assert found.shape == (2, 3, 2, 3)
+    assert result.shape == (2, 3, 2, 3)
     known = min(columns, 3)
-    assert torch.equal(found[:, :known], routes[:, :known])
-    assert found[:, known:].eq(UNKNOWN).all()
+    assert torch.equal(result[:, :known], routes[:, :known])
+    assert result[:, known:].eq(UNKNOWN).all()
 
 
-def test_a_row_may_fill_the_context_and_no_more():
+def test_check_room_allows_exactly_the_context():
     def named(place):
         return "abc"[place]
 
@@ -98,3 +100,83 @@ def test_a_row_may_fill_the_context_and_no_more():
     for lengths, more in (([3, 6], [2, 0]), ([3, 3], [2, 3])):
         with pytest.raises(DataError, match="prompt 'b'"):
             check_room(lengths, more, 5, named)
+
+
+# Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.
+SAMPLED = SampledResponses(
+    tokens=torch.tensor([[7, 8, 9], [7, 99, 99]]),
+    log_probs=torch.tensor([[-1.0, -2.0, -3.0], [-4.0, torch.nan, torch.inf]]),
+    lengths=torch.tensor([3, 1]),
+    truncated=torch.tensor([True, False]),
+)
+
+
+PROMPTS = [[4], [4, 5, 6]]
+
+
+def test_rows_are_prompt_then_response_then_padding():
+    columns = response_columns(PROMPTS, SAMPLED, pad=0)
+
+    assert columns["tokens"].tolist() == [[4, 7, 8, 9], [4, 5, 6, 7]]
+    assert columns["response_mask"].int().tolist() == [[0, 1, 1, 1], [0, 0, 0, 1]]
+    assert columns["attention_mask"].all()
+
+
+def test_log_probs_are_at_their_tokens_and_0_elsewhere():
+    columns = response_columns(PROMPTS, SAMPLED, pad=0)
+
+    assert columns["rollout_log_probs"].tolist() == [[0, -1, -2, -3], [0, 0, 0, -4]]
+
+
+def test_the_width_is_that_of_the_longest_row():
+    short = SampledResponses(
+        SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([1, 1]), SAMPLED.truncated
+    )
+
+    columns = response_columns([[4], [4]], short, pad=0)
+
+    assert columns["tokens"].tolist() == [[4, 7], [4, 7]]
+
+
+def test_a_sampled_pad_id_is_a_response_token():
+    columns = response_columns(PROMPTS, SAMPLED, pad=7)
+
+    assert columns["response_mask"].int().tolist() == [[0, 1, 1, 1], [0, 0, 0, 1]]
+    assert columns["tokens"].tolist() == [[4, 7, 8, 9], [4, 5, 6, 7]]
+
+
+def test_pad_rows_fills_up_to_the_longest_row():
+    tokens, filled = pad_rows([[5], [6, 7, 8], [9, 9]], 4)
+
+    assert tokens.tolist() == [[5, 4, 4], [6, 7, 8], [9, 9, 4]]
+    assert filled.int().tolist() == [[1, 0, 0], [1, 1, 1], [1, 1, 0]]
+
+
+def test_padding_is_not_in_the_response_mask():
+    short = SampledResponses(
+        SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([3, 1]), SAMPLED.truncated
+    )
+
+    columns = response_columns([[4, 4], [4]], short, pad=0)
+
+    assert columns["tokens"].tolist() == [[4, 4, 7, 8, 9], [4, 7, 0, 0, 0]]
+    assert columns["attention_mask"].int().tolist() == [[1] * 5, [1, 1, 0, 0, 0]]
+    assert columns["response_mask"].int().tolist() == [[0, 0, 1, 1, 1], [0, 1, 0, 0, 0]]
+    assert columns["rollout_log_probs"].tolist() == [[0, 0, -1, -2, -3], [0, -4, 0, 0, 0]]
+    assert "sampling_mask" not in columns
+
+
+def test_sampling_masks_are_at_their_tokens_and_empty_elsewhere():
+    # Two bytes for each of three steps: 10 * row + step, and the same + 100.
+    sampling_mask = torch.tensor(
+        [[[r * 10 + s, r * 10 + s + 100] for s in range(3)] for r in (1, 2)]
+    )
+    sampled = replace(SAMPLED, sampling_mask=sampling_mask.to(torch.uint8))
+
+    result = response_columns(PROMPTS, sampled, pad=0)["sampling_mask"]
+
+    assert result.dtype == torch.uint8
+    assert result.tolist() == [
+        [[0, 0], [10, 110], [11, 111], [12, 112]],
+        [[0, 0], [0, 0], [0, 0], [20, 120]],
+    ]

@@ -11,11 +11,11 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import make_batch
-from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import encode_rows
-from rlcomp.text.token_bytes import all_with_ends
+from rlcomp.text.token_bytes import encode_all_with_ends
+from rlcomp.text.tokenizer import answer_ids
 
 
 def tokenizer(*letters):
@@ -35,7 +35,7 @@ def tokenizer(*letters):
 
 
 @pytest.mark.parametrize("answer", ["c <|end|> d", "<|end|>", "c<|pad|>", "c <|end|><|end|>"])
-def test_one_eos_stands_at_the_end(answer):
+def test_a_row_ends_with_one_eos(answer):
     made = encode_rows(tokenizer(), ["a", "a"], [answer, "b"])
     ids = made["tokens"][0][made["response_mask"][0]].tolist()
 
@@ -44,7 +44,7 @@ def test_one_eos_stands_at_the_end(answer):
     assert tokenizer().decode(ids[:-1]) == answer
 
 
-def test_turns_and_targets_have_no_end_of_their_own():
+def test_turns_and_targets_have_no_end():
     text = TextPrompt(tokenizer=tokenizer())
     (row,) = text.demonstrations(["a"], [("b<|end|>", "c<|end|>", "d")], [{}])
     answer = "x<|end|>y"
@@ -57,11 +57,11 @@ def test_turns_and_targets_have_no_end_of_their_own():
     assert 0 not in target
 
 
-def test_other_special_tokens_are_what_they_spell():
+def test_other_special_tokens_stay_special():
     assert answer_ids(tokenizer(), ["<|tool|>"]) == [[2]]
 
 
-def test_a_tokenizer_that_cannot_spell_eos_otherwise_refuses_the_answer():
+def test_an_answer_that_can_spell_eos_only_as_the_token_raises():
     with pytest.raises(DataError, match="spells"):
         answer_ids(tokenizer("a", "b"), ["a<|end|>"])
 
@@ -78,7 +78,7 @@ def policy_with(made, stop_tokens=(), eos_token_id=None):
 
 
 @pytest.mark.parametrize("named", [{"stop_tokens": ["<|tool|>"]}, {"eos_token_id": [0, 2]}])
-def test_a_stop_token_of_the_policy_ends_no_answer_in_its_middle(named):
+def test_a_policy_stop_token_within_an_answer_is_text(named):
     made = tokenizer()
     policy = policy_with(made, **named)
     assert policy.stops == [0, 2]
@@ -93,7 +93,7 @@ def test_a_stop_token_of_the_policy_ends_no_answer_in_its_middle(named):
     assert 2 in answer_ids(tokenizer(), ["b <|tool|> c"])[0]
 
 
-def test_a_stop_token_that_is_an_ordinary_one_is_refused_in_the_middle():
+def test_an_ordinary_stop_token_within_an_answer_raises():
     made = tokenizer()
     policy_with(made, ["Ċ"])  # a line break, as byte-level tokenizers write it
 
@@ -102,7 +102,7 @@ def test_a_stop_token_that_is_an_ordinary_one_is_refused_in_the_middle():
         answer_ids(made, ["a", "a\nb"])
 
 
-def test_stops_of_several_policies_add_up():
+def test_stops_of_several_policies_accumulate():
     made = tokenizer()
     policy_with(made, ["a"])
     policy_with(made, ["b"])
@@ -119,9 +119,9 @@ class Whole:
         return [[Span(0, len(document.text))] for document in documents]
 
 
-def test_an_end_in_a_document_is_text():
+def test_a_spelled_end_in_a_document_is_text():
     made, text = tokenizer(), "a <|end|> b"
-    (ids, ends) = all_with_ends(made, [text])[0]
+    (ids, ends) = encode_all_with_ends(made, [text])[0]
 
     assert not {0, 1} & {*ids}
     assert ends == [*range(1, len(text) + 1)]
@@ -138,4 +138,4 @@ def test_an_end_in_a_document_is_text():
     assert document.ids.tolist() == ids
     assert document.text[span.start : span.stop] == text
     with pytest.raises(DataError, match="special tokens"):
-        all_with_ends(made, ["a <|tool|> b"])
+        encode_all_with_ends(made, ["a <|tool|> b"])

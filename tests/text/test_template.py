@@ -4,7 +4,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.text.template import Template
 
 
-def test_a_value_with_the_name_of_a_field_stays():
+def test_a_field_within_a_value_is_not_replaced():
     template = Template("Judge", "{a}{b}{c}{", required=("a", "b"), optional=("d",))
 
     assert template.fill({"a": "{b}", "b": "{a}", "d": "d"}) == "{b}{a}{c}{"
@@ -16,6 +16,6 @@ def test_an_optional_field_is_filled():
     ) == ("12")
 
 
-def test_a_text_without_a_required_field_is_refused():
+def test_a_template_without_a_required_field_raises():
     with pytest.raises(ConfigError, match=r"Judge: template 'a' must hold \{a\}"):
         Template("Judge", "a", required=("a",))

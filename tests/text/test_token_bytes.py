@@ -8,7 +8,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.token_bytes import encoded_with_ends, row_bytes, token_bytes
+from rlcomp.text.token_bytes import encode_with_ends, row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 LINES = ["the cat sat on the mat\n", "the meter, the parameter = 3\n", "né été\n"] * 3
@@ -79,10 +79,10 @@ CHARACTERS = character_tokenizer(characters=ALPHABET)
 
 def parts(tokenizer, text):
     table = token_bytes(tokenizer)
-    return [table[index] for index in encoded_with_ends(tokenizer, text)[0]]
+    return [table[index] for index in encode_with_ends(tokenizer, text)[0]]
 
 
-def test_half_a_character_is_its_byte():
+def test_a_partial_character_is_its_byte():
     # é is C3 A9 in UTF-8.
     assert parts(byte_tokenizer(), "é\n ") == [b"\xc3", b"\xa9", b"\n", b" "]
 
@@ -99,7 +99,7 @@ def test_a_space_in_front_of_a_word_is_part_of_its_token():
     assert parts(BPE, "the the") == [b"the", b" the"]
 
 
-def test_pieces_write_spaces_and_bytes_in_their_own_way():
+def test_sentencepiece_spaces_and_byte_tokens():
     # € is E2 82 AC; the first space is the tokenizer's own.
     assert parts(PIECES, "the cat€") == [b" the", b" cat", b"\xe2", b"\x82", b"\xac"]
 
@@ -108,7 +108,7 @@ def test_metaspace_is_a_space():
     assert parts(metaspace(), "a ab") == [b"a", b" a", b"b"]
 
 
-def test_a_character_is_its_utf_8():
+def test_a_character_token_is_its_utf_8():
     assert parts(CHARACTERS, "é€") == [b"\xc3\xa9", b"\xe2\x82\xac"]
 
 
@@ -120,12 +120,12 @@ def test_special_tokens_have_no_bytes(tokenizer):
     assert len(table) == len(tokenizer)
 
 
-def test_another_added_token_is_its_text():
+def test_an_added_token_is_its_text():
     tokenizer = byte_level_bpe()
     tokenizer.add_tokens([AddedToken("</think>é", special=False)])
 
     assert token_bytes(tokenizer)[-1] == "</think>é".encode()
-    assert encoded_with_ends(tokenizer, "a</think>é")[1] == [1, 1 + 10]
+    assert encode_with_ends(tokenizer, "a</think>é")[1] == [1, 1 + 10]
 
 
 def test_an_added_special_token_has_no_bytes():
@@ -154,12 +154,12 @@ def test_an_id_without_a_token_has_no_bytes():
         (None, "none"),
     ],
 )
-def test_a_decoder_that_loses_bytes_is_refused_by_name(decoder, name):
+def test_a_decoder_that_loses_bytes_raises(decoder, name):
     with pytest.raises(ConfigError, match=rf"decoder is {name}, .* use a byte-level"):
         token_bytes(words(decoder))
 
 
-def test_a_strip_behind_the_whole_text_or_alone_at_the_end_is_known():
+def test_a_strip_of_the_whole_text_is_supported():
     steps = [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     assert token_bytes(words(decoders.Sequence(steps)))
     for wrong in ([*steps[::-1]], [steps[0], steps[2], steps[1]], [steps[2], *steps]):
@@ -175,59 +175,59 @@ def test_a_token_with_a_character_outside_the_byte_alphabet_is_its_text():
     assert token_bytes(wrapped(backend))[2:] == [b" a", "Ġ€".encode()]
 
 
-def test_a_slow_tokenizer_is_refused_by_name():
+def test_a_slow_tokenizer_raises():
     with pytest.raises(ConfigError, match=r"is a ByT5Tokenizer, .* use a fast one"):
         token_bytes(ByT5Tokenizer())
 
 
-def test_bytes_of_a_row_are_joined():
+def test_row_bytes_are_concatenated():
     table = token_bytes(BPE)
-    ids = [BPE.eos_token_id, *encoded_with_ends(BPE, "the né")[0], BPE.eos_token_id]
+    ids = [BPE.eos_token_id, *encode_with_ends(BPE, "the né")[0], BPE.eos_token_id]
 
     assert row_bytes(table, ids) == "the né".encode()
 
 
 @pytest.mark.parametrize("index", [3, -1])
-def test_an_id_of_another_tokenizer_is_refused(index):
+def test_an_id_without_a_table_entry_raises(index):
     with pytest.raises(DataError, match=rf"no token with id {index} \(it has 3\)"):
         row_bytes([b"", b"a", b"b"], [1, index])
 
 
-def test_a_space_of_the_tokenizers_own_counts_nothing():
+def test_a_leading_space_of_the_tokenizer_has_no_bytes():
     # "▁the" stands for 4 bytes, of which the text has 3.
-    assert encoded_with_ends(PIECES, "the cat")[1] == [3, 7]
+    assert encode_with_ends(PIECES, "the cat")[1] == [3, 7]
     # "▁" alone in front of a newline: nothing of the text has been read.
-    assert encoded_with_ends(PIECES, "\nthe")[1] == [0, 1, 4]
+    assert encode_with_ends(PIECES, "\nthe")[1] == [0, 1, 4]
 
 
-def test_a_space_of_the_texts_own_counts():
+def test_a_leading_space_of_the_text_counts():
     # The tokenizer puts its own in front: "▁", "▁the".
-    assert encoded_with_ends(PIECES, " the")[1] == [0, 4]
+    assert encode_with_ends(PIECES, " the")[1] == [0, 4]
 
 
 @pytest.mark.parametrize("tokenizer", [BPE, PIECES, CHARACTERS])
 def test_an_empty_text_has_no_tokens(tokenizer):
-    assert encoded_with_ends(tokenizer, "") == ([], [])
+    assert encode_with_ends(tokenizer, "") == ([], [])
 
 
-def test_a_normaliser_that_changes_the_text_is_told_with_the_place():
+def test_a_normaliser_that_changes_the_text_raises_with_the_byte():
     tokenizer = words(decoders.Fuse(), normalizers.Lowercase())
 
-    assert encoded_with_ends(tokenizer, "ab")[1] == [1, 2]
+    assert encode_with_ends(tokenizer, "ab")[1] == [1, 2]
     with pytest.raises(DataError, match=r"from byte 1 on its tokens stand for b'b', .* b'B'"):
-        encoded_with_ends(tokenizer, "aB")
+        encode_with_ends(tokenizer, "aB")
 
 
-def test_an_end_that_a_text_spells_is_text():
-    ids, ends = encoded_with_ends(BPE, "the <eos>")
+def test_a_spelled_end_is_text():
+    ids, ends = encode_with_ends(BPE, "the <eos>")
 
     assert BPE.eos_token_id not in ids
     assert ends[-1] == len("the <eos>")
 
 
-def test_a_character_without_a_token_is_named():
+def test_a_character_without_a_token_raises():
     with pytest.raises(DataError, match="no token for 'z'"):
-        encoded_with_ends(CHARACTERS, "abz")
+        encode_with_ends(CHARACTERS, "abz")
 
 
 # Surrogates are no text; ▁ is how pieces write a space.
@@ -240,18 +240,18 @@ SOME_WORDS = st.lists(st.sampled_from(["the", " cat", " ", "é", "\n", "€"]), 
 )
 @given(text=ANY_TEXT | SOME_WORDS.map("".join))
 @settings(max_examples=60, deadline=None)
-def test_the_tokens_bytes_are_the_texts(tokenizer, text):
+def test_token_bytes_concatenate_to_the_text(tokenizer, text):
     check_bytes(tokenizer, text)
 
 
 @given(text=st.text(ALPHABET, max_size=12))
 @settings(max_examples=30, deadline=None)
-def test_the_characters_bytes_are_the_texts(text):
+def test_character_token_bytes_concatenate_to_the_text(text):
     check_bytes(CHARACTERS, text)
 
 
 def check_bytes(tokenizer, text):
-    ids, ends = encoded_with_ends(tokenizer, text)
+    ids, ends = encode_with_ends(tokenizer, text)
     table = token_bytes(tokenizer)
 
     raw = text.encode()

@@ -5,9 +5,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.preference_tokens import preference_tokenizer
 from rlcomp.text.tokenizer import (
+    answer_ids,
     byte_tokenizer,
     character_tokenizer,
     decode_rows,
@@ -32,7 +32,7 @@ def test_character_text_comes_back_unchanged():
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_bytes_write_any_text(text):
+def test_byte_tokenizer_encodes_any_text(text):
     assert BYTES.decode(encode_all(BYTES, [text])[0], skip_special_tokens=True) == text
 
 
@@ -45,7 +45,7 @@ def test_bytes_round_trip(text):
     assert BYTES.decode(ids, skip_special_tokens=True) == text
 
 
-def test_a_tokenizer_is_asked_for_ids_alone_and_how_to_read_what_spells_a_special_token():
+def test_encode_all_requests_ids_only():
     asked = []
 
     def tokenizer(texts, **settings):
@@ -79,19 +79,19 @@ def test_a_saved_tokenizer_gives_the_same_ids(tmp_path, load):
         assert len(loaded) == len(tokenizer)
 
 
-def test_a_character_outside_the_alphabet_is_named():
+def test_a_character_outside_the_alphabet_raises():
     with pytest.raises(DataError, match=r"no token for 'x' in 'a x'"):
         encode_all(character_tokenizer(characters="a "), ["a", "a x"])
 
 
-def test_a_loaded_character_tokenizer_still_names_it(tmp_path):
+def test_a_loaded_character_tokenizer_raises_for_a_character_outside(tmp_path):
     character_tokenizer(characters="a ").save_pretrained(tmp_path)
 
     with pytest.raises(DataError, match="no token for '<'"):
         encode_all(load_tokenizer(path=str(tmp_path)), ["a<eos>"])
 
 
-def test_a_repeated_character_is_refused():
+def test_a_repeated_character_raises():
     with pytest.raises(ConfigError, match="'a' more than once"):
         character_tokenizer(characters="aba")
 
@@ -103,24 +103,24 @@ def test_without_a_pad_token_eos_pads(tmp_path):
     assert load_tokenizer(path=str(tmp_path)).pad_token_id == 1
 
 
-def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+def test_a_folder_without_a_tokenizer_raises(tmp_path):
     with pytest.raises(DataError, match=r"tokenizer\.json"):
         load_tokenizer(path=str(tmp_path))
 
 
-def test_a_folder_that_is_not_there_is_refused():
+def test_a_missing_folder_raises():
     with pytest.raises(DataError, match=r"'./nowhere' is not a folder"):
         load_tokenizer(path="./nowhere")
 
 
-def test_offline_a_hub_name_is_looked_for_on_this_machine_only(monkeypatch):
+def test_offline_a_hub_name_is_local_only(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     with pytest.raises(DataError, match="local files only"):
         load_tokenizer(path="nobody/has-this-model")
 
 
-def test_beside_a_model_it_stays_the_tokenizer_it_was(tmp_path):
+def test_a_tokenizer_beside_a_model_is_unchanged(tmp_path):
     tokenizer = character_tokenizer(characters="0123456789>")
     tokenizer.save_pretrained(tmp_path)
     # AutoTokenizer alone goes by the model's family, whose tokenizer has a token more.
@@ -146,21 +146,21 @@ def tokenizer_with_bos(adds_it):
     )
 
 
-def test_prompts_start_with_bos_where_the_tokenizer_puts_it():
+def test_prompts_start_with_bos_if_the_tokenizer_adds_it():
     prompts = encode_prompts(tokenizer_with_bos(adds_it=True), ["a", "", "bc"])
 
     assert prompts == [[0, 2], [0], [0, 3, 4]]
 
 
-def test_a_prompt_that_spells_bos_out_gets_no_second_one():
+def test_a_prompt_that_spells_bos_has_one():
     assert encode_prompts(tokenizer_with_bos(adds_it=True), ["<s>a"]) == [[0, 2]]
 
 
-def test_a_bos_the_tokenizer_only_knows_starts_empty_prompts_alone():
+def test_a_bos_that_is_not_added_starts_empty_prompts_only():
     assert encode_prompts(tokenizer_with_bos(adds_it=False), ["a", ""]) == [[2], [0]]
 
 
-def test_bos_is_put_where_the_tokenizer_begins_texts_with_it_whatever_else_it_adds():
+def test_bos_is_added_beside_other_added_tokens():
     words = {"<s>": 0, "</s>": 1, "a": 2}
     backend = Tokenizer(models.BPE(words, []))
     backend.post_processor = processors.TemplateProcessing(
@@ -181,14 +181,14 @@ def test_bytes_are_numbered_in_the_order_of_their_characters():
     assert ids[2] > ids[1]
 
 
-def test_a_word_and_its_space_are_split_into_bytes_alike():
+def test_a_word_and_its_space_are_split_into_bytes():
     # However a tokenizer would cut words: each byte is a token.
     text = "it's  1 a\n\nb"
 
     assert encode_all(BYTES, [text])[0] == [encode_all(BYTES, [one])[0][0] for one in text]
 
 
-def test_texts_come_back_with_their_spaces():
+def test_texts_round_trip_with_spaces():
     tokenizer = character_tokenizer(characters="ab .,'n", words=["<x>"])
 
     assert decode_rows(tokenizer, encode_all(tokenizer, ["a . b , a n'b <x>"])) == [
@@ -197,14 +197,14 @@ def test_texts_come_back_with_their_spaces():
     assert decode_rows(tokenizer, [[1, 2, 0], []]) == ["a", ""]
 
 
-def test_a_model_may_hold_fewer_ids_than_its_tokenizer():
+def test_a_model_may_have_fewer_ids_than_its_tokenizer():
     # <pad>, <eos>, a and b, of which the model has no b.
     barred = suppressed_token_mask(character_tokenizer(characters="ab"), 3)
 
     assert barred.tolist() == [True, False, False]
 
 
-def test_tokens_that_stand_for_preferences_are_read_only():
+def test_preference_tokens_are_suppressed():
     tokenizer = preference_tokenizer(
         tokenizer=character_tokenizer(characters="a"), num_objectives=2, levels=2
     )
@@ -215,7 +215,7 @@ def test_tokens_that_stand_for_preferences_are_read_only():
     assert barred.tolist() == [True, False, False, True, True, True]
 
 
-def test_code_of_a_stranger_is_never_run(tmp_path, monkeypatch):
+def test_remote_code_is_never_run(tmp_path, monkeypatch):
     asked = []
 
     class Loader:
@@ -237,23 +237,23 @@ def test_without_bos_an_empty_prompt_is_eos():
 
 
 @pytest.mark.parametrize("tokenizer", [BYTES, character_tokenizer(characters="a ")])
-def test_half_a_character_is_named_with_a_remedy_that_helps(tokenizer):
+def test_a_surrogate_raises_with_the_remedy(tokenizer):
     with pytest.raises(DataError, match=r"no tokenizer can write '\\ud800' .*; repair the text"):
         encode_all(tokenizer, ["a \ud800"])
 
 
-def test_ids_without_a_token_and_the_pad_token_are_barred():
+def test_ids_without_a_token_and_the_pad_token_are_suppressed():
     # <pad> 0, <eos> 1, a 2, b 3; 4 and 5 stand for nothing.
     suppressed = suppressed_token_mask(character_tokenizer(characters="ab"), 6)
 
     assert suppressed.tolist() == [True, False, False, False, True, True]
 
 
-def test_a_pad_token_that_is_eos_is_not_barred():
+def test_a_pad_token_that_is_eos_is_not_suppressed():
     assert suppressed_token_mask(tokenizer_with_bos(adds_it=True), 5) is None
 
 
-def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
+def test_further_tokens_are_suppressed():
     tokenizer = character_tokenizer(characters="ab")  # <pad> 0, <eos> 1, a 2, b 3
 
     suppressed = suppressed_token_mask(tokenizer, 5, suppressed_tokens=[tokenizer.eos_token_id, 3])
@@ -262,19 +262,19 @@ def test_tokens_that_are_never_to_be_chosen_are_barred_beside_the_others():
 
 
 @pytest.mark.parametrize("other", [-1, 5])
-def test_ids_beyond_the_vocabulary_cannot_be_suppressed(other):
+def test_suppressed_ids_beyond_the_vocabulary_raise(other):
     with pytest.raises(ConfigError, match=rf"suppressed_tokens holds {other}, .* 0 to 4$"):
         suppressed_token_mask(character_tokenizer(characters="ab"), 5, suppressed_tokens=[other])
 
 
-def test_tokens_beyond_a_gap_in_the_ids_are_not_barred():
+def test_tokens_after_a_gap_in_the_ids_are_not_suppressed():
     backend = Tokenizer(models.WordLevel({"a": 0, "<end>": 3}))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
 
     assert suppressed_token_mask(tokenizer, 5).tolist() == [False, True, True, False, True]
 
 
-def test_words_are_one_token_each_and_the_longer_one_goes_first():
+def test_words_are_one_token_each_and_the_longest_matches():
     tokenizer = character_tokenizer(characters="ab<>", words=["<a>", "<a>b", "."])
 
     assert encode_all(tokenizer, ["<a>ba<a>.<b>"])[0] == [7, 2, 6, 8, 4, 3, 5]
@@ -289,12 +289,12 @@ def test_words_are_one_token_each_and_the_longer_one_goes_first():
         (["<eos>"], "words holds '<eos>' more than once"),
     ],
 )
-def test_words_that_cannot_be_told_apart_are_refused(words, told):
+def test_repeated_words_raise(words, told):
     with pytest.raises(ConfigError, match=told):
         character_tokenizer(characters="ab", words=words)
 
 
-def test_an_answer_that_spells_an_end_is_written_without_it():
+def test_an_answer_that_spells_an_end_is_encoded_without_it():
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     names = ["<|end|>", "<|pad|>", "<|tool|>", *letters]
     backend = Tokenizer(models.BPE({name: n for n, name in enumerate(names)}, []))

@@ -39,7 +39,7 @@ def rule(content, string=None, regex=None):
         ([{"pattern": "a", "content": "xy"}], 3),
     ],
 )
-def test_rules_make_at_most_so_many_characters_of_one(rules, made):
+def test_growth_of_rules(rules, made):
     assert growth(rules) == made
 
 
@@ -60,12 +60,12 @@ def file(tmp_path):
     return write
 
 
-def test_a_tokenizer_that_is_one_has_no_fault(file):
+def test_a_valid_tokenizer_has_no_fault(file):
     assert try_tokenizer(file()) is None
 
 
 @pytest.mark.parametrize("part", ["normalizer", "decoder"])
-def test_rules_that_multiply_are_refused_wherever_they_stand(file, part):
+def test_multiplying_rules_are_a_fault_at_any_depth(file, part):
     def nested(length):
         return {"type": "Sequence", f"{part}s": [rule("é" * length, "é"), rule("é" * 64, "é")]}
 
@@ -76,7 +76,7 @@ def test_rules_that_multiply_are_refused_wherever_they_stand(file, part):
     assert part in told
 
 
-def test_what_is_no_json_or_no_tokenizer_is_told_or_left_to_its_reader(file, tmp_path):
+def test_invalid_json_is_a_fault_and_an_invalid_tokenizer_is_left_to_its_reader(file, tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text("{")
     assert "tokenizer.json cannot be read" in try_tokenizer(str(path))
@@ -129,7 +129,7 @@ def test_a_text_may_have_a_thousand_tokens_more_than_its_characters(file, made):
     assert "makes 1,001 tokens of 0 characters" in try_tokenizer(path)
 
 
-def test_a_pattern_that_never_ends_is_refused_and_other_errors_are_not(file, made):
+def test_a_pattern_that_never_ends_is_a_fault(file, made):
     path = file()
     made(Endless(error=RuntimeError("retry-limit-in-match over")))
     assert "a regular expression in it does not end on ''" in try_tokenizer(path)
@@ -140,7 +140,7 @@ def test_a_pattern_that_never_ends_is_refused_and_other_errors_are_not(file, mad
     assert len(tried.seen) == 2 + len(module._PROBES) == 2 + 102
 
 
-def test_what_renders_templates_is_imported_in_the_meantime(tmp_path, monkeypatch):
+def test_the_template_renderer_is_imported_in_the_background(tmp_path, monkeypatch):
     imported = []
     monkeypatch.setattr(module.importlib, "import_module", imported.append)
 

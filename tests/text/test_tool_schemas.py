@@ -51,13 +51,13 @@ def test_a_function_is_described_by_its_signature_and_first_line(importable):
     ]
 
 
-def test_what_the_config_sets_is_no_argument_of_a_call(importable):
-    (found,) = tool_schemas({"sky": Unbuilt(importable(weather), {"exact": True, "unit": "F"})})
+def test_arguments_set_in_the_config_are_left_out(importable):
+    (result,) = tool_schemas({"sky": Unbuilt(importable(weather), {"exact": True, "unit": "F"})})
 
-    assert [*found["function"]["parameters"]["properties"]] == ["city", "days"]
+    assert [*result["function"]["parameters"]["properties"]] == ["city", "days"]
 
 
-def test_a_class_is_described_by_its_call_and_not_made(importable):
+def test_a_class_is_described_by_its_call_and_not_built(importable):
     part = Unbuilt(importable(Index), {"corpus": "none"})
 
     assert tool_schemas({"search": part}) == [
@@ -76,24 +76,24 @@ def test_a_class_is_described_by_its_call_and_not_made(importable):
     ]
 
 
-def test_by_hand_a_tool_is_what_is_called_for_one():
-    found = tool_schemas({"sum": Calculator, "sky": partial(FunctionTool, weather)})
+def test_a_callable_tool_is_described_by_its_result():
+    result = tool_schemas({"sum": Calculator, "sky": partial(FunctionTool, weather)})
 
-    assert found[0]["function"]["parameters"] == parameters({"query": "string"}, ["query"])
-    assert found[0]["function"]["description"].startswith(
+    assert result[0]["function"]["parameters"] == parameters({"query": "string"}, ["query"])
+    assert result[0]["function"]["description"].startswith(
         "Tool that returns the exact value of an expression"
     )
-    assert found[1] == schema("sky", "The weather of a city.", WEATHER, ["city", "exact"])
+    assert result[1] == schema("sky", "The weather of a city.", WEATHER, ["city", "exact"])
 
 
-def test_a_template_lists_them_in_prompts_and_demonstrations(chat_tokenizer):
+def test_a_template_lists_tools_in_prompts_and_demonstrations(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"), tools={"sum": Calculator})
-    wanted = json.dumps(tool_schemas({"sum": Calculator})[0])
+    expected = json.dumps(tool_schemas({"sum": Calculator})[0])
 
     (asked,) = prompt.render(["1+1?"], [{}])
     (shown,) = prompt.demonstrations(["1+1?"], ["2"], [{}])
 
-    assert f"<tools>\n{wanted}\n</tools>" in asked
+    assert f"<tools>\n{expected}\n</tools>" in asked
     text = prompt.tokenizer.decode(shown.ids)
     assert text.startswith(asked)
     assert not any(shown.trained[: len(prompt.encode(["1+1?"], [{}])[0])])
@@ -108,7 +108,7 @@ def test_an_episode_opens_with_the_same_ids(chat_tokenizer):
     assert dialogue.opening(NO_OBSERVATION) == prompt.encode(["1+1?"], [{}])[0]
 
 
-def test_a_conversation_s_own_tools_come_first(chat_tokenizer):
+def test_tools_of_a_conversation_replace_those_of_the_environment(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"), tools={"sum": Calculator})
     held = {"messages": [{"role": "user", "content": "?"}], "tools": [{"name": "own"}]}
 
@@ -118,6 +118,6 @@ def test_a_conversation_s_own_tools_come_first(chat_tokenizer):
     assert "expression" not in asked
 
 
-def test_a_template_without_a_place_for_tools_is_refused(chat_tokenizer):
+def test_a_template_that_leaves_tools_out_raises(chat_tokenizer):
     with pytest.raises(ConfigError, match=r"prompt\.tools: .* leaves tools out: .*prompt\.system"):
         ChatPrompt(tokenizer=chat_tokenizer("gemma"), tools={"sum": Calculator})

@@ -22,7 +22,7 @@ from rlcomp.text.two_options import TwoOptions
 
 CHAT = "{% for m in messages %}<{{ m['content'] }}>{% endfor %}"
 CHAT += "{% if add_generation_prompt %}={% else %}{{ eos_token }}{% endif %}"
-SAID = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
+IGNORE_NO_VERDICT = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 
 
 def policy(template=None, **settings):
@@ -32,7 +32,7 @@ def policy(template=None, **settings):
     return tiny_policy(tokenizer=tokenizer, **{**far, **settings})
 
 
-def test_a_model_with_a_chat_template_is_asked_through_it():
+def test_questions_use_the_chat_template_of_the_model():
     model = policy(CHAT)
     judge = GenerativeJudge(model=model, template="{reference}|{prediction}?", least_mass=0.0)
     plain = GenerativeJudge(
@@ -49,14 +49,14 @@ def test_a_model_with_a_chat_template_is_asked_through_it():
     assert isinstance(LanguageModelWriter(model=model).prompt, ChatPrompt)
 
 
-def test_without_a_template_it_is_asked_as_plain_text():
+def test_questions_without_a_template_are_plain_text():
     model = policy()
 
     assert isinstance(or_own_template(None, model.tokenizer), TextPrompt)
     assert isinstance(LanguageModelWriter(model=model).prompt, TextPrompt)
 
 
-def test_a_writer_that_would_write_beyond_its_turn_is_refused():
+def test_a_writer_without_the_stop_token_raises():
     model = policy(CHAT.replace("{{ eos_token }}", "{{ pad_token }}"))
 
     with pytest.raises(ConfigError, match="ends a turn by '<pad>', but the policy stops at"):
@@ -68,42 +68,42 @@ def options(model, no_verdict, least_mass=0.0, **settings):
     return TwoOptions(model, ("yes", "no"), **own)
 
 
-def test_shares_do_not_depend_on_the_pass_they_are_read_in():
+def test_shares_do_not_depend_on_the_batch_size():
     model = policy()
     texts = ["one?", "a longer question?", "b"]
 
     at_once = options(model, NoVerdict("J"))
     alone = options(model, NoVerdict("J"), batch_size=1)
-    found = at_once.shares(at_once.encode(texts))
+    result = at_once.shares(at_once.encode(texts))
 
-    assert len(set(found)) == 3
-    assert alone.shares(alone.encode(texts)) == pytest.approx(found, abs=1e-5)
+    assert len(set(result)) == 3
+    assert alone.shares(alone.encode(texts)) == pytest.approx(result, abs=1e-5)
 
 
-def test_a_tokenizer_that_writes_few_spellings_is_read_by_those():
+def test_spellings_that_the_tokenizer_cannot_write_are_left_out():
     tokenizer = character_tokenizer(characters="yesnoY?")
     model = tiny_policy(tokenizer=tokenizer, scale=4.0, vector_scale=4.0)
 
-    found = options(model, NoVerdict("J"))
+    result = options(model, NoVerdict("J"))
 
-    assert found._tails == [tokenizer(["yes", "Yes"])["input_ids"], tokenizer(["no"])["input_ids"]]
+    assert result._tails == [tokenizer(["yes", "Yes"])["input_ids"], tokenizer(["no"])["input_ids"]]
     with pytest.raises(DataError, match="no token for 'm'"):
         TwoOptions(model, ("maybe", "no"), prompt=None, least_mass=0.0, no_verdict=NoVerdict("J"))
 
 
-def test_spellings_that_are_the_same_tokens_count_once():
+def test_spellings_of_the_same_tokens_count_once():
     from tokenizers.normalizers import Lowercase
 
     tokenizer = character_tokenizer(characters="yesno?")
     tokenizer.backend_tokenizer.normalizer = Lowercase()
     model = tiny_policy(tokenizer=tokenizer, scale=4.0, vector_scale=4.0)
 
-    found = options(model, NoVerdict("J"))
+    result = options(model, NoVerdict("J"))
 
-    assert found._tails == [[tokenizer.encode("yes")], [tokenizer.encode("no")]]
+    assert result._tails == [[tokenizer.encode("yes")], [tokenizer.encode("no")]]
 
 
-def test_only_spellings_that_fit_behind_the_question_are_read(monkeypatch):
+def test_only_spellings_that_fit_the_context_count(monkeypatch):
     model = policy(context_length=12)
     asked, seen = options(model, NoVerdict("J")), []
     log_probs = model.log_probs
@@ -125,36 +125,36 @@ def test_only_spellings_that_fit_behind_the_question_are_read(monkeypatch):
     assert len(said) == len(answers)
 
 
-def test_a_low_mass_names_the_judge_the_mass_and_what_the_model_would_rather_say():
+def test_a_low_mass_warns_with_judge_mass_and_greedy_answer():
     model = policy()
     with seeded(0, "reward.judge"):
         why = NoVerdict("Generative")
     asked = options(model, why, least_mass=1.0)
     questions = asked.encode(["so?", "and?"])
 
-    with pytest.warns(match=r"reward.judge \(Generative\): 2 of 2 questions") as said:
+    with pytest.warns(match=r"reward.judge \(Generative\): 2 of 2 questions") as caught:
         assert asked.shares(questions) == [None, None]
 
     mass = sum(asked._masses(questions[:1])[0])
     assert f"in every spelling, is {mass:.2g} " in why.reason
-    assert f"the likeliest answer is {asked._own_answer(questions[0])[:60]!r}" in why.reason
+    assert f"the likeliest answer is {asked._greedy_answer(questions[0])[:60]!r}" in why.reason
     assert "reward.judge.template" in why.reason
     asked.shares(questions)
-    assert len(said) == 1
+    assert len(caught) == 1
     assert node_path() == ""
 
 
-def test_a_context_that_holds_no_question_is_named():
+def test_questions_longer_than_the_context_warn():
     why = NoVerdict("Generative")
     asked = options(policy(context_length=8), why)
 
     with pytest.warns(match="1 of 2 questions have no verdict: they are longer than the context"):
-        found = asked.shares(asked.encode(["a long question", "so?"]))
+        result = asked.shares(asked.encode(["a long question", "so?"]))
 
-    assert [one is None for one in found] == [True, False]
+    assert [one is None for one in result] == [True, False]
 
 
-@SAID
+@IGNORE_NO_VERDICT
 def test_an_invalid_reward_names_the_judge():
     rows = TensorDict(
         {key: encode_texts([key] * 2) for key in ("prompt", "response", "answer")}, [2]
@@ -171,7 +171,7 @@ def test_an_invalid_reward_names_the_judge():
         RewardCheck()(scored)
 
 
-def test_an_invalid_reward_names_a_judge_that_says_nothing():
+def test_an_invalid_reward_names_a_judge_without_verdict():
     rows = TensorDict({key: encode_texts([key]) for key in ("prompt", "response", "answer")}, [1])
     rows["group_id"] = encode_texts([""])[:, :0].sum(1).long()
 
@@ -193,7 +193,7 @@ def test_a_verdict_has_no_reason():
 
 
 @pytest.mark.parametrize(("part", "numbers"), [(TwoOptions, {"batch_size": 64})])
-def test_numbers_that_nobody_gives(part, numbers):
+def test_default_numbers(part, numbers):
     given = inspect.signature(part.__init__).parameters.values()
 
     assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -17,8 +17,7 @@ from rlcomp.text import chat_template, tokenizer
 from rlcomp.text.chat_template import ChatTemplate
 from rlcomp.text.tokenizer import byte_tokenizer, encode_all, load_tokenizer
 from rlcomp.text.tokenizer_trial import growth, try_tokenizer
-from rlcomp.text.untrusted_call import untrusted_call, within
-from rlcomp.text.untrusted_files import check_regular
+from rlcomp.text.untrusted_input import call_within, check_regular, untrusted_call
 
 TOKENIZER = byte_tokenizer()
 
@@ -62,7 +61,7 @@ NAMES = ("model.safetensors", "config.json", "chat_template.jinja", "merges.txt"
 @pytest.mark.parametrize(
     "make", [fifo, link_to_fifo, partial(link_to, "/dev/zero")], ids=["fifo", "link", "device"]
 )
-def test_what_is_no_regular_file_is_refused_by_its_name(folder, name, make):
+def test_a_file_that_is_not_regular_raises_with_its_name(folder, name, make):
     (folder / name).unlink(missing_ok=True)
     make(folder / name)
 
@@ -73,7 +72,7 @@ def test_what_is_no_regular_file_is_refused_by_its_name(folder, name, make):
     assert "regular files" in str(error.value)
 
 
-def test_sockets_and_templates_in_a_folder_are_looked_at_too(tmp_path, monkeypatch):
+def test_sockets_and_additional_templates_are_checked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "additional_chat_templates").mkdir()
     fifo(tmp_path / "additional_chat_templates" / "tool_use.jinja")
@@ -86,7 +85,7 @@ def test_sockets_and_templates_in_a_folder_are_looked_at_too(tmp_path, monkeypat
         check_regular(tmp_path)
 
 
-def test_a_link_to_a_regular_file_is_what_caches_of_the_hub_hold(folder, tmp_path):
+def test_a_link_to_a_regular_file_is_read(folder, tmp_path):
     for file in [*folder.iterdir()]:
         file.rename(tmp_path / file.name)
         file.symlink_to(tmp_path / file.name)
@@ -99,7 +98,7 @@ def test_a_link_to_a_regular_file_is_what_caches_of_the_hub_hold(folder, tmp_pat
     ("name", "size"),
     [("config.json", 1 << 24), ("tokenizer.json", 1 << 27), ("chat_template.jinja", 1 << 18)],
 )
-def test_a_file_beyond_its_size_is_refused_without_being_read(folder, name, size):
+def test_a_file_beyond_its_size_raises_without_being_read(folder, name, size):
     with (folder / name).open("ab") as file:
         file.truncate(size + 1)
 
@@ -107,7 +106,7 @@ def test_a_file_beyond_its_size_is_refused_without_being_read(folder, name, size
         load_tokenizer(path=str(folder))
 
 
-def test_weights_larger_than_the_machine_are_refused_before_any_is_read(folder, monkeypatch):
+def test_weights_larger_than_the_memory_raise_before_reading(folder, monkeypatch):
     numbers = sum(one.numel() for one in tiny_model(TOKENIZER).parameters())
     load = partial(load_causal_lm, path=str(folder), tokenizer=TOKENIZER, context_length=8)
 
@@ -119,7 +118,7 @@ def test_weights_larger_than_the_machine_are_refused_before_any_is_read(folder, 
     assert load(dtype="bfloat16")
 
 
-def test_a_header_of_weights_has_a_largest_size(folder):
+def test_a_large_header_of_weights_raises(folder):
     with (folder / "model.safetensors").open("r+b") as file:
         file.write((1 << 26).to_bytes(8, "little"))
         file.truncate(1 << 27)
@@ -128,7 +127,7 @@ def test_a_header_of_weights_has_a_largest_size(folder):
         load_causal_lm(path=str(folder), tokenizer=TOKENIZER, context_length=8)
 
 
-def test_a_config_that_is_nested_deeply_is_one_message(folder):
+def test_a_deeply_nested_config_raises_one_message(folder):
     for depth in (500, 900, 990, 2000, 10**6):
         (folder / "config.json").write_text('{"a": ' + "[" * depth + "]" * depth + "}")
         with pytest.raises(DataError, match=r"config\.json"):
@@ -145,14 +144,14 @@ def saved(folder, change):
     return str(folder)
 
 
-def replacing(*pairs):
+def replace_rules(*pairs):
     def change(backend):
         backend.normalizer = normalizers.Sequence([normalizers.Replace(*pair) for pair in pairs])
 
     return change
 
 
-def splitting(pattern):
+def split_pattern(pattern):
     def change(backend):
         backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
 
@@ -160,16 +159,25 @@ def splitting(pattern):
 
 
 HOSTILE = {
-    "doubling": (replacing(*[("a", "aa")] * 40), "Replace rules of its normalizer can make"),
-    "between characters": (replacing(*[(Regex("(?=a)"), "a")] * 40), "Replace rules of its norm"),
-    "in turn": (replacing(*[("a", "b" * 99), ("b", "c" * 99)]), "can make 1e+04 characters of one"),
-    "in capitals": (replacing(*[("a", "B" * 99), ("b", "c" * 99)]), "can make 1e+04 characters"),
-    "backtracking": (splitting(r"(x+x+)+y"), "does not end on 'xxxx"),
+    "doubling": (replace_rules(*[("a", "aa")] * 40), "Replace rules of its normalizer can make"),
+    "between characters": (
+        replace_rules(*[(Regex("(?=a)"), "a")] * 40),
+        "Replace rules of its norm",
+    ),
+    "in turn": (
+        replace_rules(*[("a", "b" * 99), ("b", "c" * 99)]),
+        "can make 1e+04 characters of one",
+    ),
+    "in capitals": (
+        replace_rules(*[("a", "B" * 99), ("b", "c" * 99)]),
+        "can make 1e+04 characters",
+    ),
+    "backtracking": (split_pattern(r"(x+x+)+y"), "does not end on 'xxxx"),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_tokenizer_that_multiplies_or_never_ends_is_refused(tmp_path, name):
+def test_a_tokenizer_that_multiplies_or_never_ends_raises(tmp_path, name):
     change, told = HOSTILE[name]
 
     with pytest.raises(DataError) as error:
@@ -179,7 +187,7 @@ def test_a_tokenizer_that_multiplies_or_never_ends_is_refused(tmp_path, name):
     assert "tokenizer.json" in str(error.value)
 
 
-def test_padding_and_a_post_processor_do_not_fill_the_memory(tmp_path):
+def test_padding_and_a_post_processor_are_bounded(tmp_path):
     path = saved(tmp_path, lambda backend: backend.enable_padding(length=4))
     whole = json.loads((tmp_path / "tokenizer.json").read_text())
     whole["padding"]["strategy"] = {"Fixed": 10**13}
@@ -199,7 +207,7 @@ def test_padding_and_a_post_processor_do_not_fill_the_memory(tmp_path):
         load_tokenizer(path=path)
 
 
-def test_a_special_token_has_a_largest_length(folder):
+def test_a_long_special_token_raises(folder):
     file = folder / "tokenizer_config.json"
     settings = json.loads(file.read_text())
 
@@ -208,7 +216,7 @@ def test_a_special_token_has_a_largest_length(folder):
         load_tokenizer(path=str(folder))
 
 
-def test_added_tokens_have_a_largest_number(tmp_path):
+def test_too_many_added_tokens_raise(tmp_path):
     file = tmp_path / "tokenizer.json"
 
     file.write_text(json.dumps({"added_tokens": [0] * 100_001}))
@@ -243,7 +251,7 @@ def test_the_growth_of_rules(rules, wanted):
     assert growth(rules) == wanted
 
 
-def test_the_rules_of_a_decoder_count_as_well(tmp_path):
+def test_rules_of_a_decoder_count(tmp_path):
     path = saved(tmp_path, lambda backend: None)
     whole = json.loads((tmp_path / "tokenizer.json").read_text())
     whole["decoder"] = {"type": "Sequence", "decoders": [rule("a", "aa")] * 13}
@@ -253,8 +261,8 @@ def test_the_rules_of_a_decoder_count_as_well(tmp_path):
         load_tokenizer(path=path)
 
 
-def test_a_text_that_a_tokenizer_does_not_end_on_is_an_error_in_time(tmp_path, monkeypatch):
-    loaded = load_tokenizer(path=saved(tmp_path, splitting(r"((QR)+)+$|[\s\S]")))
+def test_a_tokenizer_that_never_ends_on_a_text_raises_in_time(tmp_path, monkeypatch):
+    loaded = load_tokenizer(path=saved(tmp_path, split_pattern(r"((QR)+)+$|[\s\S]")))
     monkeypatch.setattr(tokenizer, "_SECONDS", 0.2)
     slow = ("QR" * 18 + "!") * 300  # each run below the limit of the regular expressions
 
@@ -266,19 +274,19 @@ def test_a_text_that_a_tokenizer_does_not_end_on_is_an_error_in_time(tmp_path, m
     assert encode_all(loaded, ["Q"]) == encode_all(TOKENIZER, ["Q"])
 
 
-def test_a_panic_within_a_tokenizer_is_an_error_with_the_text(tmp_path):
-    loaded = load_tokenizer(path=saved(tmp_path, splitting("(QR)*" * 8 + r"z|[\s\S]")))
+def test_a_panic_of_a_tokenizer_raises_with_the_text(tmp_path):
+    loaded = load_tokenizer(path=saved(tmp_path, split_pattern("(QR)*" * 8 + r"z|[\s\S]")))
 
     with pytest.raises(DataError, match="fails on one of 1 texts, of which the first is 'QRQR"):
         encode_all(loaded, ["QR" * 60 + " "])  # which a table of bytes spells otherwise
 
 
-def test_within_gives_the_value_or_the_error():
-    assert within(5, lambda: 3) == 3
+def test_call_within_returns_the_value_or_raises():
+    assert call_within(5, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        within(5, lambda: 1 / 0)
+        call_within(5, lambda: 1 / 0)
     with pytest.raises(TimeoutError, match=r"more than 0\.05 s"):
-        within(0.05, lambda: time.sleep(1))
+        call_within(0.05, lambda: time.sleep(1))
 
 
 # Chat templates.
@@ -306,7 +314,7 @@ def template(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEVER)
-def test_a_template_that_does_not_end_is_refused_in_time(name, monkeypatch):
+def test_a_template_that_never_ends_raises_in_time(name, monkeypatch):
     monkeypatch.setattr(chat_template, "_SECONDS", 0.5)
 
     start = time.monotonic()
@@ -317,28 +325,28 @@ def test_a_template_that_does_not_end_is_refused_in_time(name, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
-def test_a_template_that_fills_the_memory_is_refused(name):
+def test_a_template_that_fills_the_memory_raises(name):
     with pytest.raises(ConfigError, match=r"takes more than (4 GiB|10 s) to read|OverflowError"):
         template(LARGE[name] + TURNS)
 
 
-def test_a_template_of_many_characters_is_refused_in_the_worker():
+def test_a_template_of_many_characters_raises_in_the_worker():
     with pytest.raises(ConfigError, match=r"takes more than 4 GiB to read"):
         template("{{ 'a' * 10 ** 11 }}" + TURNS)
 
 
-def test_a_template_that_calls_itself_without_end_is_refused():
+def test_a_recursive_template_raises():
     with pytest.raises(ConfigError, match=r"cannot render the turns user, assistant \(Recursion"):
         template("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}" + TURNS)
 
 
-def test_a_template_of_a_tokenizer_has_a_largest_size():
+def test_a_large_template_of_a_tokenizer_raises():
     with pytest.raises(ConfigError, match=r"has 262,145 characters, more than 262,144"):
         template(TURNS + "x" * ((1 << 18) + 1 - len(TURNS)))
     assert template(TURNS + "x" * ((1 << 18) - len(TURNS))).stop == "<eos>"
 
 
-def test_a_call_that_dies_is_told_and_the_next_one_is_made():
+def test_a_call_that_dies_raises_and_the_next_one_succeeds():
     call = partial(untrusted_call, seconds=5, subject="the thing", remedy="mend it")
 
     with pytest.raises(DataError, match=r"^the thing cannot be read .*: mend it$"):

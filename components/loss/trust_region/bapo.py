@@ -12,7 +12,7 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.functional.clip_bounds import Bounds, Measure, Path, search_bounds
-from rlcomp.functional.importance import recorded
+from rlcomp.functional.importance import fill_unrecorded
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import bounded_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import LossPart
@@ -111,7 +111,7 @@ class BAPO(LossPart):
         """Search the bounds on all rows of the step; write the same ones to every row."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
-        sampled = recorded(batch["rollout_log_probs"], batch["log_probs"])
+        sampled = fill_unrecorded(batch["rollout_log_probs"], batch["log_probs"])
         weight = masked(masked(sampled, mask).exp(), mask)
         floors = Path(self.floor_start, self.floor_end, self.floor_step)
         ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)

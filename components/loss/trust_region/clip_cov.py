@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import count_of, covariance, drawn
+from rlcomp.functional.clip_bounds import covariance, draw_tokens, share_count
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import LossPart
@@ -83,9 +83,9 @@ class ClipCov(LossPart):
         low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
         between = (value > self.covariance_low) & (value < self.covariance_high)
         eligible = mask & ~low & ~high & between
-        count = count_of(mask, self.share)
+        count = share_count(mask, self.share)
         result = batch.select()
-        result["selected"] = drawn(eligible, batch["advantage"], count, self.generator)
+        result["selected"] = draw_tokens(eligible, batch["advantage"], count, self.generator)
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:

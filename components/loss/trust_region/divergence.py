@@ -10,10 +10,9 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import count_of, covariance, highest
+from rlcomp.functional.clip_bounds import covariance, highest, second_moment_outliers, share_count
 from rlcomp.functional.divergence import binary_kl, binary_total_variation
 from rlcomp.functional.kl_coefficient import doubling_kl_coef
-from rlcomp.functional.moments import second_moment_outliers
 from rlcomp.functional.ratio import ROUNDING, log_distance, old_policy_kl
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import neutral_outside, outside_bounds
@@ -125,7 +124,7 @@ class KLCov(LossPart):
         value = covariance(batch["log_probs"], batch["advantage"], mask)
         result = batch.select()
         eligible = mask & (value > ROUNDING)
-        result["selected"] = highest(value, eligible, count_of(mask, self.share))
+        result["selected"] = highest(value, eligible, share_count(mask, self.share))
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:

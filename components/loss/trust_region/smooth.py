@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
-from rlcomp.functional.off_policy import gamma_weight
+from rlcomp.functional.importance import gamma_weight
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import gated_surrogate, neutral_outside
 from rlcomp.interfaces.loss import LossPart

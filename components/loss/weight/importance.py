@@ -12,14 +12,14 @@ from rlcomp.functional.divergence import Estimator, kl_estimate
 from rlcomp.functional.importance import (
     Aggregate,
     Level,
-    aggregated,
-    at_level,
-    inside,
+    aggregate_rows,
+    fill_unrecorded,
+    level_log_weight,
     normaliser,
-    off_policy,
-    recorded,
+    off_policy_tokens,
     sampler_gap,
     truncated_weight,
+    within_bounds,
 )
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import LossPart
@@ -76,9 +76,9 @@ class DivergenceFilter(LossPart):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write 1 for accepted tokens, else 0."""
         mask, old = batch["response_mask"], batch["old_log_probs"]
-        rollout = recorded(batch["rollout_log_probs"], old)
+        rollout = fill_unrecorded(batch["rollout_log_probs"], old)
         per_token = kl_estimate(rollout, old, mask, self.estimator)
-        estimate = aggregated(per_token, mask, self.aggregate)
+        estimate = aggregate_rows(per_token, mask, self.aggregate)
         keep = estimate <= self.high
         if self.low is not None:
             keep = keep & (estimate >= self.low)
@@ -135,8 +135,8 @@ class MaskedWeight(LossPart):
         """Write the weights."""
         mask = batch["response_mask"]
         gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
-        log_weight = at_level(gap, mask, self.level)
-        keep = inside(log_weight, self.low, self.high)
+        log_weight = level_log_weight(gap, mask, self.level)
+        keep = within_bounds(log_weight, self.low, self.high)
         weight = torch.where(keep, log_weight.exp(), torch.zeros_like(log_weight))
         record("weight/mean", weight, where=mask)
         record("weight/second_moment", weight.square(), where=mask)
@@ -198,7 +198,7 @@ class TruncatedWeight(LossPart):
     def _weight(self, batch: TensorDict) -> Tensor:
         mask = batch["response_mask"]
         gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
-        return truncated_weight(at_level(gap, mask, self.level), self.floor, self.cap)
+        return truncated_weight(level_log_weight(gap, mask, self.level), self.floor, self.cap)
 
 
 class SelfNormalisedWeight(TruncatedWeight):
@@ -269,7 +269,7 @@ class GeometricFilter(LossPart):
         """Write 1 for the tokens of accepted sequences, else 0."""
         mask = batch["response_mask"]
         gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
-        keep = inside(at_level(gap, mask, "sequence_mean"), self.low, self.high)
+        keep = within_bounds(level_log_weight(gap, mask, "sequence_mean"), self.low, self.high)
         record("weight/dropped_geometric", ~keep, where=mask)
         batch["token_weight"] = masked(keep.to(gap.dtype), mask)
         return batch
@@ -306,7 +306,7 @@ class OffPolicyMask(LossPart):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write 1 for accepted tokens, else 0."""
         mask = batch["response_mask"]
-        drop = off_policy(
+        drop = off_policy_tokens(
             batch["log_probs"], batch["rollout_log_probs"], batch["advantage"], mask, self.delta
         )
         record("weight/dropped_off_policy", drop, where=mask)

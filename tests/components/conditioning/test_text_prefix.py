@@ -58,19 +58,19 @@ def weights_read(text):
 
 
 def test_a_preference_is_written_in_steps_before_the_prompt():
-    assert make().ask(["12>", "3>"], torch.tensor([0.64, 0.36])) == ["63:12>", "63:3>"]
+    assert make().condition(["12>", "3>"], torch.tensor([0.64, 0.36])) == ["63:12>", "63:3>"]
 
 
 def test_every_prompt_may_be_asked_with_weights_of_its_own():
     weights = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 
-    assert make().ask(["12>", "3>"], weights) == ["90:12>", "09:3>"]
+    assert make().condition(["12>", "3>"], weights) == ["90:12>", "09:3>"]
 
 
 def test_names_and_separators_are_the_templates():
     made = make(levels=20, template="{name}{steps},", end="", context_length=20)
 
-    assert made.ask(["12>"], torch.tensor([0.5, 0.5])) == ["a10,b10,12>"]
+    assert made.condition(["12>"], torch.tensor([0.5, 0.5])) == ["a10,b10,12>"]
 
 
 def test_the_preference_is_what_is_written():
@@ -225,4 +225,4 @@ def test_one_objective_alone_is_refused():
 
 def test_as_many_weights_as_objectives_are_asked_for():
     with pytest.raises(ShapeError, match="2 objectives: a, b"):
-        make().ask(["12>"], torch.tensor([1.0]))
+        make().condition(["12>"], torch.tensor([1.0]))

@@ -209,7 +209,7 @@ def test_what_is_recorded_is_said_of_the_gradients():
 
 def test_weights_for_a_unit_of_return_are_those_of_advantages_in_reward_units():
     class OfReturns(Fixed):
-        of_returns = True
+        reward_units = True
 
     rows, table, aggregator = batch(), Table(), OfReturns(0.5, 0.25)
     # Each objective's advantages are in units of these.

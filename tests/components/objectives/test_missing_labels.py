@@ -11,7 +11,7 @@ from components.reward.function import FunctionReward
 from rlcomp.batch import encode_texts
 from rlcomp.functional.reward_model import multi_label_loss
 from rlcomp.pareto.aggregator import Aggregator, Objectives
-from rlcomp.pareto.objectives import centred, observed
+from rlcomp.pareto.objectives import centre_rewards, objective_statistics
 
 NAMES = ("polite", "brief", "friendly", "formal", "polite_2", "brief_2", "vivid", "vivid_2")
 # One text a row, eight labels; a dot is a label nobody gave.
@@ -96,7 +96,7 @@ def test_the_sum_is_valid_where_all_labels_are_known():
 def test_the_gram_counts_only_rows_that_have_every_label():
     rewards, group = TABLE[:, :3], torch.arange(len(TEXTS)) % 2
 
-    vectors = centred(rewards, group)
+    vectors = centre_rewards(rewards, group)
 
     # Complete rows: 0, 4, 16 (group 0) and 1, 19 (group 1). Politeness 1 0 0 | 1 0, centred
     # 2/3 -1/3 -1/3 | 1/2 -1/2; rows stay in order.
@@ -119,7 +119,7 @@ def test_a_label_s_mean_is_that_of_its_known_rows(name):
     column = NAMES.index(name)
     marks = [row[column] for row in LABELS.values() if row[column] != "."]
 
-    found = observed(NAMES, TABLE, torch.zeros(len(NAMES), 0), None).returns[column]
+    found = objective_statistics(NAMES, TABLE, torch.zeros(len(NAMES), 0), None).returns[column]
 
     assert found.isnan() if not marks else found == marks.count("1") / len(marks)
 

@@ -11,11 +11,11 @@ from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
 from rlcomp.model.next_token import next_token_entropies
 from rlcomp.testing import tiny_model
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import encode_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TEXTS = ["to be or not to be, that is", "naïve 😀 café", "ab", ""]
-DOCUMENTS = [Tokenised(text, *encoded_with_ends(byte_tokenizer(), text)) for text in TEXTS]
+DOCUMENTS = [Tokenised(text, *encode_with_ends(byte_tokenizer(), text)) for text in TEXTS]
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import pytest
 
 from components.position import Sentences
 from rlcomp.data.spans import Tokenised
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import encode_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
 
 def sentences(text, min_context=0):
-    document = Tokenised(text, *encoded_with_ends(byte_tokenizer(), text))
+    document = Tokenised(text, *encode_with_ends(byte_tokenizer(), text))
     (found,) = Sentences(min_context=min_context).spans([document])
     return [text.encode()[start:stop].decode() for start, stop in found]
 

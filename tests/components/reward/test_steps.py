@@ -11,8 +11,8 @@ from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
+from rlcomp.text.reasoning import split_steps
 from rlcomp.text.rows import encode_rows
-from rlcomp.text.steps import split_steps
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 from rlcomp.workers.executor import FailedCall

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
-from rlcomp.text.token_bytes import encoded_with_ends
+from rlcomp.text.token_bytes import encode_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 
 BYTES = byte_tokenizer()
@@ -154,7 +154,7 @@ def test_ends_are_those_of_the_tokens_of_the_document(texts, horizon, tokenizer)
     for index in range(len(task)):
         example = task.example(index)
         data, start = example.source.encode(), len(example.prompt.encode())
-        bounds = {0, *encoded_with_ends(tokenizer, example.source)[1]}
+        bounds = {0, *encode_with_ends(tokenizer, example.source)[1]}
         stop = start + example.answer_ends[-1]
         asked.add((example.source, start))
         assert start in bounds
@@ -169,7 +169,7 @@ def test_ends_are_those_of_the_tokens_of_the_document(texts, horizon, tokenizer)
     assert asked == {
         (text, place)
         for text in texts
-        for place in encoded_with_ends(tokenizer, text)[1][:-1]
+        for place in encode_with_ends(tokenizer, text)[1][:-1]
         if text.encode()[place] & 0xC0 != 0x80
     }
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.loss.trust_region.divergence import M2PO
-from rlcomp.functional.moments import second_moment_outliers
+from rlcomp.functional.clip_bounds import second_moment_outliers
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
 

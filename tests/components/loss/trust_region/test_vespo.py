@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.loss.trust_region.smooth import VESPO
-from rlcomp.functional.off_policy import gamma_weight
+from rlcomp.functional.importance import gamma_weight
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
 
