@@ -70,7 +70,7 @@ class PerObjectiveAdvantage(Component):
         "advantage_scale": (
             "B K",
             "float",
-            "what each of advantages was divided by; the same in all rows",
+            "divisor of each of advantages; the same in all rows",
             {"example": "same_in_all_rows"},
         )
     }
@@ -230,7 +230,7 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
     keys = {
         "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
         "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
-        "objective_present": ("B K", "bool", "whether the row has a reward for that objective"),
+        "objective_present": ("B K", "bool", "the row has a reward for the objective"),
     }
     reads = (*PerObjectiveAdvantage.reads, "objective_values")  # type: ignore[assignment]
     writes = (  # type: ignore[assignment]

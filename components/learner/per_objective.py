@@ -92,7 +92,7 @@ class PerObjectiveLearner(Learner):
         "advantage_scale": (
             "B K",
             "float",
-            "what each of advantages was divided by; the same in all rows",
+            "divisor of each of advantages; the same in all rows",
             {"example": "same_in_all_rows"},
         )
     }

@@ -765,7 +765,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/loss/kto.py",
+        "components/loss/preference.py",
         dict.fromkeys(
             ["preference/chosen_*", "preference/rejected_*", "preference/baseline"],
             TESTS + "loss/test_kto.py::"

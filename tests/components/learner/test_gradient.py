@@ -15,7 +15,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import KLCov
 from rlcomp.component import Component, is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError

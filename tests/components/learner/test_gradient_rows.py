@@ -13,7 +13,8 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import NoRatio, SequenceRatio, TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.divergence import KLCov, KLPenalty
+from components.loss.trust_region.covariance import KLCov
+from components.loss.trust_region.divergence import KLPenalty
 from components.loss.weight.rows import TopEntropy
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording

@@ -15,7 +15,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov
+from components.loss.trust_region.covariance import ClipCov
 from components.loss.trust_region.divergence import KLPenalty
 from components.loss.value import ValueLoss
 from components.pareto.scalarisation import RandomWeights

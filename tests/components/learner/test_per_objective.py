@@ -19,7 +19,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip, NoTrustRegion
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import KLCov
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NonFiniteSteps, ShapeError

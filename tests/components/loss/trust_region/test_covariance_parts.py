@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import ClipCov, KLCov
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch

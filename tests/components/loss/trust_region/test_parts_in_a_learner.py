@@ -14,8 +14,8 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import M2PO, KLCov, KLPenalty
+from components.loss.trust_region.covariance import ClipCov, KLCov
+from components.loss.trust_region.divergence import M2PO, KLPenalty
 from components.loss.weight.importance import MaskedWeight, SelfNormalisedWeight, TruncatedWeight
 from components.loss.weight.rows import TopEntropy
 from rlcomp.component import is_loss_input
