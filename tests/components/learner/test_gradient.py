@@ -8,8 +8,8 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.objectives import llm
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio

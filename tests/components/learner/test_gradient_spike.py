@@ -4,9 +4,8 @@ from functools import partial
 import pytest
 import torch
 
+from components.learner.anomaly import MedianSpike, SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.gradient_spike.median import MedianSpike
-from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.component import Component
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.metrics import recording

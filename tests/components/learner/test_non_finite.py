@@ -7,8 +7,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.policy import PolicyLoss

@@ -11,8 +11,8 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchjd import aggregation
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
