@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
@@ -22,11 +23,21 @@ from rlcomp.functional.group import (
     mean_normalised,
 )
 from rlcomp.functional.group_statistics import Groups
-from rlcomp.interfaces.advantage import broadcast, of_episodes
+from rlcomp.interfaces.advantage import broadcast, per_episode
+from rlcomp.keys import Key
 from rlcomp.metrics import record
 
 
-class GroupMean(Component):
+class _GroupAdvantage(Component):
+    """Base class of advantages with a group baseline."""
+
+    reads: ClassVar[tuple[Key, ...]] = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional: ClassVar[tuple[Key, ...]] = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
+
+class GroupMean(_GroupAdvantage):
     """Dr. GRPO advantage: group mean baseline, no division by the std.
 
     ``A_i = R_i - mean_g(R)``.
@@ -39,18 +50,12 @@ class GroupMean(Component):
         Liu et al. 2025, arXiv:2503.20783 (Dr. GRPO), section 3.2.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, group_centred)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, group_centred))
 
 
-class GroupMeanStd(Component):
+class GroupMeanStd(_GroupAdvantage):
     """GRPO advantage.
 
     ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
@@ -66,22 +71,18 @@ class GroupMeanStd(Component):
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
     def __init__(self, *, epsilon: PositiveFloat = 1e-6) -> None:
         super().__init__()
         self.epsilon = epsilon
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, partial(group_standardised, epsilon=self.epsilon))
-        return broadcast(batch, advantage)
+        return broadcast(
+            batch, per_episode(batch, partial(group_standardised, epsilon=self.epsilon))
+        )
 
 
-class GroupBatchStd(Component):
+class GroupBatchStd(_GroupAdvantage):
     """GRPO advantage with group mean and batch std.
 
     ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with ``std_B`` the unbiased std of all valid
@@ -101,22 +102,18 @@ class GroupBatchStd(Component):
         Liu et al. 2025, arXiv:2508.08221, section 4; ``scale_rewards="batch"`` in TRL.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
     def __init__(self, *, epsilon: PositiveFloat = 1e-4) -> None:
         super().__init__()
         self.epsilon = epsilon
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, partial(group_batch_standardised, epsilon=self.epsilon))
-        return broadcast(batch, advantage)
+        return broadcast(
+            batch, per_episode(batch, partial(group_batch_standardised, epsilon=self.epsilon))
+        )
 
 
-class LeaveOneOut(Component):
+class LeaveOneOut(_GroupAdvantage):
     """RLOO advantage: leave-one-out baseline.
 
     ``A_i = R_i - (1 / (n - 1)) sum_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
@@ -131,18 +128,12 @@ class LeaveOneOut(Component):
         Ahmadian et al. 2024, arXiv:2402.14740, eq. 8; Kool et al. 2019.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, leave_one_out)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, leave_one_out))
 
 
-class LengthWeightedBaseline(Component):
+class LengthWeightedBaseline(_GroupAdvantage):
     """OPO advantage: length-weighted optimal baseline.
 
     ``A_i = R_i - sum_j n_j R_j / sum_j n_j`` over the group, ``n_j`` tokens in response ``j``.
@@ -156,10 +147,7 @@ class LengthWeightedBaseline(Component):
         Hao et al. 2025, arXiv:2505.23585 (OPO).
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
     optional = ("token_reward",)
-    min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -170,14 +158,14 @@ class LengthWeightedBaseline(Component):
         return broadcast(batch, advantage)
 
 
-class MaxRL(Component):
+class MaxRL(_GroupAdvantage):
     """MaxRL advantage: deviation from the group's mean reward, divided by the mean.
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
 
-    For rewards 0 and 1 with success rate p the expected gradient is that of ``log p`` (maximum
-    likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers weighs up
-    to n times as much as a prompt with nearly n successes; GRPO gives both the same weight.
+    For rewards 0 and 1 with success rate p the expected gradient is the gradient of ``log p``
+    (maximum likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers
+    weighs up to n times as much as a prompt with nearly n; GRPO gives both the same weight.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
@@ -192,10 +180,7 @@ class MaxRL(Component):
         Tajwar et al. 2026 (MaxRL), arXiv:2602.02710.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
     optional = ("token_reward",)
-    min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -208,7 +193,7 @@ class MaxRL(Component):
         return broadcast(batch, advantage)
 
 
-class GPG(Component):
+class GPG(_GroupAdvantage):
     """GPG advantage.
 
     ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))`` with ``B`` valid rows in the batch; the
@@ -222,18 +207,12 @@ class GPG(Component):
         Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
     """
 
-    reads = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, gpg_advantage)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, gpg_advantage))
 
 
-class GDPO(Component):
+class GDPO(_GroupAdvantage):
     """GDPO advantage: decoupled group normalisation of several rewards.
 
     ``A_i = S_i / (std(S) + eps)`` with
@@ -252,16 +231,14 @@ class GDPO(Component):
         epsilon: eps, added to both standard deviations. In ``std_g(R_k)`` it is in reward units.
 
     Raises:
-        ConfigError: the names of the weights are not those of the rewards.
+        ConfigError: the weights and the rewards have different names.
 
     Source:
         Liu et al. 2026, arXiv:2601.05242 (GDPO).
     """
 
     reads = ("rewards", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
     optional = ("token_reward",)
-    min_group_size = 2
 
     def __init__(self, *, weights: dict[str, float], epsilon: PositiveFloat = 1e-4) -> None:
         super().__init__()

@@ -148,7 +148,7 @@ class GreedyBaselineCollector(GroupCollector):
         "greedy": (
             "B",
             "bool",
-            "decoded greedily, as a baseline; not trained on",
+            "greedy answer: a baseline, not trained on",
             {"example": "first_of_group"},
         )
     }

@@ -295,6 +295,6 @@ class HasWall(Protocol):
         """Return a mask ``[N]`` of the pairs of points ``[N, 2]`` that the wall separates."""
         ...
 
-    def way(self, start: Tensor, end: Tensor) -> Tensor:
+    def path_length(self, start: Tensor, end: Tensor) -> Tensor:
         """Return the length of the shortest path between two points, ``[N]``."""
         ...
