@@ -19,7 +19,7 @@ def verdict_options(
     """Return both options, the accepting one first.
 
     Args:
-        part: their owner, for the message.
+        part: owner of the options, for the message.
         accept: text that accepts an answer.
         reject: text that rejects it.
         stop: text that ends a turn and is not part of it.

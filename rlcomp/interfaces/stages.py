@@ -114,40 +114,36 @@ Range = tuple[float, float]
 
 def named_ranges(
     nominal: Mapping[str, float],
-    given: Mapping[str, Sequence[float]],
-    around: Callable[[float], Range],
-    least: float,
+    ranges: Mapping[str, Sequence[float]],
+    default_range: Callable[[float], Range],
+    minimum: float,
 ) -> dict[str, Range]:
-    """Return the range of each parameter that is randomised.
-
-    A range with one value is left out, since its parameter does not change.
+    """Return the range of each random parameter; a range of one value is left out.
 
     Args:
         nominal: nominal value of every parameter of the environment.
-        given: ``[low, high]`` of the parameters to randomise; empty: all parameters, each with a
-            range around its nominal value.
-        around: function that returns the range around a nominal value.
-        least: exclusive lower bound of every range.
+        ranges: ``[low, high]`` of each random parameter; empty: all parameters are random.
+        default_range: function of a nominal value that returns the range around it.
+        minimum: exclusive lower bound of every range.
 
     Raises:
         ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
     """
-    for name, bounds in given.items():
+    for name, bounds in ranges.items():
         where = f"environment.randomise.ranges.{name}"
         if name not in nominal:
             raise ConfigError(
                 f"{where}: the environment has no such parameter{nearest(name, nominal)}"
             )
-        if len(bounds) != 2 or not least < bounds[0] <= bounds[1]:
+        if len(bounds) != 2 or not minimum < bounds[0] <= bounds[1]:
             raise ConfigError(
                 f"{where} is {list(bounds)}: must be [low, high], low at most high and above "
-                f"{least:g}"
+                f"{minimum:g}"
             )
-    ranges = {
-        **({} if given else {name: around(value) for name, value in nominal.items()}),
-        **{name: (float(bounds[0]), float(bounds[1])) for name, bounds in given.items()},
-    }
-    return {name: (low, high) for name, (low, high) in ranges.items() if low < high}
+    result = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+    if not ranges:
+        result = {name: default_range(value) for name, value in nominal.items()}
+    return {name: (low, high) for name, (low, high) in result.items() if low < high}
 
 
 def response_length(batch: TensorDict) -> Tensor:

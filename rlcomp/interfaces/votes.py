@@ -15,7 +15,7 @@ from rlcomp.keys import TEXT_END
 from rlcomp.metrics import recording
 
 # Entries that a judge of answers reads.
-JUDGED = ("prompt", "response", "answer", "answer_ends", "columns")
+JUDGE_KEYS = ("prompt", "response", "answer", "answer_ends", "columns")
 
 # A question: the index of its row or group, and the two answers that may be equal.
 Pair = tuple[int, str, str]
@@ -38,7 +38,7 @@ def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor,
     right, judged = torch.zeros_like(rows), torch.zeros_like(rows)
     if bool(rows.any()):
         with recording():
-            output = judge(batch.select(*JUDGED, strict=False)[rows])
+            output = judge(batch.select(*JUDGE_KEYS, strict=False)[rows])
         judged[rows] = output["reward_valid"]
         right[rows] = output["correct"] & output["reward_valid"]
     return right, judged
@@ -114,8 +114,8 @@ def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[li
     ]
 
 
-def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
-    """Return a row for each pair of answers: the first as gold answer, the second as response.
+def pair_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
+    """Return a row for each pair of answers: the first is the gold answer, the second the response.
 
     Args:
         rows: prompts and columns of the problems.
@@ -126,7 +126,7 @@ def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
         covers the whole answer, if the rows have any.
     """
     numbers, gold, responses = zip(*pairs, strict=True)
-    questions = rows.select(*JUDGED, strict=False)[torch.tensor(numbers)]
+    questions = rows.select(*JUDGE_KEYS, strict=False)[torch.tensor(numbers)]
     device = rows["response"].device
     questions["answer"], questions["response"] = (
         encode_texts(texts).to(device) for texts in (gold, responses)
@@ -138,9 +138,9 @@ def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
 
 def _last_byte_mask(answers: Tensor) -> Tensor:
     """Return the mask of the last byte of each answer: only a whole answer counts as an answer."""
-    written = answers != TEXT_END
-    last = written.sum(1, keepdim=True) - 1
-    return written & (torch.arange(answers.shape[1], device=answers.device) == last)
+    is_text = answers != TEXT_END
+    last = is_text.sum(1, keepdim=True) - 1
+    return is_text & (torch.arange(answers.shape[1], device=answers.device) == last)
 
 
 def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> list[bool]:
@@ -151,7 +151,7 @@ def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> l
         rows: rows of the problems.
         pairs: the index of a row, and two answers.
     """
-    questions = as_gold(rows, pairs)
+    questions = pair_rows(rows, pairs)
     every = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
     right: list[bool] = verdicts(judge, questions, every)[0].tolist()
     return right

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
+from rlcomp.interfaces.adapter import Adapter, action_number, observation_text, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
@@ -115,7 +115,8 @@ def test_a_column_seed_that_is_none_is_refused(seed):
 
 def test_numbers_and_arrays_are_shown_as_json():
     assert (
-        as_text((np.int64(3), np.array([0.5, 1.0]), {"ä": None})) == '[3, [0.5, 1.0], {"ä": null}]'
+        observation_text((np.int64(3), np.array([0.5, 1.0]), {"ä": None}))
+        == '[3, [0.5, 1.0], {"ä": null}]'
     )
 
 
@@ -141,4 +142,4 @@ def test_the_peer_is_closed_if_there_is_one(door):
     ],
 )
 def test_an_action_of_a_discrete_space(action, names, chosen):
-    assert numbered(action, names) == chosen
+    assert action_number(action, names) == chosen

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
-from rlcomp.interfaces.pooled_reward import PooledReward, record_calls_of
+from rlcomp.interfaces.pooled_reward import PooledReward, record_calls
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.testing import check_component
 from rlcomp.workers.executor import FailedCall, ReturnedCall
@@ -140,7 +140,7 @@ def test_of_a_part_that_ran_aside_what_its_calls_told_is_recorded():
         record("time/reward_call", torch.tensor([1.0, 2.0]))
 
     with recording() as ledger:
-        record_calls_of(inside)
+        record_calls(inside)
 
     assert ledger.means() == {"reward/failed/time": 2, "reward/retried": 3, "time/reward_call": 1.5}
     assert ledger.counts["time/reward_call"] == 2
