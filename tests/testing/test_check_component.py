@@ -774,7 +774,7 @@ def test_what_is_written_under_some_settings_only_is_allowed_and_has_its_dtype()
         (
             "reward",
             "advantage",
-            r"it is A_t: .*; one number a row is spread with x\[:, None\].expand_as",
+            r"it is A_t: .*; x\[:, None\].expand_as",
         ),
     ],
 )

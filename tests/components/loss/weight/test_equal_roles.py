@@ -9,7 +9,7 @@ from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, To
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoleWeight
 from rlcomp.testing import check_component, check_loss, make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 REDUCTIONS = (TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=5))
 KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "is_proposer")

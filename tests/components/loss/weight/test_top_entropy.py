@@ -10,7 +10,7 @@ from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import TopEntropy
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "entropy", "response_mask")
 
