@@ -123,7 +123,6 @@ from components.filter import ThoughtFilter as ThoughtFilter
 from components.filter import VariedGroupFilter as VariedGroupFilter
 from components.filter import ZeroVarianceMask as ZeroVarianceMask
 from components.intervention import FunctionIntervention as FunctionIntervention
-from components.intervention import Intervention as Intervention
 from components.intervention import QueueIntervention as QueueIntervention
 from components.intervention import ScriptedIntervention as ScriptedIntervention
 from components.judge import EndpointJudge as EndpointJudge

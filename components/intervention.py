@@ -5,65 +5,19 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from torchrl.data import Bounded
 from torchrl.envs import EnvBase
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
-from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.protocols import ExpertPolicy
-from rlcomp.metrics import progress, record
+from rlcomp.interfaces.stages import Intervention
+from rlcomp.metrics import progress
 from rlcomp.model.continuous_control import bounded_actions
-
-
-class Intervention(Component):
-    """Base class of stages that replace a policy's actions by an intervener's, and mark them.
-
-    A subclass defines :meth:`decide`. The intervener's actions are clipped to the bounds of the
-    environment's actions. Records ``intervention/share``, the share of replaced steps.
-
-    Reads ``observation`` and ``action``. Writes ``action`` ``[N, A]`` and ``intervened``
-    ``[N, 1]``.
-
-    Args:
-        actions: action spec of one copy of the environment; gives the bounds.
-
-    Source:
-        Luo et al. 2024, arXiv:2410.21845, section 3.3.
-    """
-
-    reads: ClassVar[tuple[str, ...]] = ("observation", "action")
-    writes: ClassVar[tuple[str, ...]] = ("action", "intervened")
-
-    low: Tensor
-    high: Tensor
-
-    def __init__(self, *, actions: Bounded) -> None:
-        super().__init__()
-        space = actions.space
-        self.register_buffer("low", space.low.clone(), persistent=False)
-        self.register_buffer("high", space.high.clone(), persistent=False)
-
-    @abstractmethod
-    def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Return actions ``[N, A]`` and a mask ``[N]`` of the copies that take them."""
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Replace some actions."""
-        actions, intervened = self.decide(batch)
-        actions = torch.minimum(torch.maximum(actions, self.low), self.high)
-        batch["action"] = torch.where(intervened[:, None], actions, batch["action"])
-        batch["intervened"] = intervened[:, None]
-        record("intervention/share", intervened.float())
-        return batch
-
 
 Command = Sequence[float] | Tensor | None
 DecideFunction = Callable[[int, Tensor, Tensor], Command]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import ClassVar
 
 import torch
 from tensordict import TensorDict
@@ -24,20 +23,10 @@ from rlcomp.functional.group import (
 )
 from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.advantage import broadcast, per_episode
-from rlcomp.keys import Key
 from rlcomp.metrics import record
 
 
-class _GroupAdvantage(Component):
-    """Base class of advantages with a group baseline."""
-
-    reads: ClassVar[tuple[Key, ...]] = ("reward", "reward_valid", "group_id", "response_mask")
-    writes = ("advantage",)
-    optional: ClassVar[tuple[Key, ...]] = ("token_reward", "trajectory_id")
-    min_group_size = 2
-
-
-class GroupMean(_GroupAdvantage):
+class GroupMean(Component):
     """Dr. GRPO advantage: group mean baseline, no division by the std.
 
     ``A_i = R_i - mean_g(R)``.
@@ -50,12 +39,17 @@ class GroupMean(_GroupAdvantage):
         Liu et al. 2025, arXiv:2503.20783 (Dr. GRPO), section 3.2.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         return broadcast(batch, per_episode(batch, group_centred))
 
 
-class GroupMeanStd(_GroupAdvantage):
+class GroupMeanStd(Component):
     """GRPO advantage.
 
     ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
@@ -71,18 +65,22 @@ class GroupMeanStd(_GroupAdvantage):
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
     def __init__(self, *, epsilon: PositiveFloat = 1e-6) -> None:
         super().__init__()
         self.epsilon = epsilon
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        return broadcast(
-            batch, per_episode(batch, partial(group_standardised, epsilon=self.epsilon))
-        )
+        estimate = partial(group_standardised, epsilon=self.epsilon)
+        return broadcast(batch, per_episode(batch, estimate))
 
 
-class GroupBatchStd(_GroupAdvantage):
+class GroupBatchStd(Component):
     """GRPO advantage with group mean and batch std.
 
     ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with ``std_B`` the unbiased std of all valid
@@ -102,18 +100,22 @@ class GroupBatchStd(_GroupAdvantage):
         Liu et al. 2025, arXiv:2508.08221, section 4; ``scale_rewards="batch"`` in TRL.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
     def __init__(self, *, epsilon: PositiveFloat = 1e-4) -> None:
         super().__init__()
         self.epsilon = epsilon
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        return broadcast(
-            batch, per_episode(batch, partial(group_batch_standardised, epsilon=self.epsilon))
-        )
+        estimate = partial(group_batch_standardised, epsilon=self.epsilon)
+        return broadcast(batch, per_episode(batch, estimate))
 
 
-class LeaveOneOut(_GroupAdvantage):
+class LeaveOneOut(Component):
     """RLOO advantage: leave-one-out baseline.
 
     ``A_i = R_i - (1 / (n - 1)) sum_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
@@ -128,12 +130,17 @@ class LeaveOneOut(_GroupAdvantage):
         Ahmadian et al. 2024, arXiv:2402.14740, eq. 8; Kool et al. 2019.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         return broadcast(batch, per_episode(batch, leave_one_out))
 
 
-class LengthWeightedBaseline(_GroupAdvantage):
+class LengthWeightedBaseline(Component):
     """OPO advantage: length-weighted optimal baseline.
 
     ``A_i = R_i - sum_j n_j R_j / sum_j n_j`` over the group, ``n_j`` tokens in response ``j``.
@@ -147,7 +154,10 @@ class LengthWeightedBaseline(_GroupAdvantage):
         Hao et al. 2025, arXiv:2505.23585 (OPO).
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
     optional = ("token_reward",)
+    min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -158,7 +168,7 @@ class LengthWeightedBaseline(_GroupAdvantage):
         return broadcast(batch, advantage)
 
 
-class MaxRL(_GroupAdvantage):
+class MaxRL(Component):
     """MaxRL advantage: deviation from the group's mean reward, divided by the mean.
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
@@ -180,7 +190,10 @@ class MaxRL(_GroupAdvantage):
         Tajwar et al. 2026 (MaxRL), arXiv:2602.02710.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
     optional = ("token_reward",)
+    min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -193,7 +206,7 @@ class MaxRL(_GroupAdvantage):
         return broadcast(batch, advantage)
 
 
-class GPG(_GroupAdvantage):
+class GPG(Component):
     """GPG advantage.
 
     ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))`` with ``B`` valid rows in the batch; the
@@ -207,12 +220,17 @@ class GPG(_GroupAdvantage):
         Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
     """
 
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "trajectory_id")
+    min_group_size = 2
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         return broadcast(batch, per_episode(batch, gpg_advantage))
 
 
-class GDPO(_GroupAdvantage):
+class GDPO(Component):
     """GDPO advantage: decoupled group normalisation of several rewards.
 
     ``A_i = S_i / (std(S) + eps)`` with
@@ -238,7 +256,9 @@ class GDPO(_GroupAdvantage):
     """
 
     reads = ("rewards", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
     optional = ("token_reward",)
+    min_group_size = 2
 
     def __init__(self, *, weights: dict[str, float], epsilon: PositiveFloat = 1e-4) -> None:
         super().__init__()

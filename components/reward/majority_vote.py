@@ -15,7 +15,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.votes import JUDGE_KEYS, Pair, first_votes, pair_rows
+from rlcomp.interfaces.verdicts import JUDGE_KEYS, Pair, first_votes, pair_rows
 from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import bounded
 
@@ -44,7 +44,7 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
-    (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes the first in the group
+    (:func:`rlcomp.interfaces.verdicts.first_votes`). Of two largest classes the first in the group
     counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
     ratio, which rises both in success and in collapse. If nobody votes (``reward/unread`` is 1),
     nothing is learnt: check ``vote``.

@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.interfaces.votes import class_sizes, first_votes, pair_rows, same_answers, verdicts
+from rlcomp.interfaces.verdicts import class_sizes, first_votes, pair_rows, same_answers, verdicts
 from rlcomp.metrics import recording
 
 

@@ -324,7 +324,7 @@ BESIDE = [
         },
     ),
     (
-        "components/intervention.py",
+        "rlcomp/interfaces/stages.py",
         {
             "intervention/share": TESTS
             + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
