@@ -325,7 +325,7 @@ def test_an_advantage_that_is_not_a_number_is_read():
     assert found.tolist() == [True] + [False] * 3 + [True] * 4
 
 
-def test_units_are_told_together_and_one_stays():
+def test_rows_of_a_unit_stay_together_and_one_unit_remains():
     rows = make_batch(
         response_mask=[[True], [True], [True], [True], [False], [True]],
         advantage=[[0.0], [0.0], [0.0], [2.0], [5.0], [0.0]],

@@ -256,7 +256,7 @@ def test_the_aggregator_of_several_objectives_draws_as_if_the_step_had_not_been(
     assert not same(state(made), before)
 
 
-def test_a_trace_names_what_each_stage_of_a_step_has_first_and_changes_nothing():
+def test_a_trace_names_the_first_bad_key_of_each_stage_and_changes_nothing():
     made = learner()
     rows = batch(advantage=NAN)
     before = state(made)
@@ -311,7 +311,7 @@ def of_model(key, value):
     ],
     ids=["log-probs", "log-probs of nothing", "values", "loss", "gradient"],
 )
-def test_what_comes_of_a_sound_batch_is_named_by_its_stage(inject, told):
+def test_a_fault_after_a_finite_batch_is_named_by_its_stage(inject, told):
     value = ValueLoss(clip=None, value_coef=1.0, reduction=TokenMean())
     made = learner({"policy": policy_loss(), "value": value}, non_finite=SkipNonFinite(limit=1))
     inject(made)

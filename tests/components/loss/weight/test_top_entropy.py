@@ -60,7 +60,7 @@ def test_a_fraction_of_1_keeps_everything():
     assert weight.bool().tolist() == batch()["response_mask"].tolist()
 
 
-def test_what_is_dropped_is_recorded():
+def test_the_dropped_share_is_recorded():
     with recording() as ledger:
         TopEntropy(fraction=0.4)(batch())
 

@@ -18,7 +18,7 @@ def rows(responses, answers):
     )
 
 
-def test_only_the_rows_that_are_asked_for_are_judged():
+def test_only_the_selected_rows_are_judged():
     asked = torch.tensor([True, True, True, False])
 
     with recording() as ledger:
@@ -30,7 +30,7 @@ def test_only_the_rows_that_are_asked_for_are_judged():
     assert ledger.means() == {}
 
 
-def test_nobody_is_asked_about_no_rows():
+def test_no_rows_need_no_judge():
     class Silent(FunctionReward):
         def forward(self, batch):
             raise AssertionError
