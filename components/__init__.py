@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def _modules() -> dict[str, str]:
-    """Return the module of each public class; no two have one name."""
+    """Return the module of each public class by its name, which is unique."""
     modules: dict[str, str] = {}
     for file in sorted(_FOLDER.rglob("*.py")):
         module = ".".join((__name__, *file.relative_to(_FOLDER).with_suffix("").parts))
@@ -52,9 +52,9 @@ def parts_of(package: str) -> dict[str, str]:
 
 
 def _nearest(name: str, package: str) -> str:
-    """Return the question whether the nearest part or concept is meant; empty without one.
+    """Return a suggestion of the nearest part or concept; empty without one.
 
-    The nearest part of the package comes first, then the nearest part of another concept.
+    Parts of other concepts are suggested only if the package has no near part.
     """
     concepts = sorted(_concepts()) if package == __name__ else []
     wanted = name.replace("_", "").lower()
@@ -98,8 +98,8 @@ __getattr__, __dir__ = lookup(__name__)
 class _ConceptModule:
     """Finder that gives a concept of one module an empty ``__path__``.
 
-    Then Python looks for a submodule ``Name`` at ``from components.kl import Name``, and the finder
-    of the nearest name is asked there, too.
+    So Python looks for a submodule ``Name`` at ``from components.kl import Name`` and calls
+    :class:`_NearestName`.
     """
 
     @staticmethod
@@ -130,7 +130,7 @@ class _NearestName:
         folder = _FOLDER.joinpath(*package.split(".")[1:])
         is_module = (folder / name).exists() or (folder / f"{name}.py").exists()
         if is_module or name in parts_of(package):
-            return  # the error of another finder says why it cannot be imported
+            return  # another finder reports why it cannot be imported
         if near := _nearest(name, package):
             message = f"module {package!r} has no attribute {name!r}{near}"
             raise ImportError(message, name=fullname)

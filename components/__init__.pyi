@@ -139,13 +139,13 @@ from components.kl_controller import AdaptiveKL as AdaptiveKL
 from components.kl_controller import DoublingKL as DoublingKL
 from components.kl_controller import FixedKL as FixedKL
 from components.kl_controller import ScheduledKL as ScheduledKL
+from components.learner.anomaly import MedianSpike as MedianSpike
+from components.learner.anomaly import SkipNonFinite as SkipNonFinite
 from components.learner.gradient import Learner as Learner
 from components.learner.gradient_passes import GradientPasses as GradientPasses
 from components.learner.gradient_rows import OnPolicyTest as OnPolicyTest
-from components.learner.gradient_spike.median import MedianSpike as MedianSpike
 from components.learner.loss_value import LossValues as LossValues
 from components.learner.natural_gradient import NaturalGradientLearner as NaturalGradientLearner
-from components.learner.non_finite.skip import SkipNonFinite as SkipNonFinite
 from components.learner.optimizer_step import OptimizerStep as OptimizerStep
 from components.learner.per_objective import PerObjectiveLearner as PerObjectiveLearner
 from components.loss.comparison import BradleyTerry as BradleyTerry
@@ -165,7 +165,6 @@ from components.loss.kl import DistilLoss as DistilLoss
 from components.loss.kl import KLFullLoss as KLFullLoss
 from components.loss.kl import KLLoss as KLLoss
 from components.loss.kl import KLRatioLoss as KLRatioLoss
-from components.loss.kto import KTOLoss as KTOLoss
 from components.loss.labels import ImplicitOutcomeLoss as ImplicitOutcomeLoss
 from components.loss.labels import MultiLabelLoss as MultiLabelLoss
 from components.loss.labels import OutcomeLabelLoss as OutcomeLabelLoss
@@ -181,6 +180,7 @@ from components.loss.link import SPPO as SPPO
 from components.loss.link import Sigmoid as Sigmoid
 from components.loss.link import SquaredError as SquaredError
 from components.loss.policy import PolicyLoss as PolicyLoss
+from components.loss.preference import KTOLoss as KTOLoss
 from components.loss.preference import PreferenceLoss as PreferenceLoss
 from components.loss.ratio import NoRatio as NoRatio
 from components.loss.ratio import SequenceRatio as SequenceRatio
@@ -209,9 +209,9 @@ from components.loss.trust_region.clip import Clip as Clip
 from components.loss.trust_region.clip import DualClip as DualClip
 from components.loss.trust_region.clip import GMPO as GMPO
 from components.loss.trust_region.clip import NoTrustRegion as NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov as ClipCov
+from components.loss.trust_region.covariance import ClipCov as ClipCov
+from components.loss.trust_region.covariance import KLCov as KLCov
 from components.loss.trust_region.divergence import DPPO as DPPO
-from components.loss.trust_region.divergence import KLCov as KLCov
 from components.loss.trust_region.divergence import KLPenalty as KLPenalty
 from components.loss.trust_region.divergence import M2PO as M2PO
 from components.loss.trust_region.smooth import SAPO as SAPO

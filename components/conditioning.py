@@ -36,7 +36,7 @@ class PolicyPromptRows(Component):
 
     Args:
         tokenizer: the tokenizer of the rows.
-        prompt: how prompts became tokens; plain text if not given.
+        prompt: the format of prompts; null: plain text.
     """
 
     reads = ("tokens", "attention_mask", "response_mask", "prompt", "policy_prompt")
@@ -56,7 +56,7 @@ class PolicyPromptRows(Component):
         """Re-encode the rows."""
         texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
         columns = decode_columns(batch, [CONVERSATION])
-        old_prompts, new_prompts = (self.prompt.encode(each, columns) for each in texts)
+        old_prompts, new_prompts = (self.prompt.encode(prompts, columns) for prompts in texts)
         lengths = batch["attention_mask"].sum(1).tolist()
         rows, masks = [], []
         for index, (old, new) in enumerate(zip(old_prompts, new_prompts, strict=True)):

@@ -65,24 +65,24 @@ class Alarm(EarlyStop):
         self.high = high
         self.patience = patience
 
-    def check_seen(self, seen: dict[str, Any]) -> None:
+    def check_state(self, state: dict[str, Any]) -> None:
         """Check the saved number of successive values outside the range."""
-        if "row" in seen:
-            field(seen, "row", NonNegativeInt)
+        if "row" in state:
+            field(state, "row", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Return the reason to end the phase after ``patience`` values outside the range."""
         del batch, value
-        watched = self.observed("watch")
-        if watched is None:
+        observation = self.metric_value("watch")
+        if observation is None:
             return None
-        fault = self._fault(watched)
+        fault = self._fault(observation)
         row = self.state.get("row", 0) + 1 if fault else 0
         self.state["row"] = row
         record("early_stop/alarm", row)
         if row < self.patience:
             return None
-        return f"alarm: {self.watch} was {fault} {row} times in a row, {watched:.4g} at last"
+        return f"alarm: {self.watch} was {fault} {row} times in a row, {observation:.4g} at last"
 
     def _fault(self, value: float) -> str:
         """Return the bound that a value violates, as text; empty if it is inside the range."""
@@ -132,9 +132,9 @@ class KLBudget(EarlyStop):
         self.unit: Literal["token", "sequence"] = unit
         self.window = window
 
-    def check_seen(self, seen: dict[str, Any]) -> None:
+    def check_state(self, state: dict[str, Any]) -> None:
         """Check the saved KL of the last steps; it may be infinite or NaN."""
-        for value in field(seen, "kl", list[object]) if "kl" in seen else ():
+        for value in field(state, "kl", list[object]) if "kl" in state else ():
             if not isinstance(value, float):
                 raise CheckpointError(f"'kl' holds {value!r:.60}: must be numbers")
 
@@ -187,11 +187,11 @@ class Plateau(EarlyStop):
         self.patience = patience
         self.min_delta = min_delta
 
-    def check_seen(self, seen: dict[str, Any]) -> None:
+    def check_state(self, state: dict[str, Any]) -> None:
         """Check the saved value of the last improvement and the number of evaluations since."""
-        if seen:
-            field(seen, "mark", float)
-            field(seen, "waited", NonNegativeInt)
+        if state:
+            field(state, "mark", float)
+            field(state, "waited", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Return the reason to end the phase after ``patience`` evaluations."""
@@ -252,7 +252,7 @@ class RewardHacking(EarlyStop):
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Return the reason to end the phase if both metrics are beyond their thresholds."""
         del batch, value
-        gap, fall = self.observed("gap"), self.observed("fall")
+        gap, fall = self.metric_value("gap"), self.metric_value("fall")
         if gap is None or fall is None or gap <= self.gap_above or fall >= self.fall_below:
             return None
         return (

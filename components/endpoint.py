@@ -21,16 +21,16 @@ from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion
 
 _PATH = "/chat/completions"
-_LARGEST = 1 << 22  # most bytes of an answer
-# Refusals of one request, not of the server: it is too long or its content is not allowed.
-_OF_ONE_REQUEST = (400, 413, 422)
+_MAX_BYTES = 1 << 22  # of an answer
+# Statuses that refuse one request: it is too long, or its content is not allowed.
+_REQUEST_ERRORS = (400, 413, 422)
 
 
 class _EndpointAnswer(NamedTuple):
-    """Result of one prompt: a completion or the reason for none, and the number of requests."""
+    """Completion of a prompt, or the reason for none; and the number of requests."""
 
     completion: Completion | None
-    why: str
+    reason: str
     tries: int
 
 
@@ -89,13 +89,13 @@ class ChatEndpoint(metaclass=Checked):
         self.temperature = temperature
         self.system = system
         self.fields = dict(fields or {})
-        self._where = api_address(url, "endpoint.url", _PATH)
-        if not (allow_remote or _is_local(self._where.hostname or "")):
+        self._address = api_address(url, "endpoint.url", _PATH)
+        if not (allow_remote or _is_local(self._address.hostname or "")):
             raise ConfigError(
                 f"endpoint.url={url}: not this machine (127.0.0.1, ::1, localhost): prompts and "
                 "answers would leave it; set allow_remote=true if they may"
             )
-        self._headers = _authorization(key_variable, self._where)
+        self._headers = _authorization(key_variable, self._address)
         self._answered = False
         self._warned = False
 
@@ -115,40 +115,40 @@ class ChatEndpoint(metaclass=Checked):
             pool.shutdown(cancel_futures=True)
         self._record(answers, time.monotonic() - start)
         completions = [answer.completion for answer in answers]
-        return [ModelReply(one.text, one.first) if one else None for one in completions]
+        return [ModelReply(reply.text, reply.first) if reply else None for reply in completions]
 
     def _body(self, prompt: str, fields: Mapping[str, object]) -> bytes:
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": prompt}]
-        own = {"model": self.model, "messages": messages, "temperature": self.temperature}
-        return json.dumps({**self.fields, **own, "n": 1, **fields}).encode()
+        request = {"model": self.model, "messages": messages, "temperature": self.temperature}
+        return json.dumps({**self.fields, **request, "n": 1, **fields}).encode()
 
     def _answer(self, body: bytes) -> _EndpointAnswer:
-        why = ""
+        reason = ""
         for number in range(self.tries):
             if number:
                 time.sleep(self.pause * 2 ** (number - 1))
             try:
-                return _EndpointAnswer(self._once(body), "", number + 1)
+                return _EndpointAnswer(self._post(body), "", number + 1)
             except NoAnswer as error:
-                why = str(error)
+                reason = str(error)
             except RequestRefused as error:
-                if error.status not in _OF_ONE_REQUEST:
+                if error.status not in _REQUEST_ERRORS:
                     raise RlcompError(f"endpoint.url={self.url}: {error}") from error
                 return _EndpointAnswer(None, str(error), number + 1)
-        return _EndpointAnswer(None, why, self.tries)
+        return _EndpointAnswer(None, reason, self.tries)
 
-    def _once(self, body: bytes) -> Completion:
+    def _post(self, body: bytes) -> Completion:
         answer = post(
-            self._where,
+            self._address,
             _PATH,
             body,
             seconds=self.timeout,
-            max_bytes=_LARGEST,
+            max_bytes=_MAX_BYTES,
             headers=self._headers,
         )
-        if len(answer) > _LARGEST:
-            raise NoAnswer(f"it answers with more than {_LARGEST:,} bytes")
+        if len(answer) > _MAX_BYTES:
+            raise NoAnswer(f"it answers with more than {_MAX_BYTES:,} bytes")
         try:
             return completion(answer)
         except ValueError as error:
@@ -159,19 +159,19 @@ class ChatEndpoint(metaclass=Checked):
         completions = [answer.completion for answer in answers if answer.completion]
         record_total("endpoint/requests", sum(answer.tries for answer in answers))
         record_total("endpoint/failed", len(failed))
-        record_total("endpoint/tokens", sum(one.tokens for one in completions))
+        record_total("endpoint/tokens", sum(reply.tokens for reply in completions))
         record_total("time/endpoint", seconds)
         if failed and not completions and not self._answered:
             raise RlcompError(
                 f"endpoint.url={self.url}: none of {len(failed)} prompts was answered; the first: "
-                f"{failed[0].why}. Does the server run, with the model {self.model!r}?"
+                f"{failed[0].reason}. Does the server run, with the model {self.model!r}?"
             )
         self._answered = self._answered or bool(completions)
         if failed and not self._warned:
             self._warned = True
             warnings.warn(
                 f"endpoint.url={self.url}: {len(failed)} of {len(answers)} prompts have no answer; "
-                f"the first: {failed[0].why}. Further ones are counted: endpoint/failed",
+                f"the first: {failed[0].reason}. Further ones are counted: endpoint/failed",
                 RlcompWarning,
                 stacklevel=3,
             )
@@ -186,7 +186,7 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _authorization(variable: str | None, where: SplitResult) -> dict[str, str]:
+def _authorization(variable: str | None, address: SplitResult) -> dict[str, str]:
     """Return the header with the key of a variable; error messages never show the key."""
     if variable is None:
         return {}
@@ -197,10 +197,10 @@ def _authorization(variable: str | None, where: SplitResult) -> dict[str, str]:
         )
     key = os.environ.get(variable, "")
     if not key or not key.isascii() or not key.isprintable():
-        fault = "holds no key" if not key else "holds what is no key"
+        fault = "holds no key" if not key else "holds other characters than those of a key"
         raise ConfigError(f"endpoint.key_variable={variable}: this environment variable {fault}")
-    if where.scheme != "https" and not _is_local(where.hostname or ""):
+    if address.scheme != "https" and not _is_local(address.hostname or ""):
         raise ConfigError(
-            "endpoint.url: https, because the key would go to another machine as plain text"
+            "endpoint.url: use https, because the key would go to another machine as plain text"
         )
     return {"Authorization": f"Bearer {key}"}

@@ -12,10 +12,10 @@ from rlcomp.component import Component
 class ExpertLabel(Component):
     """Stage that writes an expert's action for every state of the batch.
 
-    The action that was taken stays. Reads ``observation``. Writes ``expert_action``.
+    ``action`` is unchanged. Reads ``observation``. Writes ``expert_action``.
 
     Args:
-        policy: the expert: a scripted one, or a trained actor, which takes its most likely action.
+        policy: the expert, scripted or trained; a trained one takes its most likely action.
 
     Source:
         Ross, Gordon and Bagnell 2011, arXiv:1011.0686, algorithm 3.1.
@@ -31,6 +31,6 @@ class ExpertLabel(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the expert's actions."""
         with set_exploration_type(ExplorationType.DETERMINISTIC):
-            acted = self.policy(batch.select("observation"))
-        batch["expert_action"] = acted["action"]
+            output = self.policy(batch.select("observation"))
+        batch["expert_action"] = output["action"]
         return batch

@@ -43,28 +43,28 @@ class AnswerKinds(Component):
         if not kinds or "other" in kinds:
             raise ConfigError(
                 f"AnswerKinds: kinds names {list(kinds)}: name one or more, and none 'other', "
-                "which is what no pattern matches"
+                "the kind of answers that no pattern matches"
             )
         self.kinds = dict(kinds)
-        self._patterns = {name: _compiled(name, pattern) for name, pattern in kinds.items()}
+        self._patterns = {name: _compile(name, pattern) for name, pattern in kinds.items()}
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Record the kinds; return the batch unchanged."""
-        asks = batch.get("is_proposer", torch.zeros_like(batch["correct"]))
+        is_proposer = batch.get("is_proposer", torch.zeros_like(batch["correct"]))
         kinds = [self._kind(text) for text in decode_texts(batch["answer"])]
         for name in (*self.kinds, "other"):
-            own = torch.tensor([kind == name for kind in kinds], device=asks.device)
-            record(f"answer_kinds/{name}", own, where=~asks)
-            judged = own & ~asks & batch["reward_valid"]
-            record(f"answer_kinds/{name}_correct", batch["correct"], where=judged)
+            of_kind = torch.tensor([kind == name for kind in kinds], device=is_proposer.device)
+            record(f"answer_kinds/{name}", of_kind, where=~is_proposer)
+            valid = of_kind & ~is_proposer & batch["reward_valid"]
+            record(f"answer_kinds/{name}_correct", batch["correct"], where=valid)
         return batch
 
     def _kind(self, answer: str) -> str:
-        matching = (name for name, one in self._patterns.items() if one.fullmatch(answer))
+        matching = (name for name, pattern in self._patterns.items() if pattern.fullmatch(answer))
         return next(matching, "other")
 
 
-def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+def _compile(name: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

@@ -61,7 +61,7 @@ class OverlongFilter(Component):
 
 
 class SeatFilter(Component):
-    """Filter that keeps the rows of one seat (player) of a game, for the learner of this seat.
+    """Filter that keeps the rows of one player (seat) of a game, for the learner of this player.
 
     Reads ``seat`` ``[B]``. Writes nothing; may return a batch without rows.
 

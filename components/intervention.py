@@ -14,12 +14,13 @@ from torchrl.envs import EnvBase
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.intervention import Intervention
 from rlcomp.interfaces.protocols import ExpertPolicy
+from rlcomp.interfaces.stages import Intervention
 from rlcomp.metrics import progress
 from rlcomp.model.continuous_control import bounded_actions
 
-DecideFunction = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
+Command = Sequence[float] | Tensor | None
+DecideFunction = Callable[[int, Tensor, Tensor], Command]
 
 
 class FunctionIntervention(Intervention):
@@ -70,9 +71,6 @@ def as_action(value: Sequence[float] | Tensor, like: Tensor) -> Tensor:
             "numbers, or None to let the policy act"
         )
     return action
-
-
-Command = Sequence[float] | Tensor | None
 
 
 class QueueIntervention(Intervention):
@@ -194,7 +192,7 @@ class ScriptedIntervention(Intervention):
 
     def _count_steps(self, batch: TensorDict) -> None:
         """Count the steps without progress of each episode."""
-        distance, episode = self.guide.left(batch), batch["trajectory"][:, 0]
+        distance, episode = self.guide.distance_to_goal(batch), batch["trajectory"][:, 0]
         new = episode != self.episode
         nearer = new | (distance < self.nearest)
         self.waited = torch.where(nearer, 0, self.waited + 1)

@@ -107,10 +107,10 @@ class GenerativeJudge(metaclass=Checked):
             please itself: name another model for anything but a trial.
         template: text with ``{prediction}`` and ``{reference}``.
         yes_text: the answer that they agree.
-        no_text: the answer that they do not.
+        no_text: the answer that they do not agree.
         least_mass: least probability of yes and no together, in [0, 1].
-        prompt: how the template becomes tokens; by default the chat template of the model's
-            tokenizer, or plain text if it has none.
+        prompt: the format of the template; by default the chat template of the model's tokenizer,
+            or plain text if it has none.
 
     Raises:
         ConfigError: the template lacks a field, or one of yes and no begins with the other.
@@ -185,7 +185,7 @@ class EndpointJudge(metaclass=Checked):
         endpoint: the endpoint, whose model reads the template.
         template: text with ``{prediction}`` and ``{reference}``.
         yes_text: the answer that they agree.
-        no_text: the answer that they do not.
+        no_text: the answer that they do not agree.
         read: ``log_probs`` of the first token; ``text``: 1 or 0 by the beginning of the answer, for
             servers without log-probs.
         least_mass: least probability of yes and no together, in [0, 1].

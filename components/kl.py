@@ -30,7 +30,7 @@ class _KLInOutcomeReward(Component):
         "greedy": (
             "B",
             "bool",
-            "decoded greedily, as a baseline; not trained on",
+            "greedy answer: a baseline, not trained on",
             {"example": "first_of_group"},
         )
     }
@@ -126,8 +126,8 @@ class KLInRewardFull(_KLInOutcomeReward):
     def kl(self, batch: TensorDict) -> Tensor:
         """Return the exact KL at each token."""
         with torch.no_grad():
-            own = self.policy.log_distribution(batch)
-        return kl_full(own, batch["ref_log_distribution"], batch["response_mask"])
+            log_distribution = self.policy.log_distribution(batch)
+        return kl_full(log_distribution, batch["ref_log_distribution"], batch["response_mask"])
 
 
 class KLInTokenReward(Component):

@@ -91,11 +91,11 @@ class MismatchMonitor(Component):
                 f"sampler and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}), "
                 f"and in {self.bad_steps} steps in a row by more than mismatch.max_mean_gap, "
                 f"{self.max_mean_gap:g}. Likely causes: log-probs without the temperature (vLLM "
-                "needs --logprobs-mode "
-                "processed_logprobs), truncated sampling whose sets are not replayed, weights of "
-                f"another version{_versions(batch)}, another chat template or BOS, or another "
-                "precision. Remove the cause, correct the mismatch (old_log_probs=recomputed "
-                "loss/weight=tis), or continue with mismatch.max_mean_gap=null"
+                "needs --logprobs-mode processed_logprobs), truncated sampling whose sets are not "
+                f"replayed, weights of another version{_versions(batch)}, another chat template or "
+                "BOS, or another precision. Remove the cause, correct the mismatch "
+                "(old_log_probs=recomputed loss/weight=tis), or continue with "
+                "mismatch.max_mean_gap=null"
             )
 
     def run_state(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.pooled_reward import record_calls_of
+from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, aggregation_weights
 from rlcomp.pareto.objectives import centre_rewards, objective_statistics, stack_rewards
@@ -95,7 +95,7 @@ class MultiObjectiveReward(Component):
         """Return every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
         with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
-        record_calls_of(ledger)
+        record_calls(ledger)
         return TensorDict(
             {
                 name: _reward_or_nan(result)

@@ -73,7 +73,7 @@ class BestWorstPairs(Component):
         return rows
 
     def _pair(self, batch: TensorDict, group: int) -> tuple[int, int, bool] | None:
-        """Return chosen row, rejected row, and if they are a pair; None for a group of one row."""
+        """Return chosen and rejected row, and True for a pair; None for a group of one row."""
         rows = (batch["group_id"] == group).nonzero().flatten().cpu()
         if len(rows) < 2:
             return None
@@ -125,14 +125,8 @@ class ConstructedPairs(Component):
     reads = ("prompt", "response", "answer", "group_id")
     optional = ("columns",)
     writes = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "prompt",
-        "response",
-        "group_id",
-        "chosen",
-        "reward_valid",
+        *("tokens", "attention_mask", "response_mask", "prompt", "response"),
+        *("group_id", "chosen", "reward_valid"),
     )
     fresh = True
     keeps_prompt = True
@@ -229,26 +223,26 @@ class JudgedPairs(Component):
         groups = batch["group_id"].cpu()
         rows = [(groups == group).nonzero().flatten()[:2].tolist() for group in groups.unique()]
         pairs = [pair for pair in rows if len(pair) == 2]
-        preferred = self._preferred(batch, pairs)
-        valid = [p is not None and p != 0.5 for p in preferred]
-        probabilities = [0.5 if p is None else p for p in preferred]
+        preferences = self._preferences(batch, pairs)
+        valid = [p is not None and p != 0.5 for p in preferences]
+        probabilities = [0.5 if p is None else p for p in preferences]
         first_wins = [p >= 0.5 for p in probabilities]
-        order = [pair if won else pair[::-1] for pair, won in zip(pairs, first_wins, strict=True)]
+        order = [pair if wins else pair[::-1] for pair, wins in zip(pairs, first_wins, strict=True)]
         device = batch["group_id"].device
         labelled = batch[torch.tensor(order, dtype=torch.long, device=device).flatten()]
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
         noise = torch.tensor([min(p, 1.0 - p) if self.soft else 0.0 for p in probabilities])
         if {"reward", "reward_valid"} <= set(batch.keys()):
             gap = labelled["reward"].view(-1, 2).diff(dim=1).flatten()
-            known = labelled["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
-            record("pairing/agreement", gap < 0, where=known)
+            comparable = labelled["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
+            record("pairing/agreement", gap < 0, where=comparable)
         record("pairing/pairs", judged)
         labelled["chosen"] = torch.arange(2 * len(order), device=device) % 2 == 0
         labelled["reward_valid"] = judged.repeat_interleave(2)
         labelled["label_noise"] = noise.to(device).repeat_interleave(2)
         return labelled
 
-    def _preferred(self, batch: TensorDict, pairs: list[list[int]]) -> list[float | None]:
+    def _preferences(self, batch: TensorDict, pairs: list[list[int]]) -> list[float | None]:
         """Return the probability of the first row of each pair; None without a verdict."""
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
@@ -261,13 +255,13 @@ class JudgedPairs(Component):
                 backward.append(AnswerPair(texts["prompt"][a], second, first, answer))
                 numbers.append(number)
         verdicts = self._judge([*forward, *backward])
-        preferred: list[float | None] = [None] * len(pairs)
-        both = list(zip(verdicts[: len(numbers)], verdicts[len(numbers) :], strict=True))
-        for number, (p, q) in zip(numbers, both, strict=True):
+        preferences: list[float | None] = [None] * len(pairs)
+        both_orders = list(zip(verdicts[: len(numbers)], verdicts[len(numbers) :], strict=True))
+        for number, (p, q) in zip(numbers, both_orders, strict=True):
             if p is not None and q is not None:
-                preferred[number] = (p + 1.0 - q) / 2.0
-        record_orders(both)
-        return preferred
+                preferences[number] = (p + 1.0 - q) / 2.0
+        _record_orders(both_orders)
+        return preferences
 
     def _judge(self, pairs: list[AnswerPair]) -> list[float | None]:
         """Return the judge's probabilities, or the means of verdicts sampled from them."""
@@ -283,15 +277,11 @@ class JudgedPairs(Component):
         ]
 
 
-def record_orders(both: list[tuple[float | None, float | None]]) -> None:
-    """Record the effect of the order on the probability of the first answer.
-
-    Args:
-        both: for each pair the probability of the first answer in both orders.
-    """
-    complete = [(p, q) for p, q in both if p is not None and q is not None]
+def _record_orders(both_orders: list[tuple[float | None, float | None]]) -> None:
+    """Record the effect of the order on each pair's probabilities of the answer shown first."""
+    complete = [(p, q) for p, q in both_orders if p is not None and q is not None]
     flips = [(p > 0.5) == (q > 0.5) for p, q in complete]
     record("pairing/order_flips", torch.tensor(flips, dtype=torch.float64))
     record("pairing/first_shown", torch.tensor(complete, dtype=torch.float64).flatten())
-    missing = [p is None or q is None for p, q in both]
+    missing = [p is None or q is None for p, q in both_orders]
     record("pairing/unjudged", torch.tensor(missing, dtype=torch.float64))

@@ -85,7 +85,7 @@ class WordSpans(metaclass=Checked):
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
-        fit = (
+        spans = (
             (start, stop)
             for start, stop in self._candidates(text)
             if not span_problem(
@@ -95,7 +95,7 @@ class WordSpans(metaclass=Checked):
                 largest_share=self.largest_share,
             )
         )
-        return byte_spans(text, sorted(islice(fit, self.per_document)))
+        return byte_spans(text, sorted(islice(spans, self.per_document)))
 
     def _candidates(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield all spans of ``shortest`` to ``longest`` words in random order, as offsets."""
@@ -168,7 +168,7 @@ class PatternMatches(metaclass=Checked):
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
-        matches = (match for each in self._expressions for match in each.finditer(text))
+        matches = (match for pattern in self._expressions for match in pattern.finditer(text))
         return byte_spans(text, sorted(match.span(1) for match in matches if match[1]))
 
 

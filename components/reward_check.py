@@ -23,9 +23,8 @@ class RewardCheck(Component):
     are all equal, ``groups/unjudged``, the share of groups without a valid row, and
     ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
 
-    An episode counts once, even if it has several rows (``trajectory_id``).
-
-    An episode whose environment failed (``episode_error``) is invalid.
+    An episode counts once, even if it has several rows (``trajectory_id``). An episode whose
+    environment failed (``episode_error``) is invalid.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if they are there ``truncated``
     ``[B]``, ``prompt``, ``response``, ``invalid_reason`` and ``episode_error`` ``[B, W]``. Writes
@@ -62,12 +61,12 @@ class RewardCheck(Component):
         varied = groups.total(groups.comparable.to(groups.reward.dtype)) > 0
         record("groups/zero_variance", (~varied).float(), where=several)
         if "truncated" in batch.keys():
-            ended = groups.total((~batch["truncated"]).to(groups.reward).cpu())
-            record("groups/all_truncated", (ended == 0).float(), where=first)
-        self._limit(batch, ~valid & episodes, int(episodes.sum()))
+            complete = groups.total((~batch["truncated"]).to(groups.reward).cpu())
+            record("groups/all_truncated", (complete == 0).float(), where=first)
+        self._limit_invalid(batch, ~valid & episodes, int(episodes.sum()))
         return batch
 
-    def _limit(self, batch: TensorDict, invalid: Tensor, rows: int) -> None:
+    def _limit_invalid(self, batch: TensorDict, invalid: Tensor, rows: int) -> None:
         number = int(invalid.sum())
         if not rows or number <= self.max_invalid_fraction * rows:
             return
@@ -82,19 +81,18 @@ class RewardCheck(Component):
             for key in ("episode_error", "invalid_reason")
             if key in batch.keys()
         ]
-        why = next(filter(None, reasons), "") or (
-            "the reward returned None or NaN for it, as if it could not be judged (0.0 is wrong)"
+        reason = next(filter(None, reasons), "") or (
+            "the reward returned None or NaN for it, as for a row without a verdict (0.0 is wrong)"
         )
         raise DataError(
             f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "
             f"{self.max_invalid_fraction:g}; the first is row {first} ({', '.join(texts)}): "
-            f"{why}; mend it there; "
-            "reward_check.max_invalid_fraction=1 goes on"
+            f"{reason}; correct the cause, or set reward_check.max_invalid_fraction=1 to continue"
         )
 
 
 def _first_of_group(groups: Groups) -> Tensor:
-    """Mark the first row of each group."""
+    """Return the mask of the first row of each group."""
     rows = torch.arange(len(groups.index))
     start = torch.full((groups.groups,), len(rows), dtype=torch.int64)
     return rows == start.scatter_reduce(0, groups.index, rows, "amin")[groups.index]

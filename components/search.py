@@ -31,8 +31,8 @@ class RepeatedSampling(metaclass=Checked):
     def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """Continue the attempt or start the next one."""
         edge = trials[0].edge if trials else None
-        ended = edge is None or len(graph.path) + 1 >= self.max_depth
-        graph.path = [] if ended or edge is None else [*graph.path, edge]
+        is_last = edge is None or len(graph.path) + 1 >= self.max_depth
+        graph.path = [] if is_last or edge is None else [*graph.path, edge]
 
 
 class BestFirstSearch(metaclass=Checked):
@@ -63,7 +63,7 @@ class BestFirstSearch(metaclass=Checked):
         return node.log_prob / float(max(node.depth, 1) ** self.alpha)
 
     def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
-        """No-op: the graph holds all."""
+        """No-op: the graph holds everything."""
 
 
 class MonteCarloTreeSearch(metaclass=Checked):
@@ -95,41 +95,41 @@ class MonteCarloTreeSearch(metaclass=Checked):
 
     def select(self, graph: ProofGraph) -> ProofNode:
         """Descend by the score to a state to expand."""
-        node, path, passed = graph.root, list[Edge](), {graph.root}
+        node, path, visited = graph.root, list[Edge](), {graph.root}
         while node.expansions > 0 and node.visits < self.widening**node.expansions:
-            open_ = [edge for edge in node.edges if edge.child not in passed]
-            if not open_:
+            edges = [edge for edge in node.edges if edge.child not in visited]
+            if not edges:
                 break
-            scores = self.scores(node, open_)
-            edge = open_[scores.index(max(scores))]
+            scores = self.scores(node, edges)
+            edge = edges[scores.index(max(scores))]
             path.append(edge)
             node = edge.child
-            passed.add(node)
+            visited.add(node)
         graph.path = path
         return node
 
     def scores(self, node: ProofNode, edges: Sequence[Edge]) -> list[float]:
         """Return the PUCT score of each edge."""
-        likely = [math.exp(edge.log_prob) for edge in edges]
-        scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(likely), 1e-300)
+        probabilities = [math.exp(edge.log_prob) for edge in edges]
+        scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(probabilities), 1e-300)
         return [
             edge.total / max(edge.visits, 1.0) + scale * p / (1 + edge.visits)
-            for edge, p in zip(edges, likely, strict=True)
+            for edge, p in zip(edges, probabilities, strict=True)
         ]
 
     def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """Add the leaf's value to the edges of its path."""
-        value = self.returned(node, trials)
+        value = self.simulation_value(node, trials)
         graph.root.visits += 1
         for edge in graph.path:
             edge.child.visits += 1
-            self.add(edge, value)
+            self.add_simulation(edge, value)
 
-    def returned(self, node: ProofNode, trials: Sequence[Trial]) -> float:
-        """Return the value of a simulation."""
+    def simulation_value(self, node: ProofNode, trials: Sequence[Trial]) -> float:
+        """Return the value of a simulation that ends at a state."""
         return 1.0 if node.solved else node.value
 
-    def add(self, edge: Edge, value: float) -> None:
+    def add_simulation(self, edge: Edge, value: float) -> None:
         """Add a simulation to an edge."""
         edge.visits += 1
         edge.total += value
@@ -169,11 +169,11 @@ class RMaxTS(MonteCarloTreeSearch):
             for edge in edges
         ]
 
-    def returned(self, node: ProofNode, trials: Sequence[Trial]) -> float:
+    def simulation_value(self, node: ProofNode, trials: Sequence[Trial]) -> float:
         """Return 1 if the simulation found a new state, else 0."""
         return float(any(trial.is_new for trial in trials))
 
-    def add(self, edge: Edge, value: float) -> None:
+    def add_simulation(self, edge: Edge, value: float) -> None:
         """Add a simulation to an edge and discount the earlier ones."""
         edge.visits = self.gamma * edge.visits + 1
         edge.total = self.gamma * edge.total + value

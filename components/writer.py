@@ -21,7 +21,7 @@ class LanguageModelWriter(metaclass=Checked):
     Args:
         model: the model. The policy can judge itself but may then learn to please itself.
         max_new_tokens: the longest answer.
-        prompt: how texts become tokens; by default the chat template of the model's tokenizer, or
+        prompt: the format of prompts; by default the chat template of the model's tokenizer, or
             plain text if it has none.
 
     Raises:

@@ -98,7 +98,7 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     return _problem_plain(annotation, value) if origin is None else None
 
 
-# Meaning and an example of arguments whose unit differs from that of other libraries.
+# Meaning and an example of arguments with another unit than in other libraries.
 _UNITS = {
     "warmup": ("it is a share of the phase's steps, 0.1 for the first tenth", 0.1),
     "held_out": ("it is a share of the examples, 0.1 for a tenth", 0.1),
@@ -266,7 +266,7 @@ def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, objec
         raise ConfigError(f"{cls.__name__}: {error}") from None
     _, *arguments = bound.arguments.items()  # without self, which torch annotates
     for name, value in arguments:
-        # The annotation of *args and **kwargs is that of one element.
+        # *args and **kwargs are annotated with the type of one element.
         if name not in hints or signature.parameters[name].kind in _VARIADIC:
             continue
         fault = problem(hints[name], value)

@@ -31,7 +31,7 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
     Args:
         owner: name of the component, for the message.
         batch: input of the component.
-        keys: keys that the component reads; entries of undeclared keys are not converted.
+        keys: keys that the component reads; undeclared keys are not converted.
 
     Raises:
         ConfigError: an entry cannot be converted to the schema's dtype. The message names owner,
@@ -50,9 +50,9 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
         entry, spec = batch.get(key, None), lookup(key)
         if entry is None or spec is None or spec.dtype == "uint8":
             continue
-        converted = _convert_entry(owner, key, entry, spec, batch)
-        if converted is not entry:
-            changes[key] = converted
+        canonical_entry = _convert_entry(owner, key, entry, spec, batch)
+        if canonical_entry is not entry:
+            changes[key] = canonical_entry
     batch = batch.copy().update(changes) if changes else batch
     if keys & {"tokens", "attention_mask"}:
         check_layout(owner, batch)
@@ -120,7 +120,7 @@ def _convert_dtype(owner: str, key: Key, entry: Tensor, spec: Spec) -> Tensor:
         return entry
     if dtype.is_floating_point or dtype == torch.bool:
         raise ConfigError(
-            f"{owner}: '{key}' has dtype {_name(dtype)}, but must be int64 ({spec.meaning}): "
+            f"{owner}: '{key}' has dtype {_dtype_name(dtype)}, but must be int64 ({spec.meaning}): "
             f"convert it, e.g. batch['{key}'].long()"
         )
     return entry.to(torch.int64)
@@ -130,8 +130,8 @@ def _convert_to_mask(owner: str, key: Key, entry: Tensor) -> Tensor:
     mask = entry == 1
     if not bool((mask | (entry == 0)).all()):
         raise ConfigError(
-            f"{owner}: '{key}' has dtype {_name(entry.dtype)} and holds other values than 0 and "
-            f"1, but must be a mask: convert it to bool, e.g. batch['{key}'] > 0"
+            f"{owner}: '{key}' has dtype {_dtype_name(entry.dtype)} and holds other values than 0 "
+            f"and 1, but must be a mask: convert it to bool, e.g. batch['{key}'] > 0"
         )
     return mask
 
@@ -139,7 +139,7 @@ def _convert_to_mask(owner: str, key: Key, entry: Tensor) -> Tensor:
 def _convert_shape(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) -> Tensor:
     dimensions = spec.shape.split()
     if key == "advantage" and (entry.ndim == 1 or (entry.ndim == 2 and entry.shape[1] == 1)):
-        width = _width(batch)
+        width = _token_width(batch)
         if width is not None:
             # Expand along the row: if B == T, broadcasting would expand along the batch.
             return entry if entry.shape[1:] == (width,) else entry.view(-1, 1).expand(-1, width)
@@ -214,7 +214,7 @@ def _check_token_reward(owner: str, batch: TensorDict) -> None:
         )
 
 
-def _width(batch: TensorDict) -> int | None:
+def _token_width(batch: TensorDict) -> int | None:
     """Return ``T`` of the other entries of the batch."""
     for key, entry in batch.items():
         spec = lookup(key)
@@ -223,7 +223,7 @@ def _width(batch: TensorDict) -> int | None:
     return None
 
 
-def _name(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 

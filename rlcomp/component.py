@@ -68,8 +68,8 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
             the turn")}``. A dict of further fields of :class:`rlcomp.keys.Spec` may follow the
             meaning. A subclass inherits the keys of its bases. Other classes that use such a key
             repeat the same literal.
-        fresh: True if the component starts a new batch. Entries of earlier stages are dropped,
-            unless ``writes`` has their key and ``reads`` or ``optional`` has it, too.
+        fresh: True if the component starts a new batch: entries of earlier stages are dropped,
+            unless their key is in ``writes`` and in ``reads`` or ``optional``.
         keeps_prompt: True if a fresh batch keeps, for each row, every entry of the input that
             belongs to a prompt (``per_prompt``; :func:`rlcomp.batch.keep_prompt`).
         runs: constructor arguments that hold components which this component calls, in the order
@@ -78,15 +78,14 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         supplies: keys that the component passes to the components of ``runs`` itself; these keys
             are not read from the batch.
         min_group_size: smallest useful ``group_size`` of the collector before the component.
-        min_group_size_from: name of a constructor argument that may raise ``min_group_size``
-            (``"k"`` if the constructor sets ``self.min_group_size = k``).
-        must_reach: keys of ``writes`` that a later stage must read, since the work would otherwise
-            be wasted. ``"reward|rewards"`` means that one of the two must be read.
+        min_group_size_from: constructor argument that may raise ``min_group_size``.
+        must_reach: keys of ``writes`` that a later stage must read, lest the work is wasted;
+            ``"reward|rewards"``: one of the two.
         drops_rows: True if the returned batch may lack some of the rows.
         watches: constructor arguments that name metrics of earlier stages of the step.
         earlier: constructor arguments whose nodes must run in an earlier phase.
-        exclusive: name of a group of which a phase may contain one component only: two components
-            of the group ``"kl"`` would count the KL penalty twice.
+        exclusive: name of a group of which a phase may contain one component only. For example,
+            two components of the group ``"kl"`` would count the KL penalty twice.
         exclusive_if: constructor argument that must be true for ``exclusive`` to apply.
         equation: formula of a part of a loss, for ``rlcomp-describe --equation``; ``{argument}``
             is replaced by the value in the config.
@@ -124,8 +123,8 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         for name in DECLARATION_TYPES.keys() & vars(Component).keys():
             check_declared(cls.__name__, name, getattr(cls, name))
         conditional = [key for keys in cls.writes_if.values() for key in keys]
-        written = (*cls.writes, *cls.may_write, *conditional)
-        for key in (*cls.reads, *cls.optional, *cls.supplies, *written):
+        outputs = (*cls.writes, *cls.may_write, *conditional)
+        for key in (*cls.reads, *cls.optional, *cls.supplies, *outputs):
             check_key(cls.__name__, key, cls.own_keys())
 
     @classmethod
@@ -190,7 +189,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
 
     def view(self, batch: TensorDict) -> TensorDict:
         """Return the input of ``forward``: canonical entries under the schema's names."""
-        named = _schema_names(self, batch) if self.renames else batch
+        named = _schema_view(self, batch) if self.renames else batch
         return canonical(type(self).__name__, named, self._inputs())
 
     def _inputs(self) -> frozenset[Key]:
@@ -208,7 +207,7 @@ _RETURNS = "forward must return the batch (batch['advantage'] = ..., then return
 
 
 def _describe(value: object) -> str:
-    """Return the type of a value that is not a batch, and the shape of a tensor, as a text."""
+    """Return the type of a value, and the shape of a tensor, as a text."""
     if value is None:
         return "nothing"
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) else ""
@@ -221,7 +220,7 @@ _HIDDEN = "(hidden)"
 
 
 # The next two are functions, so that no method of a subclass can override them by accident.
-def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
+def _schema_view(component: Component, batch: TensorDict) -> TensorDict:
     """Return a view of the batch with the entries of this instance under the schema's names."""
     read, renames = component._inputs(), component.renames
     # A name that replaces another key may also be read as a key of the schema.
@@ -253,18 +252,18 @@ def _write_output(
         inputs: the entries of the view before ``forward``; unchanged entries are not written.
         result: the output of ``forward``.
     """
-    written = component._outputs()
+    outputs = component._outputs()
     schema_names = [nested(key) for key in component.renames]
     target = result.exclude(*schema_names, _HIDDEN) if batch is None else batch
     if batch is None and _HIDDEN in result.keys():
         target.update(result[_HIDDEN])
     for key in result.keys():
-        if key == _HIDDEN or (key in component.renames and key not in written):
+        if key == _HIDDEN or (key in component.renames and key not in outputs):
             continue
         if batch is None or inputs.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]
     result_keys = result.keys(include_nested=True)
-    for key in component.renames.keys() & written:
+    for key in component.renames.keys() & outputs:
         if "." in key and nested(key) in result_keys:  # written into a part of the view
             target[nested(component.renames[key])] = result[nested(key)]
     return target
@@ -278,12 +277,9 @@ _loss_inputs: contextvars.ContextVar[frozenset[str] | None] = contextvars.Contex
 
 @contextlib.contextmanager
 def limit_outputs(keys: typing.Iterable[str]) -> Iterator[None]:
-    """Tell models, within the context, which outputs the losses read.
+    """Limit the outputs of models in the context to the keys that losses read.
 
     A model computes another output without gradient, or not at all.
-
-    Args:
-        keys: keys that the losses read.
     """
     token = _loss_inputs.set(frozenset(keys))
     try:

@@ -104,8 +104,7 @@ class StorageError(RlcompError):
 class Temporary(RlcompError):
     """A reward function cannot compute its reward now; the call is repeated after a delay.
 
-    Custom reward functions raise this class or a subclass. ConnectionError and TimeoutError have
-    the same effect.
+    ConnectionError and TimeoutError have the same effect.
     """
 
 
@@ -130,11 +129,7 @@ class Died(ProcessEnded):
 
 
 class RunFailed(RlcompError):
-    """A run in a forked process failed.
-
-    Args:
-        report: report of the failure (:func:`rlcomp.cli.error_handler.error_report`).
-    """
+    """A run in a forked process failed; ``report`` is the dict of ``cli.error_handler``."""
 
     def __init__(self, report: Mapping[str, object]) -> None:
         super().__init__(report)
@@ -208,8 +203,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
         "; did you mean 'policy'? (known: policy, task)"
         >>> nearest("gpro", ["gspo", "grpo"])
         "; did you mean 'grpo'? (known: grpo, gspo)"
-        >>> nearest("GRPO", ["gspo", "grpo"])
-        "; did you mean 'grpo'? (known: grpo, gspo)"
         >>> nearest("x", "abcdefgh")
         ' (known: a, b, c, d, e, …)'
     """
@@ -229,7 +222,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def as_dotted(path: str) -> str | None:
-    """Convert a file path or a path with a colon to a dotted path; None for any other text.
+    """Return a file path or a path with a colon as a dotted path; None for any other text.
 
     Examples:
         >>> as_dotted("./mine/judge.py:correct"), as_dotted("judge:correct")
@@ -266,14 +259,11 @@ def add_note(error: BaseException, note: str) -> None:
 
 @contextlib.contextmanager
 def refuse_exit(subject: str, error_class: type[RlcompError] = UserError) -> Iterator[None]:
-    """Turn a ``sys.exit`` inside the context into an error that names its file and line.
+    """Turn a ``sys.exit`` of the context into an error that names its file and line.
 
     Args:
-        subject: name of the code inside the context, for the message.
+        subject: name of the code of the context, for the message.
         error_class: class of the error.
-
-    Raises:
-        RlcompError: the code called ``sys.exit``. The error is of class ``error_class``.
     """
     try:
         yield

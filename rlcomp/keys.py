@@ -87,19 +87,19 @@ class Spec:
 
 SCHEMA: dict[Key, Spec] = {
     "tokens": Spec("B T", _I, "prompt, response, then padding"),
-    "attention_mask": Spec("B T", _M, "not padding"),
-    "response_mask": Spec("B T", _M, "tokens the policy sampled and is trained on, EOS included"),
-    "group_id": Spec("B", _I, "which prompt the row answers", offset="group_id"),
+    "attention_mask": Spec("B T", _M, "tokens, not padding"),
+    "response_mask": Spec("B T", _M, "tokens that the policy sampled and trains on, EOS included"),
+    "group_id": Spec("B", _I, "index of the prompt that the row answers", offset="group_id"),
     "prompt": Spec("B W", _U, "prompt text (rlcomp.batch.decode_texts)", per_prompt=True),
     "answer": Spec("B W", _U, "the task's gold answer, text", per_prompt=True),
     "answer_ends": Spec(
-        "B W", _M, "a token of the answer, or all of it, ends with this byte", per_prompt=True
+        "B W", _M, "the byte ends a part of the answer that counts as an answer", per_prompt=True
     ),
-    "example_id": Spec("B", _I, "which example of the task the prompt is", per_prompt=True),
+    "example_id": Spec("B", _I, "index of the prompt's example in the task", per_prompt=True),
     "columns": Spec(
         "B",
         "nested",
-        "what else the task knows of the example: texts (JSON) by name",
+        "further data of the example: texts (JSON) by name",
         per_prompt=True,
         absent="null",
     ),
@@ -108,12 +108,12 @@ SCHEMA: dict[Key, Spec] = {
         "B W", _U, "prompt of a conditioned policy: preference and prompt", per_prompt=True
     ),
     "teacher_prompt": Spec(
-        "B W", _U, "prompt of a teacher that has seen more than the policy", per_prompt=True
+        "B W", _U, "prompt of a teacher, with more information than the policy's", per_prompt=True
     ),
     "preference": Spec(
         "B K",
         _F,
-        "objective weights the policy is conditioned on; a row sums to 1",
+        "weights of the objectives for a conditioned policy; a row sums to 1",
         per_prompt=True,
     ),
     "response": Spec("B W", _U, "decoded response text, special tokens removed"),
@@ -160,91 +160,89 @@ SCHEMA: dict[Key, Spec] = {
         "B T K", _F, "detached advantage of each objective, in the order of rewards"
     ),
     "token_reward": Spec("B T", _F, "dense rewards, beside the outcome"),
-    "step_end": Spec("B T", _M, "the token ends a step that was rewarded"),
+    "step_end": Spec("B T", _M, "the token ends a rewarded step"),
     "truncated": Spec("B", _M, "length limit hit before EOS"),
     "correct": Spec("B", _M, "the verifier accepts the response"),
     "reward_valid": Spec("B", _M, "the reward could be computed"),
-    "invalid_reason": Spec("B W", _U, "why the reward could not be computed; empty where it could"),
+    "invalid_reason": Spec("B W", _U, "reason of a missing reward; empty if there is none"),
     "chosen": Spec("B", _M, "chosen side of a pair"),
     "model_score": Spec("B", _F, "r(x, y): score of the answer by a reward model, with gradient"),
     "label_logits": Spec("B K", _F, "log-odds of each label of the text, with gradient"),
     "labels": Spec(
         "B K", _F, "probability of each label of the text; NaN where unknown", absent=math.nan
     ),
-    "policy_version": Spec("B T", _I, "which weights sampled the token"),
-    "too_old": Spec("B T", _M, "the weights that sampled the token are too old to learn from it"),
+    "policy_version": Spec("B T", _I, "version of the weights that sampled the token"),
+    "too_old": Spec("B T", _M, "the weights that sampled the token are too old for the loss"),
     "log_distribution": Spec("B T V", _F, "log-probs of all tokens, current policy, with gradient"),
     "ref_log_distribution": Spec("B T V", _F, "log-probs of all tokens, reference policy"),
-    "trajectory_id": Spec("B", _I, "which episode the row belongs to", offset="trajectory_id"),
-    "seat": Spec("B", _I, "which player of a match wrote the row, from 0"),
-    "match_id": Spec("B", _I, "which match the row belongs to", offset="match_id"),
+    "trajectory_id": Spec("B", _I, "index of the row's episode", offset="trajectory_id"),
+    "seat": Spec("B", _I, "player of a match that wrote the row, from 0"),
+    "match_id": Spec("B", _I, "index of the row's match", offset="match_id"),
     "turn_id": Spec(
-        "B T", _I, "which turn of the episode sampled the token, from 0; else -1", pad=-1
+        "B T", _I, "turn of the episode that sampled the token, from 0; else -1", pad=-1
     ),
     "turn_reward": Spec("B T", _F, "the environment's reward of a turn, at its last sampled token"),
-    "anchor_id": Spec(
-        "B T", _I, "the state in which the token's turn was decided; -1: unknown", pad=-1
-    ),
+    "anchor_id": Spec("B T", _I, "index of the state before the token's turn; -1: unknown", pad=-1),
     "turn_entropy": Spec(
         "B T",
         _F,
         "entropy / log V of the model where a turn begins, at its first token; 0 elsewhere",
     ),
     "branch_depth": Spec(
-        "B", _I, "leading tokens that the row shares with the one it was branched from; 0: none"
+        "B", _I, "leading tokens that the row shares with its branch_parent; 0: none"
     ),
     "branch_parent": Spec(
         "B",
         _I,
-        "trajectory_id of the row it was branched from; -1: none",
+        "trajectory_id of the row from which this row branches; -1: none",
         offset="trajectory_id",
     ),
     "branch_share": Spec(
         "B",
         _F,
-        "what part of an independent episode the row is: product of 1 / continuations",
+        "share of an independent episode: product of 1 / continuations",
         example="positive",
     ),
-    "transcript": Spec("B W", _U, "everything behind the prompt, observations included, as text"),
-    "episode_error": Spec("B W", _U, "why the environment failed; empty where it did not"),
+    "transcript": Spec("B W", _U, "text after the prompt, observations included"),
+    "episode_error": Spec("B W", _U, "reason of the environment's failure; empty if there is none"),
     "facts": Spec(
         "B",
         "nested",
-        "numbers that the environment tells of the episode, [B] by name; NaN if missing",
+        "numbers of the environment about the episode, [B] by name; NaN if missing",
         absent=math.nan,
     ),
-    "sampling_mask": Spec("B T V/8", _U, "tokens truncated sampling kept, one bit each"),
+    "sampling_mask": Spec("B T V/8", _U, "tokens of the truncated sampling set, one bit each"),
     "routed_experts": Spec(
         "B T L E",
         _U,
-        "the E experts of each of L layers that read the token; 255: unknown",
+        "the E experts of each of L layers for the token; 255: unknown",
         pad=255,
     ),
 }
 # Keys of control, under torchrl's names; a dot separates the levels of a nested key. A batch of
 # whole trajectories has the shape [N, T]: each entry then has one value per step.
 CONTROL: dict[Key, Spec] = {
-    "observation": Spec("N D", _F, "what the policy sees"),
-    "action": Spec("N A", _F, "what was done; of numbered actions int64 [N]"),
-    "action_log_prob": Spec("N", _F, "log-prob of the action, by the policy that drew it"),
-    "achieved_goal": Spec("N G", _F, "the goal that the state before the action would be"),
-    "desired_goal": Spec("N G", _F, "the goal that is asked for"),
-    "expert_action": Spec("N A", _F, "what the expert would have done here"),
-    "intervened": Spec("N 1", _M, "the action is that of an intervener, not the policy's"),
-    "trajectory": Spec("N 1", _I, "which episode the step belongs to"),
+    "observation": Spec("N D", _F, "observation of the policy"),
+    "action": Spec("N A", _F, "action; discrete actions are int64 [N]"),
+    "action_log_prob": Spec("N", _F, "log-prob of the action under the policy that drew it"),
+    "achieved_goal": Spec("N G", _F, "goal that the state before the action achieves"),
+    "desired_goal": Spec("N G", _F, "goal to reach"),
+    "expert_action": Spec("N A", _F, "the expert's action in the state"),
+    "intervened": Spec("N 1", _M, "the action is an intervener's, not the policy's"),
+    "trajectory": Spec("N 1", _I, "index of the step's episode"),
     "step_count": Spec("N 1", _I, "steps of the episode before this one"),
-    "index": Spec("N", _I, "which row of the replay it is"),
-    "priority_weight": Spec("N", _F, "importance weight of a row that was drawn by priority"),
-    "value_target": Spec("N 1", _F, "return that the value of a state is fitted to"),
-    "next.observation": Spec("N D", _F, "what the policy sees after the step"),
-    "next.desired_goal": Spec("N G", _F, "the goal that is asked for after the step"),
+    "index": Spec("N", _I, "index of the row in the replay"),
+    "priority_weight": Spec("N", _F, "importance weight of a row drawn by priority"),
+    "value_target": Spec("N 1", _F, "target of the state's value"),
+    "next.observation": Spec("N D", _F, "observation after the step"),
+    "next.desired_goal": Spec("N G", _F, "goal to reach after the step"),
     "next.reward": Spec("N 1", _F, "reward of the step"),
     "next.done": Spec("N 1", _M, "the episode is over: terminated or truncated"),
-    "next.terminated": Spec("N 1", _M, "it ended in a state without a future"),
-    "next.truncated": Spec("N 1", _M, "it was cut; its last state has a future"),
-    "next.step_count": Spec("N 1", _I, "steps of the episode, this one included"),
+    "next.terminated": Spec("N 1", _M, "the episode ended in a state without a future"),
+    "next.truncated": Spec("N 1", _M, "the episode was cut; its last state has a future"),
+    "next.step_count": Spec("N 1", _I, "steps of the episode, including this one"),
     "next.episode_reward": Spec("N 1", _F, "sum of the episode's rewards so far"),
-    "next.achieved_goal": Spec("N G", _F, "the goal that the state after the action would be"),
+    "next.achieved_goal": Spec("N G", _F, "goal that the state after the action achieves"),
 }
 # Keys that components declare in addition to the schema, by key and by declaring class.
 DECLARED_KEYS: dict[Key, dict[str, Spec]] = {}

@@ -263,10 +263,10 @@ def recording(
     """Record metrics of the context in a new ledger, and yield the ledger.
 
     Args:
-        prefix: if not empty, the metrics are added to the outer ledger under names with this
-            prefix when the context ends without an exception; empty: they are not added.
-        progress: progress of the phase; None: that of the outer ledger.
-        step: number of earlier steps; None: that of the outer ledger.
+        prefix: prefix of the names under which the outer ledger gets the metrics at the end of a
+            context without an exception; empty: it gets none.
+        progress: progress of the phase; None: the outer ledger's.
+        step: number of earlier steps; None: the outer ledger's.
     """
     outer = _ledger.get() or Ledger()
     inner = Ledger(
@@ -291,20 +291,3 @@ def nested_recording() -> Iterator[Ledger]:
     finally:
         _ledger.reset(token)
         merge(inner)
-
-
-__all__ = [
-    "Ledger",
-    "current_means",
-    "end_phase",
-    "keep_best",
-    "merge",
-    "nested_recording",
-    "progress",
-    "record",
-    "record_sample",
-    "record_total",
-    "recording",
-    "restore_point",
-    "step",
-]

@@ -20,17 +20,18 @@ from components.loss.trust_region.clip import Clip
 from components.shaping.length import SoftOverlong
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.testing.corrupt import with_hole
+from rlcomp.testing.invariance import with_hole
 from rlcomp.testing.subject import Subject
 
 
 def advantages():
-    """Those that need no arguments."""
-    for found in pkgutil.iter_modules(components.advantage.__path__, "components.advantage."):
-        for _, one in inspect.getmembers(import_module(found.name), inspect.isclass):
-            if one.__module__ == found.name and issubclass(one, Component):
+    """Yield the public advantages that need no arguments."""
+    for module in pkgutil.iter_modules(components.advantage.__path__, "components.advantage."):
+        for name, part in inspect.getmembers(import_module(module.name), inspect.isclass):
+            is_own = part.__module__ == module.name and not name.startswith("_")
+            if is_own and issubclass(part, Component):
                 try:
-                    yield one()
+                    yield part()
                 except ConfigError:
                     continue
 

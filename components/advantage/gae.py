@@ -53,7 +53,7 @@ class GAE(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class VAPO(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
 
     def __init__(
         self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
@@ -159,22 +159,14 @@ class VTrace(Component):
     """
 
     reads = (
-        "reward",
-        "reward_valid",
-        "response_mask",
-        "value",
-        "old_log_probs",
+        *("reward", "reward_valid", "response_mask", "value", "old_log_probs"),
         "rollout_log_probs",
     )
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
 
     def __init__(
-        self,
-        *,
-        gamma: Probability = 1.0,
-        rho_max: PositiveFloat = 1.0,
-        c_max: PositiveFloat = 1.0,
+        self, *, gamma: Probability = 1.0, rho_max: PositiveFloat = 1.0, c_max: PositiveFloat = 1.0
     ) -> None:
         super().__init__()
         self.gamma = gamma
@@ -210,9 +202,8 @@ class TurnGAE(Component):
     Args:
         gamma: discount of a turn.
         gae_lambda: lambda; 0: one-step TD error, 1: the return minus the value.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
-            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
-            that counts the turn rewards twice is refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. False if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``).
         bootstrap_truncated: whether a value follows the last turn of an episode that a limit
             truncates (tokens of a turn, number of turns, context length). The batch has no value
             after the last token, so ``V`` of the last sampled token is used. False: truncation is
@@ -245,12 +236,12 @@ class TurnGAE(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write advantage and returns."""
         table, value = TurnTable(batch), batch["value"].detach()
-        values, rewards = table.first_tokens(value), table.paid(outcome=self.outcome)
-        last = table.last_token(value) if self.bootstrap_truncated else None
+        values, rewards = table.first_tokens(value), table.rewards(outcome=self.outcome)
+        last = table.last_tokens(value) if self.bootstrap_truncated else None
         if last is not None:
             last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
         advantage = turn_gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
-        returns = table.spread(advantage + values)
+        returns = table.to_tokens(advantage + values)
         valid = batch["reward_valid"][:, None]
         batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])
-        return write_advantage(batch, table.spread(advantage))
+        return write_advantage(batch, table.to_tokens(advantage))

@@ -22,7 +22,7 @@ from rlcomp.functional.group import (
     mean_normalised,
 )
 from rlcomp.functional.group_statistics import Groups
-from rlcomp.interfaces.advantage import broadcast, of_episodes
+from rlcomp.interfaces.advantage import broadcast, per_episode
 from rlcomp.metrics import record
 
 
@@ -46,8 +46,7 @@ class GroupMean(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, group_centred)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, group_centred))
 
 
 class GroupMeanStd(Component):
@@ -77,8 +76,8 @@ class GroupMeanStd(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, partial(group_standardised, epsilon=self.epsilon))
-        return broadcast(batch, advantage)
+        estimate = partial(group_standardised, epsilon=self.epsilon)
+        return broadcast(batch, per_episode(batch, estimate))
 
 
 class GroupBatchStd(Component):
@@ -112,8 +111,8 @@ class GroupBatchStd(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, partial(group_batch_standardised, epsilon=self.epsilon))
-        return broadcast(batch, advantage)
+        estimate = partial(group_batch_standardised, epsilon=self.epsilon)
+        return broadcast(batch, per_episode(batch, estimate))
 
 
 class LeaveOneOut(Component):
@@ -138,8 +137,7 @@ class LeaveOneOut(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, leave_one_out)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, leave_one_out))
 
 
 class LengthWeightedBaseline(Component):
@@ -175,9 +173,9 @@ class MaxRL(Component):
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
 
-    For rewards 0 and 1 with success rate p the expected gradient is that of ``log p`` (maximum
-    likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers weighs up
-    to n times as much as a prompt with nearly n successes; GRPO gives both the same weight.
+    For rewards 0 and 1 with success rate p the expected gradient is the gradient of ``log p``
+    (maximum likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers
+    weighs up to n times as much as a prompt with nearly n; GRPO gives both the same weight.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
@@ -229,8 +227,7 @@ class GPG(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        advantage = of_episodes(batch, gpg_advantage)
-        return broadcast(batch, advantage)
+        return broadcast(batch, per_episode(batch, gpg_advantage))
 
 
 class GDPO(Component):
@@ -252,7 +249,7 @@ class GDPO(Component):
         epsilon: eps, added to both standard deviations. In ``std_g(R_k)`` it is in reward units.
 
     Raises:
-        ConfigError: the names of the weights are not those of the rewards.
+        ConfigError: the weights and the rewards have different names.
 
     Source:
         Liu et al. 2026, arXiv:2601.05242 (GDPO).

@@ -42,7 +42,7 @@ class RewardToGo(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
 
     def __init__(self, *, gamma: Probability = 1.0) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class GreedyBaseline(Component):
         "greedy": (
             "B",
             "bool",
-            "decoded greedily, as a baseline; not trained on",
+            "greedy answer: a baseline, not trained on",
             {"example": "first_of_group"},
         )
     }
@@ -216,15 +216,11 @@ class OptimalTokenBaseline(Component):
         )
     }
     reads = (
-        "reward",
-        "reward_valid",
-        "group_id",
-        "old_log_probs",
-        "squared_probs",
+        *("reward", "reward_valid", "group_id", "old_log_probs", "squared_probs"),
         "response_mask",
     )
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:

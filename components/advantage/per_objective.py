@@ -42,8 +42,8 @@ class PerObjectiveAdvantage(Component):
     the aggregator nor the sum of this stage changes its policy loss.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
-    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if it is there, and what the
-    estimator reads. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for an objective
+    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if it is there, and the keys of the
+    estimator. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for an objective
     that a row lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row),
     ``advantage`` ``[B, T]`` and ``reward_valid``: the row has at least one objective. Tokens that
     the estimator takes out of ``response_mask`` for one objective are taken out for all. Records
@@ -69,7 +69,7 @@ class PerObjectiveAdvantage(Component):
         "advantage_scale": (
             "B K",
             "float",
-            "what each of advantages was divided by; the same in all rows",
+            "divisor of each of advantages; the same in all rows",
             {"example": "same_in_all_rows"},
         )
     }
@@ -97,42 +97,46 @@ class PerObjectiveAdvantage(Component):
         """Write the advantages and their weighted sum."""
         names, rewards = stack_rewards(batch["rewards"])
         present = _present(batch, rewards)
-        results = self._results(batch, names, present)
+        results = self._estimates(batch, names, present)
         scales = torch.tensor(
             [self._scale(name, rewards[:, k][present[:, k]]) for k, name in enumerate(names)]
         ).to(results[0]["advantage"])
-        each = torch.stack([result["advantage"] for result in results], 2) / scales
+        scaled = torch.stack([result["advantage"] for result in results], 2) / scales
         batch["response_mask"] = torch.stack([result["response_mask"] for result in results]).all(0)
-        vectors = each[batch["response_mask"]].T
-        known = rewards.masked_fill(~present, torch.nan)
+        vectors = scaled[batch["response_mask"]].T
+        rewards = rewards.masked_fill(~present, torch.nan)
         objectives = objective_statistics(
-            names, known, vectors, batch.get("preference", None), scales
+            names, rewards, vectors, batch.get("preference", None), scales
         )
-        weights = aggregation_weights(self.aggregator, objectives, "advantage").to(each)
-        batch["advantages"] = masked(each, batch["response_mask"][..., None])
+        weights = aggregation_weights(self.aggregator, objectives, "advantage").to(scaled)
+        batch["advantages"] = masked(scaled, batch["response_mask"][..., None])
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
-        rows = weights[:, None, :] if weights.ndim == 2 else weights
-        total = (each.double() * rows).sum(2).to(each.dtype)
-        return _record_size(write_advantage(batch, total))
+        weights = weights[:, None, :] if weights.ndim == 2 else weights
+        total = (scaled.double() * weights).sum(2).to(scaled.dtype)
+        batch = write_advantage(batch, total)
+        mask, advantage = batch["response_mask"], batch["advantage"]
+        record("advantage/abs", advantage.abs(), where=mask)
+        record("advantage/zero_fraction", (advantage == 0).all(1), where=mask.any(1))
+        return batch
 
-    def _results(
+    def _estimates(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
     ) -> list[TensorDict]:
         """Return the batch with the estimator's results, one for each objective."""
         return [
-            self._estimated(batch.exclude(*self.supplies), batch["rewards"][name], present[:, k])
+            self._estimate(batch.exclude(*self.supplies), batch["rewards"][name], present[:, k])
             for k, name in enumerate(names)
         ]
 
-    def _estimated(self, one: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
-        """Return the batch with one objective's advantage, ``[B, T]``, in reward units."""
-        present = present.to(one["response_mask"].device)
-        one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
-        one["reward_valid"] = present
+    def _estimate(self, rows: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
+        """Return the rows with one objective's advantage, ``[B, T]``, in reward units."""
+        present = present.to(rows["response_mask"].device)
+        rows["reward"] = torch.where(present, reward, torch.zeros_like(reward))
+        rows["reward_valid"] = present
         with recording():
-            one = self.advantage(one)
-        return write_advantage(one, one["advantage"])
+            rows = self.advantage(rows)
+        return write_advantage(rows, rows["advantage"])
 
     def _scale(self, name: str, reward: Tensor) -> float:
         """Return ``s_k``, the running std of an objective's rewards, in its reward units."""
@@ -170,16 +174,8 @@ def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
     An invalid row without a missing objective has none of them.
     """
     missing = rewards.isnan()
-    judged: Tensor = batch["reward_valid"].cpu() | missing.any(1)
-    return ~missing & judged[:, None]
-
-
-def _record_size(batch: TensorDict) -> TensorDict:
-    """Record the size of the advantage and the share of rows without any; return the batch."""
-    mask, advantage = batch["response_mask"], batch["advantage"]
-    record("advantage/abs", advantage.abs(), where=mask)
-    record("advantage/zero_fraction", (advantage == 0).all(1), where=mask.any(1))
-    return batch
+    has_rewards: Tensor = batch["reward_valid"].cpu() | missing.any(1)
+    return ~missing & has_rewards[:, None]
 
 
 def _check_critic_estimator(advantage: Component) -> None:
@@ -207,7 +203,7 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
     ``A = sum_k w_k A_k / s_k`` with ``A_k`` the estimator (GAE) on reward k and value k:
     ``delta_k,t = r_k,t + gamma V_k,t+1 - V_k,t``.
 
-    Everything else is as in :class:`PerObjectiveAdvantage`. Advantages must not be whitened one by
+    See :class:`PerObjectiveAdvantage`. Advantages must not be whitened one by
     one: with means of 0 and vectors of equal lengths PAMA has nothing to weigh.
 
     Reads and writes the entries of :class:`PerObjectiveAdvantage`; also reads ``objective_values``
@@ -231,7 +227,7 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
     keys = {
         "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
         "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
-        "objective_present": ("B K", "bool", "whether the row has a reward for that objective"),
+        "objective_present": ("B K", "bool", "the row has a reward for the objective"),
     }
     reads = (*PerObjectiveAdvantage.reads, "objective_values")  # type: ignore[assignment]
     writes = (  # type: ignore[assignment]
@@ -248,7 +244,7 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
         super().__init__(advantage=advantage, aggregator=aggregator, scale=scale)
         _check_critic_estimator(advantage)
 
-    def _results(
+    def _estimates(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
     ) -> list[TensorDict]:
         """Return the results of the base class with each critic's values; write the returns."""
@@ -260,8 +256,8 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
             )
         results = []
         for k, name in enumerate(names):
-            one = batch.exclude(*self.supplies).set("value", values[..., k])
-            results.append(self._estimated(one, batch["rewards"][name], present[:, k]))
+            rows = batch.exclude(*self.supplies).set("value", values[..., k])
+            results.append(self._estimate(rows, batch["rewards"][name], present[:, k]))
         batch["objective_present"] = present.to(values.device)
-        batch["objective_returns"] = torch.stack([one["returns"] for one in results], 2)
+        batch["objective_returns"] = torch.stack([rows["returns"] for rows in results], 2)
         return results

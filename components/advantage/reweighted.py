@@ -137,13 +137,8 @@ class BranchShareAdvantage(Component):
     """
 
     reads = (
-        "reward",
-        "reward_valid",
-        "group_id",
-        "trajectory_id",
-        "branch_parent",
-        "branch_share",
-        "response_mask",
+        *("reward", "reward_valid", "group_id", "trajectory_id", "branch_parent"),
+        *("branch_share", "response_mask"),
     )
     optional = ("token_reward",)
     writes = ("advantage",)

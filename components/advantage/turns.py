@@ -49,9 +49,8 @@ class GiGPO(Component):
         baseline: the mean of ``A^S``: ``group``: over all visits of a state; ``others``: over the
             visits of other episodes.
         norm: ``std``: divide by standard deviations; ``none``: do not divide.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
-            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
-            that counts the turn rewards twice is refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. False if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``).
         epsilon: added to standard deviations, in reward units.
 
     Source:
@@ -90,7 +89,7 @@ class GiGPO(Component):
         else:
             episodes = group_standardised(table.outcome, table.group, table.valid, self.epsilon)
         steps, sizes = gigpo_steps(
-            turn_returns(table.paid(outcome=self.outcome), self.gamma),
+            turn_returns(table.rewards(outcome=self.outcome), self.gamma),
             table.anchor,
             table.counted,
             table.group,
@@ -101,7 +100,7 @@ class GiGPO(Component):
         record("advantage/step_group", sizes, where=counted & (sizes > 0))
         record("advantage/shared_states", (sizes > 1).float(), where=counted)
         record("advantage/step", steps.abs(), where=counted)
-        return write_advantage(batch, table.spread(episodes[:, None] + self.omega * steps))
+        return write_advantage(batch, table.to_tokens(episodes[:, None] + self.omega * steps))
 
 
 class MTGRPO(Component):
@@ -143,7 +142,7 @@ class MTGRPO(Component):
         before_last = table.counted & (table.exists.flip(1).cumsum(1).flip(1) > 1)
         record("advantage/turn", turns.abs(), where=before_last)
         advantage = torch.where(before_last, turns + self.outcome_weight * outcome, outcome)
-        return write_advantage(batch, table.spread(advantage))
+        return write_advantage(batch, table.to_tokens(advantage))
 
 
 class TurnReturn(Component):
@@ -161,9 +160,8 @@ class TurnReturn(Component):
     Args:
         gamma: discount of a turn, not of a token.
         baseline: ``others``: ``b_k`` as above; ``none``: ``b_k = 0``.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
-            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
-            that counts the turn rewards twice is refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. False if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``).
 
     Source:
         REINFORCE with reward-to-go (Williams 1992) over turns; baseline of RLOO (Ahmadian et al.
@@ -191,20 +189,20 @@ class TurnReturn(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         table = TurnTable(batch)
-        returns = turn_returns(table.paid(outcome=self.outcome), self.gamma)
+        returns = turn_returns(table.rewards(outcome=self.outcome), self.gamma)
         record("advantage/turn_return", returns, where=table.counted)
         if self.baseline == "others":
             returns = returns - self._baseline(table, returns)
         counted = torch.where(table.counted, returns, torch.zeros_like(returns))
-        return write_advantage(batch, table.spread(counted))
+        return write_advantage(batch, table.to_tokens(counted))
 
     def _baseline(self, table: TurnTable, returns: torch.Tensor) -> torch.Tensor:
         """Return ``b_k`` of every episode and turn."""
         episodes, turns = returns.shape
         episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
         _, group = torch.unique(table.group, return_inverse=True)
-        cell = group[episode] * turns + torch.arange(turns).repeat(episodes)
-        mean = other_episodes_mean(returns.flatten(), table.counted.flatten(), cell, episode)
+        group_turn = group[episode] * turns + torch.arange(turns).repeat(episodes)
+        mean = other_episodes_mean(returns.flatten(), table.counted.flatten(), group_turn, episode)
         return mean.nan_to_num(0.0).view(episodes, turns)
 
 
@@ -228,7 +226,11 @@ class VinePPO(Component):
     """
 
     keys = {
-        "turn_value": ("B T", "float", "mean reward of episodes that go on from before the turn")
+        "turn_value": (
+            "B T",
+            "float",
+            "mean reward of episodes that continue from before the turn",
+        )
     }
     reads = ("reward", "reward_valid", "group_id", "response_mask", "turn_value")
     optional = ("trajectory_id", "turn_id")
@@ -240,4 +242,4 @@ class VinePPO(Component):
         value = table.first_tokens(batch["turn_value"])
         advantage = vine_advantage(table.outcome, value, table.exists)
         record("advantage/turn", advantage.abs(), where=table.counted)
-        return write_advantage(batch, table.spread(advantage))
+        return write_advantage(batch, table.to_tokens(advantage))

@@ -6,7 +6,6 @@ from typing import Literal
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.group import group_centred
@@ -33,31 +32,13 @@ class BatchWhitening(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return includes rewards of steps
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         counted = batch["response_mask"] & batch["reward_valid"][:, None]
         returns = reward_to_go(rewards_per_token(batch), counted, gamma=1.0)
         return write_advantage(batch, whiten(returns, counted))
-
-
-def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
-    """Return the mask of valid rows that have another valid row in their group.
-
-    Args:
-        group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool.
-
-    Returns:
-        Shape ``[B]``, bool.
-
-    Examples:
-        >>> with_peers(torch.tensor([4, 4, 7]), torch.tensor([True, True, True]))
-        tensor([ True,  True, False])
-    """
-    index = torch.unique(group_id, return_inverse=True)[1]
-    return valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
 
 
 class GroupWhitening(Component):
@@ -96,7 +77,9 @@ class GroupWhitening(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
-        centred, has_peers = group_centred(reward, group_id, valid), with_peers(group_id, valid)
+        centred = group_centred(reward, group_id, valid)
+        index = torch.unique(group_id, return_inverse=True)[1]
+        has_peers = valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
         if self.over == "responses":
             return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
         broadcast(batch, centred)

@@ -12,7 +12,7 @@ from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.episodes.player import Plays
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.stages import Collector
-from rlcomp.interfaces.turns import episodes_of
+from rlcomp.interfaces.turns import episode_index
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 
@@ -106,7 +106,7 @@ def sampled_mask(rows: TensorDict) -> Tensor:
 
 def _record(rows: TensorDict) -> None:
     """Record the metrics of episodes; an episode of several rows counts once."""
-    episode, first = episodes_of(rows)
+    episode, first = episode_index(rows)
 
     def sum_by_episode(values: Tensor) -> Tensor:
         return values.new_zeros(len(first)).index_add(0, episode, values)

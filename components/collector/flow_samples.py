@@ -33,7 +33,7 @@ class FlowSamples(Component):
     keys = {
         "flow_state": ("B T D", "float", "where a step of a flow starts"),
         "flow_next": ("B T D", "float", "where the step leads"),
-        "sample": ("B D", "float", "a point: of the data, or what a flow has led to"),
+        "sample": ("B D", "float", "point of the data, or end point of a flow"),
     }
     writes = (
         *("tokens", "attention_mask", "response_mask", "rollout_log_probs", "policy_version"),

@@ -70,7 +70,7 @@ class GroupCollector(Collector):
         ids = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
         return [list(prompt) for prompt in ids]
 
-    def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
+    def finish_rollout(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
         """Return the rows of responses to prompts of :meth:`encode`, and record their metrics.
 
         Args:
@@ -148,7 +148,7 @@ class GreedyBaselineCollector(GroupCollector):
         "greedy": (
             "B",
             "bool",
-            "decoded greedily, as a baseline; not trained on",
+            "greedy answer: a baseline, not trained on",
             {"example": "first_of_group"},
         )
     }

@@ -49,7 +49,7 @@ class VineCollector(EpisodeCollector):
     """
 
     keys = {
-        "turn_value": ("B T", "float", "mean reward of episodes that go on from before the turn")
+        "turn_value": ("B T", "float", "mean reward of episodes that continue from before the turn")
     }
     writes = (*EpisodeCollector.writes, "turn_value")
     must_reach = ("turn_value",)

@@ -38,7 +38,6 @@ class CartPole(BatchedEnvironment):
     """
 
     size = 4
-    observed = 4
     action = 2
     gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
     force, seconds = 10.0, 0.02
@@ -102,7 +101,6 @@ class Pendulum(BatchedEnvironment):
     """
 
     size = 2
-    observed = 3
     action = (-2.0, 2.0)
     gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
     dynamics_names = ("gravity", "mass", "length")

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from rlcomp.arguments import NonEmptyText, RegularExpression
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.adapter import Adapter, as_text, world_seed
+from rlcomp.interfaces.adapter import Adapter, observation_text, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.function_call import load
@@ -84,4 +84,4 @@ class OpenEnv(Adapter):
         content, field = result.observation, self.observation_field
         if field is not None:
             content = content[field] if isinstance(content, Mapping) else getattr(content, field)
-        return self.turn(as_text(content), reward=reward, done=bool(result.done))
+        return self.turn(observation_text(content), reward=reward, done=bool(result.done))

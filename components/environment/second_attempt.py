@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
-from rlcomp.interfaces.answer_verifier import AnswerVerifier
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
+from rlcomp.interfaces.verdicts import AnswerVerifier
 
 
 class SecondAttempt(metaclass=Checked):

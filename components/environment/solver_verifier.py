@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
-from rlcomp.interfaces.answer_verifier import AnswerVerifier, read_verdict, verdict_options
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
+from rlcomp.interfaces.verdicts import AnswerVerifier, read_verdict, verdict_options
 
 
 class SolverVerifier(metaclass=Checked):

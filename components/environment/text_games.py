@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.arguments import NonEmptyText, RegularExpression
 from rlcomp.errors import DataError
-from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
+from rlcomp.interfaces.adapter import Adapter, action_number, observation_text, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
@@ -72,7 +72,7 @@ class GymnasiumText(Adapter):
 
     def answer(self, action: str) -> Turn | None:
         """Take a step if the text is an action."""
-        chosen = numbered(action, self.actions)
+        chosen = action_number(action, self.actions)
         if not self.peer.action_space.contains(chosen):
             return None
         observation, reward, terminated, self.truncated, _ = self.peer.step(chosen)
@@ -80,7 +80,7 @@ class GymnasiumText(Adapter):
         return self._seen(observation, reward=float(reward), done=done)
 
     def _seen(self, observation: object, reward: float = 0.0, done: bool = False) -> Turn:
-        text = as_text(observation)
+        text = observation_text(observation)
         shown = str(self.peer.render()) if self.rendered else text
         return self.turn(shown, reward=reward, done=done, anchor=text)
 

@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
-from rlcomp.interfaces.votes import verdicts
+from rlcomp.interfaces.verdicts import verdicts
 from rlcomp.metrics import record
 from rlcomp.text.reasoning import ThoughtEnd, response_ids
 from rlcomp.text.tokenizer import decode_rows

@@ -22,7 +22,7 @@ from rlcomp.functional.pass_at_k import g_pass_at_k, maj_at_k, pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.interfaces.votes import class_sizes, repeated_verdicts, same_answers
+from rlcomp.interfaces.verdicts import class_sizes, repeated_verdicts, same_answers
 from rlcomp.metrics import record, record_sample
 
 

@@ -15,9 +15,9 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.statistics import roc_auc
-from rlcomp.interfaces.answer_verifier import read_verdict, verdict_options
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
+from rlcomp.interfaces.verdicts import read_verdict, verdict_options
 from rlcomp.metrics import record
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import answer_ids, decode_rows

@@ -1,4 +1,4 @@
-"""Checks of a learner's losses, batches and sampling settings, and of its losses' gradients."""
+"""Checks of a learner: its losses and their gradients, its batches and sampling settings."""
 
 from __future__ import annotations
 
@@ -184,14 +184,14 @@ def objective_losses(losses: dict[str, TensorDictModuleBase]) -> list[str]:
 def select_parameters(
     named_parameters: Iterable[tuple[str, Tensor]], pattern: str | None
 ) -> list[Tensor]:
-    """Return the trained parameters in whose names a regular expression is found.
+    """Return the trained parameters whose names a regular expression matches.
 
     Args:
         named_parameters: names and parameters of the learner.
-        pattern: the regular expression; None: all trained parameters.
+        pattern: the regular expression, matched anywhere in a name; None: all trained parameters.
 
     Raises:
-        ConfigError: the pattern is no regular expression, or no name contains a match.
+        ConfigError: the pattern is no regular expression, or matches no name.
     """
     parameters = {name: p for name, p in named_parameters if p.requires_grad}
     try:

@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from components.learner.anomaly import MedianSpike, SkipNonFinite
 from components.learner.checks import (
     check_losses,
     check_micro_batches,
@@ -19,12 +20,9 @@ from components.learner.checks import (
 )
 from components.learner.gradient_passes import GradientPasses
 from components.learner.gradient_rows import select_rows
-from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import LossValues
-from components.learner.minibatch_step import limit_minibatches, minibatch_step
-from components.learner.non_finite.skip import SkipNonFinite
+from components.learner.minibatch_step import limit_minibatches, minibatch_step, trace_step
 from components.learner.optimizer_step import OptimizerStep
-from components.learner.trace import trace_step
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component
@@ -150,7 +148,7 @@ class Learner(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Take ``epochs * num_minibatches`` optimiser steps; return the batch unchanged."""
         if self.strategy.run(self, "update", self._select_rows(batch)):
-            self._count_update()
+            self._update_version()
         return batch
 
     def update(self, rows: TensorDict) -> bool:
@@ -171,8 +169,8 @@ class Learner(Component):
         changed, self.weights_changed = self.weights_changed, False
         return changed
 
-    def _count_update(self) -> None:
-        """Tell the policy that its weights have changed."""
+    def _update_version(self) -> None:
+        """Increase the version of the policy's weights."""
         if isinstance(self.model, ScoresRows):
             self.model.updated()
 
@@ -214,7 +212,7 @@ class Learner(Component):
                 "after this step, above 0 and at most 1, for the learning rate"
             )
         norm = self.strategy.run(self, "step_along", value)
-        self._count_update()
+        self._update_version()
         return float(norm)
 
     def step_along(self, progress: float) -> Tensor:

@@ -70,12 +70,12 @@ class GradientPasses:
 
     @property
     def reads_whole_batch(self) -> bool:
-        """Whether losses may read any entry: those of other libraries, or with their own model."""
+        """Return True if a loss may read any entry: it is foreign or holds its own model."""
         return len(self.row_losses) < len(self.losses) or self.model is None
 
     @property
     def parts(self) -> list[nn.Module]:
-        """Modules other than model and optimiser whose state a step changes."""
+        """Return the modules other than model and optimiser whose state a step changes."""
         return [*self.row_losses.values(), *self.other_modules]
 
     def differentiate(self, batch: TensorDict, weights_changed: bool) -> dict[str, float]:

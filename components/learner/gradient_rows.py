@@ -143,8 +143,7 @@ class OnPolicyTest:
 def recorded_outputs(rows: TensorDict) -> TensorDict:
     """Return rows whose ``log_probs`` are the recorded ones; record ``policy/entropy``.
 
-    The entropy is estimated as the mean of ``-log pi(a_t|s_t)`` over the sampled tokens ``a_t``
-    with their contexts ``s_t``.
+    The entropy is estimated as the mean of ``-log pi(a_t|s_t)`` over the sampled tokens.
     """
     key = _recorded_key(rows)
     assert key is not None

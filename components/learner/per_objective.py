@@ -9,12 +9,11 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from components.learner.anomaly import MedianSpike, SkipNonFinite
 from components.learner.checks import objective_losses, select_parameters
 from components.learner.gradient import Learner, constant
 from components.learner.gradient_passes import PREPARED
-from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
-from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError, ShapeError, require
@@ -61,8 +60,8 @@ class PerObjectiveLearner(Learner):
         aggregator: aggregator of the gradients of the objectives, which are maximised. It must
             return one weight per objective.
         optimizer: function of the named parameters, e.g. a partial of ``torch.optim.AdamW``.
-        compared: regular expression; parameters in whose names it is found, e.g. ``lora_``, are the
-            columns of the Jacobian. None: all trained parameters. The other parameters get the
+        compared: regular expression of the names of the parameters that are the columns of the
+            Jacobian, such as ``lora_``. None: all trained parameters. The other parameters get the
             gradient of the weighted sum in a second pass over the micro-batches.
         schedule: learning-rate multiplier as a function of the phase's progress in (0, 1].
         num_minibatches: optimiser steps per pass over the batch.
@@ -92,7 +91,7 @@ class PerObjectiveLearner(Learner):
         "advantage_scale": (
             "B K",
             "float",
-            "what each of advantages was divided by; the same in all rows",
+            "divisor of each of advantages; the same in all rows",
             {"example": "same_in_all_rows"},
         )
     }
@@ -133,20 +132,24 @@ class PerObjectiveLearner(Learner):
             non_finite=non_finite,
             gradient_spike=gradient_spike,
         )
+        self._jac = require("torchjd", "pareto").autojac.jac
+        self.aggregator = aggregator
+        self.compared = compared
+        self._set_objectives(losses)
+
+    def _set_objectives(self, losses: dict[str, TensorDictModuleBase]) -> None:
+        """Divide the losses by whether they read ``advantage``, the parameters by ``compared``."""
         if self.strategy.in_parts:
             raise ConfigError(
                 "learner compares whole gradients of objectives, but parallel=shard splits them: "
                 "use parallel=replicate"
             )
-        self._jac = require("torchjd", "pareto").autojac.jac
         self._objective_losses = objective_losses(losses)
         self._shared_losses = [name for name in losses if name not in self._objective_losses]
-        self.compared = compared
-        self._compared = select_parameters(self.named_parameters(), compared)
+        self._compared = select_parameters(self.named_parameters(), self.compared)
         compared_ids = {id(parameter) for parameter in self._compared}
         self._not_compared = [p for p in self.trained if id(p) not in compared_ids]
-        self.aggregator = aggregator
-        self.passes.other_modules.append(aggregator)
+        self.passes.other_modules.append(self.aggregator)
         # In place, because the passes hold the same set.
         self.loss_keys.update(self.reads, self.optional)
 
@@ -165,13 +168,12 @@ class PerObjectiveLearner(Learner):
 
         totals = self.passes.sum_passes(rows, run_pass, [*rows[PREPARED].keys()])
         jacobian = [self.strategy.total(block) for block in jacobian]
-        reached_here = {n for n, p in enumerate(self._compared) if id(p) in reached_ids}
-        reached_by_any = self.strategy.union(reached_here)
+        local = {n for n, p in enumerate(self._compared) if id(p) in reached_ids}
+        with_gradient = self.strategy.union(local)
         weights = self._weights(names, valid_rewards, jacobian, batch)
         for number, (parameter, block) in enumerate(zip(self._compared, jacobian, strict=True)):
-            # The optimiser skips a parameter without a gradient. It would decay it at a gradient
-            # of 0.
-            if number not in reached_by_any:
+            # The optimiser skips a parameter without a gradient, but decays one with gradient 0.
+            if number not in with_gradient:
                 continue
             gradient = combined_row(weights, block)
             parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

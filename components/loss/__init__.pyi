@@ -17,7 +17,6 @@ from components.loss.kl import DistilLoss as DistilLoss
 from components.loss.kl import KLFullLoss as KLFullLoss
 from components.loss.kl import KLLoss as KLLoss
 from components.loss.kl import KLRatioLoss as KLRatioLoss
-from components.loss.kto import KTOLoss as KTOLoss
 from components.loss.labels import ImplicitOutcomeLoss as ImplicitOutcomeLoss
 from components.loss.labels import MultiLabelLoss as MultiLabelLoss
 from components.loss.labels import OutcomeLabelLoss as OutcomeLabelLoss
@@ -33,6 +32,7 @@ from components.loss.link import SPPO as SPPO
 from components.loss.link import Sigmoid as Sigmoid
 from components.loss.link import SquaredError as SquaredError
 from components.loss.policy import PolicyLoss as PolicyLoss
+from components.loss.preference import KTOLoss as KTOLoss
 from components.loss.preference import PreferenceLoss as PreferenceLoss
 from components.loss.ratio import NoRatio as NoRatio
 from components.loss.ratio import SequenceRatio as SequenceRatio
@@ -61,9 +61,9 @@ from components.loss.trust_region.clip import Clip as Clip
 from components.loss.trust_region.clip import DualClip as DualClip
 from components.loss.trust_region.clip import GMPO as GMPO
 from components.loss.trust_region.clip import NoTrustRegion as NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov as ClipCov
+from components.loss.trust_region.covariance import ClipCov as ClipCov
+from components.loss.trust_region.covariance import KLCov as KLCov
 from components.loss.trust_region.divergence import DPPO as DPPO
-from components.loss.trust_region.divergence import KLCov as KLCov
 from components.loss.trust_region.divergence import KLPenalty as KLPenalty
 from components.loss.trust_region.divergence import M2PO as M2PO
 from components.loss.trust_region.smooth import SAPO as SAPO

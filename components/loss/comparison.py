@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import torch
 from annotated_types import Ge
 from tensordict import TensorDict
-from torch import Tensor, nn
+from torch import nn
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
 from rlcomp.errors import DataError
@@ -40,7 +40,7 @@ class BradleyTerry(PairLoss):
     and ``pair_margin`` ``[B]``, where the last two replace the arguments. Writes the scalar
     ``loss``.
 
-    Records over pairs that are no ties (noise is not 1/2) ``reward_model/accuracy``, the share of
+    Records over pairs without a tie (noise is not 1/2) ``reward_model/accuracy``, the share of
     pairs whose margin is above 0; ``reward_model/margin``, score of the chosen minus score of the
     rejected answer; ``reward_model/chosen`` and ``reward_model/rejected``, the scores.
 
@@ -62,7 +62,7 @@ class BradleyTerry(PairLoss):
         "l(d) = -log s(d - {margin}), e = {label_noise}"
     )
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_margin": ("B", "float", "by how much the score of the chosen answer is to lead"),
+        "pair_margin": ("B", "float", "target margin of the pair's scores"),
     }
     reads = ("model_score", "chosen")
     optional = ("pair_weight", "label_noise", "pair_margin")
@@ -91,17 +91,12 @@ class BradleyTerry(PairLoss):
         flipped = bradley_terry_loss(rejected, chosen, margin)
         losses = label_noise_loss(unflipped, flipped, noise, unbiased=False)
         losses = losses + self.centring_coef * centring_penalty(chosen, rejected)
-        record_pairs(chosen, rejected, (weight > 0) & (noise != 0.5))
+        chosen, rejected, counts = chosen.detach(), rejected.detach(), (weight > 0) & (noise != 0.5)
+        record("reward_model/accuracy", chosen > rejected, where=counts)
+        record("reward_model/margin", chosen - rejected, where=counts)
+        record("reward_model/chosen", chosen, where=counts)
+        record("reward_model/rejected", rejected, where=counts)
         return scalars(loss=torch.where(weight > 0, losses * weight, 0.0).sum())
-
-
-def record_pairs(chosen: Tensor, rejected: Tensor, counts: Tensor) -> None:
-    """Record accuracy, margin and both scores of the pairs that count."""
-    chosen, rejected = chosen.detach(), rejected.detach()
-    record("reward_model/accuracy", chosen > rejected, where=counts)
-    record("reward_model/margin", chosen - rejected, where=counts)
-    record("reward_model/chosen", chosen, where=counts)
-    record("reward_model/rejected", rejected, where=counts)
 
 
 class Davidson(PairLoss):
@@ -117,7 +112,7 @@ class Davidson(PairLoss):
     Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``tied``, ``pair_weight`` and
     ``label_noise`` ``[B]``, which replaces the argument. Writes the scalar ``loss``.
 
-    Records over pairs that are no ties ``reward_model/accuracy``, the share of pairs whose margin
+    Records over pairs without a tie ``reward_model/accuracy``, the share of pairs whose margin
     is above 0, and ``reward_model/margin``, score of the chosen minus score of the rejected answer;
     over ties ``reward_model/tied_gap``, the distance of the two scores; ``reward_model/ties``, the
     share of ties; ``reward_model/nu``.
@@ -143,7 +138,7 @@ class Davidson(PairLoss):
         "{nu}, learnt: {learnt} ({rate}), e = {label_noise}"
     )
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "tied": ("B", "bool", "neither answer of the row's pair is preferred"),
+        "tied": ("B", "bool", "the row's pair is a tie"),
     }
     reads = ("model_score", "chosen")
     optional = ("tied", "pair_weight", "label_noise")

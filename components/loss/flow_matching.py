@@ -37,7 +37,7 @@ class FlowMatchingLoss(Component):
         Lipman et al. 2023, arXiv:2210.02747, eq. 9; Liu et al. 2022, arXiv:2209.03003, eq. 1.
     """
 
-    keys = {"sample": ("B D", "float", "a point: of the data, or what a flow has led to")}
+    keys = {"sample": ("B D", "float", "point of the data, or end point of a flow")}
     reads = ("sample",)
     equation = "L = mean_B |v((1 - t) x_0 + t eps, t) - (eps - x_0)|^2"
 

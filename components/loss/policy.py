@@ -75,7 +75,7 @@ class PolicyLoss(TokenLoss):
         """Return ``loss_weight`` and the parts' statistics over the whole optimiser step."""
         prepared = super().prepare(batch)
         with torch.no_grad(), recording():
-            view = _detached(batch).update(prepared)
+            view = _with_detached_advantage(batch).update(prepared)
             if self.needs_full_batch_forward:
                 view = self.ratio(view)
             for part in self.parts():
@@ -92,22 +92,14 @@ class PolicyLoss(TokenLoss):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these rows."""
-        view = _detached(self.weighted(batch))
-        view = self.trust_region(self.ratio(view))
-        surrogate = masked(view["surrogate"], view["response_mask"])
+        view = self.trust_region(self.ratio(_with_detached_advantage(self.weighted(batch))))
+        mask = view["response_mask"]
+        surrogate = masked(view["surrogate"], mask)
         for part in self.weight.values():
-            surrogate = surrogate * self._factor(part, view)
+            surrogate = surrogate * masked(part(view.copy())["token_weight"].detach(), mask)
         return scalars(loss=-(surrogate * view["loss_weight"]).sum())
 
-    @staticmethod
-    def _factor(part: nn.Module, view: TensorDict) -> Tensor:
-        """Return the detached weight of each token, ``[B, T]``, from one part."""
-        weight: Tensor = part(view.copy())["token_weight"].detach()
-        return masked(weight, view["response_mask"])
 
-
-def _detached(batch: TensorDict) -> TensorDict:
+def _with_detached_advantage(batch: TensorDict) -> TensorDict:
     """Return a copy of the batch with a detached advantage."""
-    view = batch.copy()
-    view["advantage"] = view["advantage"].detach()
-    return view
+    return batch.copy().set("advantage", batch["advantage"].detach())

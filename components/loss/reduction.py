@@ -15,7 +15,7 @@ from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_su
 class _Reduction(Component):
     """Base class of reductions: ``loss = sum_it w_it l_it`` with weights ``w`` by the mask.
 
-    A row without a valid reward has an empty mask here, and no denominator counts it.
+    A row without a valid reward has an empty mask, and no denominator counts it.
     """
 
     reads = ("response_mask",)
@@ -35,7 +35,6 @@ class TokenMean(_Reduction):
     """DAPO's reduction: token mean (token-mean).
 
     ``w_it = 1 / N`` with ``N`` response tokens in the optimiser step: long responses weigh more.
-    Rows without a valid reward have an empty mask here.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.
@@ -55,7 +54,7 @@ class SequenceMean(_Reduction):
     """GRPO's reduction: sequence mean of token means (seq-mean-token-mean).
 
     ``w_it = 1 / (S * n_i)`` with ``S`` non-empty responses of ``n_i`` tokens: every response weighs
-    the same. Rows without a valid reward have an empty mask here.
+    the same.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.
@@ -75,7 +74,6 @@ class SequenceSum(_Reduction):
     """Sequence mean of token sums (seq-mean-token-sum; REINFORCE, RLOO).
 
     ``w_it = 1 / S`` with ``S`` non-empty responses: the exact policy gradient of the mean return.
-    Rows without a valid reward have an empty mask here.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.
@@ -95,8 +93,7 @@ class FixedLength(_Reduction):
     """Dr. GRPO's reduction: token sum divided by a constant (seq-mean-token-sum-norm).
 
     ``w_it = 1 / (S * L)`` with ``S`` non-empty responses and ``L`` = ``length``: no response-length
-    bias. Rows without a valid reward have an empty mask here, and ``S`` does not count them. In
-    the paper all rows have a reward, and ``S`` is the number of rows.
+    bias. ``S`` does not count rows without a valid reward; in the paper all rows have one.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

@@ -129,7 +129,7 @@ class TransitionLoss(Component):
         return values
 
     def _store_errors(self, batch: TensorDict, error: torch.Tensor | None) -> None:
-        """Store the errors of replayed rows, from which the replay computes priorities."""
+        """Store the errors of replayed rows, for the priorities of the replay."""
         if "index" in batch.keys() and error is not None:
             # torchrl writes |delta| for soft actor-critic, and delta^2 for other losses.
             is_absolute = isinstance(self.objective, (SACLoss, DiscreteSACLoss))

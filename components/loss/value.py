@@ -136,7 +136,7 @@ class ObjectiveValueLoss(ValueLoss):
         "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
         "old_objective_values": ("B T K", "float", "objective_values before the update"),
         "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
-        "objective_present": ("B K", "bool", "whether the row has a reward for that objective"),
+        "objective_present": ("B K", "bool", "the row has a reward for the objective"),
         "objective_loss_weight": ("B T K", "float", "loss_weight of each objective's value loss"),
     }
     reads = (  # type: ignore[assignment]
@@ -151,11 +151,9 @@ class ObjectiveValueLoss(ValueLoss):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return the weights of each objective, and record the explained variance of each."""
         count = batch["objective_returns"].shape[-1]
-        parts = [
-            super(ObjectiveValueLoss, self).prepare(_objective_rows(batch, k)) for k in range(count)
-        ]
-        weights = torch.stack([part["loss_weight"] for part in parts], 2)
-        return batch.select().set("objective_loss_weight", weights)
+        prepare = super().prepare  # a comprehension has no zero-argument super
+        weights = [prepare(_objective_rows(batch, k))["loss_weight"] for k in range(count)]
+        return batch.select().set("objective_loss_weight", torch.stack(weights, 2))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these rows."""

@@ -64,7 +64,7 @@ class ParsedJudge(metaclass=Checked):
                 f"{undecided[0].rationale[-60:]!r}: let the writer's template ask for one of them "
                 f"at the end, raise its max_new_tokens, or set {path}first_text, {path}second_text"
             )
-            self.no_verdict.tell(len(undecided), len(pairs), reason)
+            self.no_verdict.warn_once(len(undecided), len(pairs), reason)
         return [self._values[_plain(marks[-1])] if marks else None for marks in marks_of_pairs]
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from rlcomp.arguments import NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.code_reward import CodeReward, named
+from rlcomp.interfaces.code_reward import CodeReward, column_names
 from rlcomp.sandbox.job import CallsJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
@@ -99,7 +99,7 @@ class CodeCalls(CodeReward):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The columns of inputs, outputs and the function's name."""
-        return named(self.inputs, self.outputs, self.entry_point)
+        return column_names(self.inputs, self.outputs, self.entry_point)
 
     def tests_of(self, row: Mapping[str, object]) -> _Calls:
         """Return the pairs of a row."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from rlcomp.arguments import NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.errors import DataError
-from rlcomp.interfaces.code_reward import CodeReward, named
+from rlcomp.interfaces.code_reward import CodeReward, column_names
 from rlcomp.sandbox.job import StdioJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
@@ -80,7 +80,7 @@ class CodeStdio(CodeReward):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The column of the pairs."""
-        return named(self.pairs)
+        return column_names(self.pairs)
 
     def tests_of(self, row: Mapping[str, object]) -> Pairs:
         """Return the pairs of a row."""

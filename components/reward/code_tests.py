@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.errors import DataError
-from rlcomp.interfaces.code_reward import CodeReward, named
+from rlcomp.interfaces.code_reward import CodeReward, column_names
 from rlcomp.sandbox.job import CheckJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
@@ -95,7 +95,7 @@ class CodeTests(CodeReward):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The columns of the tests, and the other columns that are named."""
-        return named(self.tests, self.entry_point, self.setup, self.prefix)
+        return column_names(self.tests, self.entry_point, self.setup, self.prefix)
 
     def tests_of(self, row: Mapping[str, object]) -> UnitTests:
         """Return the tests of a row."""

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_columns, decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.functional.group_statistics import weighted_total
-from rlcomp.interfaces.pooled_reward import record_calls_of
+from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import name_without_verdict, shuffle_rewards, write_reward
 from rlcomp.metrics import record, recording
 from rlcomp.seed import new_generator
@@ -72,7 +72,7 @@ class WeightedSum(Component):
         """Run every part and add the rewards."""
         with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
-        record_calls_of(ledger)
+        record_calls(ledger)
         rewards = {name: result["reward"] for name, result in results.items()}
         for name, result in results.items():
             record(f"reward/{name}", rewards[name], where=result["reward_valid"])
@@ -192,7 +192,7 @@ class RewardByColumn(Component):
         for domain, rows in self._rows(batch).items():
             with recording() as ledger:
                 result = self.routes[domain](batch[rows].copy())
-            record_calls_of(ledger)
+            record_calls(ledger)
             judged, kl_weight[rows] = result["reward_valid"], self.kl_weights.get(domain, 1.0)
             reward[rows], correct[rows], valid[rows] = result["reward"], result["correct"], judged
             for name, part in result["rewards"].items():

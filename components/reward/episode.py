@@ -13,7 +13,7 @@ from rlcomp.component import Component
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.fact_reward import FactReward, facts_of
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.turns import episodes_of
+from rlcomp.interfaces.turns import episode_index
 
 
 class EpisodeReturn(Component):
@@ -40,7 +40,7 @@ class EpisodeReturn(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Sum the rewards of the turns."""
         paid = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
-        episode, first = (each.to(paid.device) for each in episodes_of(batch))
+        episode, first = (each.to(paid.device) for each in episode_index(batch))
         reward = paid.new_zeros(len(first)).index_add(0, episode, paid)[episode]
         right, valid = reward >= self.correct_from, reward.isfinite()
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)

@@ -22,7 +22,7 @@ from rlcomp.interfaces.batch_reward import (
     row_outcomes,
 )
 from rlcomp.interfaces.pooled_reward import PooledReward
-from rlcomp.interfaces.reward import TextReward, row_named
+from rlcomp.interfaces.reward import TextReward, row_note
 from rlcomp.interfaces.scores import Score
 from rlcomp.keys import Key
 from rlcomp.metrics import step
@@ -227,7 +227,7 @@ class FunctionReward(PooledReward):
         return named_seed(self.seed, f"{step()}/{row}")
 
     def _named(self, number: int, row: Row) -> object:
-        with row_named(number, row):
+        with row_note(number, row):
             return self.score_row(row)
 
     def _of_batch(self, arguments: dict[str, object]) -> CallOutcome:

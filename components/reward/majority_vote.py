@@ -13,9 +13,9 @@ from rlcomp.arguments import RegularExpression
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pooled_reward import record_calls_of
+from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.votes import JUDGED, Pair, as_gold, first_votes
+from rlcomp.interfaces.verdicts import JUDGE_KEYS, Pair, first_votes, pair_rows
 from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import bounded
 
@@ -44,7 +44,7 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
-    (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes the first in the group
+    (:func:`rlcomp.interfaces.verdicts.first_votes`). Of two largest classes the first in the group
     counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
     ratio, which rises both in success and in collapse. If nobody votes (``reward/unread`` is 1),
     nothing is learnt: check ``vote``.
@@ -80,7 +80,7 @@ class MajorityVote(Component):
 
     def __init__(self, *, reward: Component, vote: Callable[[str], str | None]) -> None:
         super().__init__()
-        if others := sorted({*reward.reads} - {*JUDGED}):
+        if others := sorted({*reward.reads} - {*JUDGE_KEYS}):
             raise ConfigError(
                 f"MajorityVote: reward is a {type(reward).__name__}, which reads "
                 f"{', '.join(others)}: a vote is a text, so name a verifier of texts"
@@ -119,7 +119,7 @@ class MajorityVote(Component):
 
         def equal(pairs: Sequence[Pair]) -> list[bool]:
             of_rows = [(firsts[group], first, other) for group, first, other in pairs]
-            return self._judged(as_gold(batch, of_rows))
+            return self._judged(pair_rows(batch, of_rows))
 
         return first_votes(cast, equal)
 
@@ -139,7 +139,7 @@ class MajorityVote(Component):
         """Return whether the verifier accepts each row; it may write into the rows."""
         with recording() as ledger:  # drop the verifier's metrics of these rows
             right: list[bool] = self.reward(rows)["correct"].tolist()
-        record_calls_of(ledger)
+        record_calls(ledger)
         return right
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rlcomp.arguments import NonEmptyText, Probability
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import Judge, JudgedReward, judge_all
-from rlcomp.interfaces.reward import row_named
+from rlcomp.interfaces.reward import row_note
 
 
 class Rubric(JudgedReward):
@@ -74,7 +74,7 @@ class Rubric(JudgedReward):
         """Return the scores of all rows, with one call of the judge for all criteria."""
         criteria = []
         for number, row in zip(numbers, rows, strict=True):
-            with row_named(number, row):
+            with row_note(number, row):
                 criteria.append(self._criteria(row))
         responses = [str(row["response"]) for row in rows]
         pairs = [(text, c) for text, own in zip(responses, criteria, strict=True) for c in own]

@@ -121,7 +121,7 @@ class Ruler(Component):
                 f"{malformed[:120]!r}: take a judge that writes JSON, {path}writer, or raise "
                 f"{path}tries or {path}writer.max_new_tokens"
             )
-            self.no_verdict.tell(len(groups) - len(judged), len(groups), reason)
+            self.no_verdict.warn_once(len(groups) - len(judged), len(groups), reason)
         return judged
 
     def _question(self, prompt: str, texts: list[str]) -> str:

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
-from rlcomp.interfaces.pooled_reward import record_calls_of
+from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import TextReward, name_without_verdict, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
@@ -107,7 +107,7 @@ class StepAndOutcomeReward(Component):
     def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
         with recording() as ledger:
             outcome = self.outcome(batch.copy())
-        record_calls_of(ledger)
+        record_calls(ledger)
         batch["token_reward"], batch["step_end"] = reward, count > 0
         mean = reward.sum(1) / count.sum(1).clamp(min=1)
         rewards = {**dict(outcome["rewards"].items()), "steps": mean}

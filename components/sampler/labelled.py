@@ -43,7 +43,7 @@ class LabelledAnswers(Demonstrations):
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "pair_weight": ("B", "float", "weight of the row's pair", {"example": "positive"}),
     }
     writes: ClassVar[tuple[Key, ...]] = (*Demonstrations.writes, "chosen", "group_id")
     may_write = ("columns", "pair_weight")

@@ -58,10 +58,10 @@ class Pairs(Component):
 
     reads = ()
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "pair_weight": ("B", "float", "weight of the row's pair", {"example": "positive"}),
         "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
-        "pair_margin": ("B", "float", "by how much the score of the chosen answer is to lead"),
-        "tied": ("B", "bool", "neither answer of the row's pair is preferred"),
+        "pair_margin": ("B", "float", "target margin of the pair's scores"),
+        "tied": ("B", "bool", "the row's pair is a tie"),
     }
     writes = (
         "tokens",

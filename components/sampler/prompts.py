@@ -72,7 +72,7 @@ class Points(Component):
         batch_size: points per batch (``B``).
     """
 
-    keys = {"sample": ("B D", "float", "a point: of the data, or what a flow has led to")}
+    keys = {"sample": ("B D", "float", "point of the data, or end point of a flow")}
     writes = ("sample",)
     fresh = True
 

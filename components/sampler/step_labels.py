@@ -43,7 +43,7 @@ class StepLabels(Demonstrations):
         "step_label": (
             "B T",
             "float",
-            "how right the step is that ends with the token, from 0 to 1",
+            "correctness of the step that ends with the token, from 0 to 1",
             {"example": "probability"},
         ),
     }

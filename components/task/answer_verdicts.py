@@ -6,9 +6,9 @@ import random
 
 from rlcomp.arguments import Checked, NonEmptyText, Probability, Unbuilt
 from rlcomp.errors import DataError
-from rlcomp.interfaces.answer_verifier import AnswerVerifier, verdict_options
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.interfaces.verdicts import AnswerVerifier, verdict_options
 from rlcomp.seed import named_seed
 
 

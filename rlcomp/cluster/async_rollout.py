@@ -80,7 +80,9 @@ class AsyncWorker(StageWorker):
         self.collector.policy.check_prompts(prompts, limit)
         numbers = self._numbers.get(request.number)
         if numbers is None:
-            numbers = RequestUniforms(request.part.of * size, request.seeds[self._generator_index])
+            numbers = RequestUniforms(
+                request.part.total * size, request.seeds[self._generator_index]
+            )
             self._numbers[request.number] = numbers
         for place, prompt in enumerate(prompts):
             first = request.part.first + place
@@ -88,7 +90,7 @@ class AsyncWorker(StageWorker):
                 RolloutRow(prompt, partial(numbers.row_numbers, first * size + answer), limit)
                 for answer in range(size)
             ]
-            part = PromptRange(first, 1, request.part.of)
+            part = PromptRange(first, 1, request.part.total)
             prompt_request = RequestedPrompt(
                 request, part, prompt, request.batch[place : place + 1]
             )
@@ -118,7 +120,7 @@ class AsyncWorker(StageWorker):
         versions = [version for row in group.rows for version in row.versions]
         rows["policy_version"][rows["response_mask"]] = torch.tensor(versions)
         with recording(progress=request.progress, step=request.step) as ledger:
-            return self.collector.answered(prompt_request.batch, rows).cpu(), ledger
+            return self.collector.finish_rollout(prompt_request.batch, rows).cpu(), ledger
 
     def _reply(
         self, prompt_request: RequestedPrompt, version: int | None, rows: TensorDict, ledger: Ledger

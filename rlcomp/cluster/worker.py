@@ -87,7 +87,7 @@ class StageWorker:
             generator.manual_seed(seed)
             part = request.part
             generator.first, generator.prompts = part.first, part.prompts
-            generator.total_prompts = part.of
+            generator.total_prompts = part.total
             generator.was_used = False
         # rlcomp's stages do not use the global generators. The seed makes other code repeatable.
         seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
@@ -111,7 +111,7 @@ class StageWorker:
                 f"{kind} changes its buffer '{name}' when it is called, and a worker loses the "
                 "change: take the stage out of cluster.remote"
             )
-        whole = request.part.prompts == request.part.of
+        whole = request.part.prompts == request.part.total
         if not whole and not any(generator.was_used for generator in self.generators):
             raise ConfigError(
                 f"{type(self.stages[0]).__name__} or its policy draws other random numbers than "

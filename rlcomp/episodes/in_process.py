@@ -15,9 +15,9 @@ from rlcomp.interfaces.environment import (
     Environment,
     Forkable,
     Turn,
-    checked,
-    checked_facts,
-    checked_stops,
+    check_facts,
+    check_stops,
+    check_turn,
 )
 from rlcomp.workers.function_call import load
 
@@ -93,7 +93,7 @@ class InProcessHost:
             self.environments[number] = self.make()
             # A copy, so that changes of the example stay within this episode.
             example = copy.deepcopy(start.example)
-            turn = checked(self.environments[number].reset(example, start.seed))
+            turn = check_turn(self.environments[number].reset(example, start.seed))
         except Exception as error:
             return EnvironmentFailure(in_one_line(error))
         self.played[number].hear(turn)
@@ -108,7 +108,7 @@ class InProcessHost:
         if played.lost:
             return EnvironmentFailure(played.lost)
         try:
-            turn = checked(self.environments[number].step(action))
+            turn = check_turn(self.environments[number].step(action))
         except Exception as error:
             return EnvironmentFailure(in_one_line(error))
         played.actions.append(action)
@@ -165,7 +165,7 @@ def stops_of(make: Make) -> tuple[str, ...]:
     """
     try:
         environment = make()
-        stops = checked_stops(environment)
+        stops = check_stops(environment)
         environment.close()
     except Exception as error:
         raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
@@ -176,6 +176,6 @@ def _facts(environment: Environment | None) -> Mapping[str, float] | Environment
     if environment is None:
         return {}
     try:
-        return checked_facts(environment.facts())
+        return check_facts(environment.facts())
     except Exception as error:
         return EnvironmentFailure(in_one_line(error))

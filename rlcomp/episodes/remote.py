@@ -12,9 +12,9 @@ from rlcomp.episodes.episode import from_json
 from rlcomp.interfaces.environment import (
     Environment,
     Turn,
-    checked,
-    checked_facts,
-    checked_stops,
+    check_facts,
+    check_stops,
+    check_turn,
 )
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.function_call import load
@@ -32,7 +32,7 @@ class _Held:
         self.turn = turn
 
     def step(self, action: str) -> None:
-        self.turn = checked(self.environment.step(action))
+        self.turn = check_turn(self.environment.step(action))
         self.heard = digest(self.heard, self.turn)
         self.actions += 1
 
@@ -83,7 +83,7 @@ def act(
                     "environment_pool=in_process"
                 )
             held.step(actions[-1])
-        facts = checked_facts(held.environment.facts())
+        facts = check_facts(held.environment.facts())
     _held[episode] = held
     return {**asdict(held.turn), "facts": facts, "heard": held.heard.hex()}
 
@@ -100,7 +100,7 @@ def _replayed(
     instance = _made(environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
     with _closed_on_error(instance):
-        held = _Held(instance, checked(instance.reset(example, start["seed"])))
+        held = _Held(instance, check_turn(instance.reset(example, start["seed"])))
         for action in actions:
             held.step(action)
     return held
@@ -126,7 +126,7 @@ def stops(*, environment: Sequence[Any]) -> list[str]:
     """Return the texts that end a turn of an environment."""
     instance = _made(environment)
     try:
-        return [*checked_stops(instance)]
+        return [*check_stops(instance)]
     finally:
         instance.close()
 

@@ -85,7 +85,7 @@ class Adapter(metaclass=_AdapterMeta):
         return partial(require(self.package, self.extra).make, self.name)
 
     def prepare(self) -> None:
-        """Prepare everything that needs no example, so that mistakes show early."""
+        """Prepare everything that needs no example, to find mistakes early."""
 
     @abstractmethod
     def reset(self, example: Example, seed: int) -> Turn:
@@ -156,14 +156,14 @@ def world_seed(example: Example, seed: int) -> int:
     return value % 2**31
 
 
-def numbered(action: str, names: Sequence[str]) -> str | int:
-    """Return the number of a discrete action, given by its name or, without names, in digits.
+def action_number(action: str, names: Sequence[str]) -> str | int:
+    """Return the number of a discrete action by its name or, without names, from its digits.
 
-    Any other action is returned as its text.
+    Any other action is returned unchanged.
 
     Examples:
-        >>> numbered("down", ["left", "down"]), numbered("3", []), numbered("3", ["left", "down"])
-        (1, 3, '3')
+        >>> action_number("down", ["left", "down"]), action_number("3", [])
+        (1, 3)
     """
     if action in names:
         return names.index(action)
@@ -171,19 +171,19 @@ def numbered(action: str, names: Sequence[str]) -> str | int:
     return int(action) if digits and not names else action
 
 
-def as_text(observation: object) -> str:
-    """Return an observation as a text: texts unchanged, all else as JSON.
+def observation_text(observation: object) -> str:
+    """Return an observation as a text; other types than texts become JSON.
 
     Examples:
-        >>> as_text("You win."), as_text({"hand": (3, 4)})
+        >>> observation_text("You win."), observation_text({"hand": (3, 4)})
         ('You win.', '{"hand": [3, 4]}')
     """
     if isinstance(observation, str):
         return observation
-    return json.dumps(observation, default=_plain, ensure_ascii=False)
+    return json.dumps(observation, default=_to_json_type, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _to_json_type(value: Any) -> Any:  # noqa: ANN401
     """Convert an array, a number of NumPy or a record of pydantic to JSON types."""
     for name in ("tolist", "model_dump"):
         if callable(method := getattr(value, name, None)):

@@ -1,4 +1,4 @@
-"""Functions for advantage estimators: broadcasting, token rewards, writing ``advantage``."""
+"""Functions of advantage estimators: token rewards, broadcasting, writing ``advantage``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.turns import episodes_of
+from rlcomp.interfaces.turns import episode_index
 from rlcomp.metrics import record
 
 
@@ -28,7 +28,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     """
     mask = _mask(batch)
     _check_shape(
-        advantage, mask.shape[:1], "B", "one number a response; a tensor [B, 1] is x[:, 0]"
+        advantage, mask.shape[:1], "B", "a number for each response; of [B, 1] take x[:, 0]"
     )
     batch = write_advantage(batch, advantage.detach()[:, None] + rewards_to_go(batch))
     rows = mask.any(1)
@@ -37,7 +37,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     return batch
 
 
-def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+def per_episode(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
     """Estimate a response-level advantage; an episode counts once, in any number of rows.
 
     Rows of one episode (``trajectory_id``) have the same reward, validity and group.
@@ -52,7 +52,7 @@ def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], 
     entries = batch["reward"], batch["group_id"], batch["reward_valid"]
     if "trajectory_id" not in batch.keys():
         return estimate(*entries)
-    episode, first = episodes_of(batch)
+    episode, first = episode_index(batch)
     return estimate(*(entry[first] for entry in entries))[episode]
 
 
@@ -78,7 +78,9 @@ def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
         ValueError: its shape is not ``[B, T]``.
     """
     mask = _mask(batch)
-    _check_shape(advantage, mask.shape, "B, T", "one number a token; broadcast(batch, x) takes [B]")
+    _check_shape(
+        advantage, mask.shape, "B, T", "a number for each token; broadcast(batch, x) takes [B]"
+    )
     if "reward_valid" in batch.keys():
         mask = mask & batch["reward_valid"][:, None]
     batch["advantage"] = masked(advantage.detach(), mask)

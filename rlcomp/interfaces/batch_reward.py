@@ -65,7 +65,7 @@ def batch_arguments(
 
 
 def missing_argument_message(name: str, known: Mapping[str, object]) -> str:
-    """Return the message that a reward function needs an argument which no column has."""
+    """Return the message about an argument of a reward function that is no column."""
     return (
         f"the function needs {name!r}, which this example does not have{nearest(name, known)}; a "
         "reward is called with prompt, response, answer and the columns of its task: rename the "
@@ -91,7 +91,7 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
             "the parameter a default, or work on completions"
         )
     tokens, mask = batch["tokens"].cpu(), batch["response_mask"].cpu()
-    return [row[written].tolist() for row, written in zip(tokens, mask, strict=True)]
+    return [row[in_response].tolist() for row, in_response in zip(tokens, mask, strict=True)]
 
 
 def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:

@@ -58,7 +58,7 @@ Parameter: TypeAlias = float | Tensor
 class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     """``N`` copies of a dynamical system, stepped as one batch.
 
-    A subclass sets ``size``, ``observed`` and ``action``, and defines :meth:`begin`,
+    A subclass sets ``size`` and ``action``, and defines :meth:`begin`,
     :meth:`advance` and :meth:`observe`. The state is a buffer ``[N, S]``, so that checkpoints
     contain it. Start states are drawn from the environment's own generator.
 
@@ -89,10 +89,9 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     steps: Tensor
     rewards: Tensor
     trajectory: Tensor
-    # Number of entries of a state (S) and of an observation (D); number of discrete actions, or
-    # bounds of every entry of a continuous action.
+    # Number of entries of a state (S); number of discrete actions, or bounds of every entry of a
+    # continuous action.
     size: int
-    observed: int
     action: int | tuple[float, float]
     action_size: int = 1
 
@@ -155,8 +154,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     def observe(self, state: Tensor) -> Tensor:
         """Return the observations of states, ``[N, D]``."""
 
-    def seen(self, state: Tensor) -> dict[str, Tensor]:
-        """Return every entry that the policy observes in the states; by default the observation."""
+    def observations(self, state: Tensor) -> dict[str, Tensor]:
+        """Return the entries that a policy observes in states; by default the observation."""
         return {"observation": self.observe(state)}
 
     def present(self) -> TensorDict:
@@ -195,7 +194,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             "episode_reward": self.rewards.clone(),
         }
         flags = dict.fromkeys(("done", "terminated", "truncated"), ended)
-        entries = {**self.seen(self.state), **counts, **flags, **further}
+        entries = {**self.observations(self.state), **counts, **flags, **further}
         return TensorDict(entries, batch_size=self.batch_size)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
@@ -253,7 +252,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     def _specify(self) -> None:
         copies = self.num_envs
-        observations = {key: Unbounded(entry.shape) for key, entry in self.seen(self.state).items()}
+        entries = self.observations(self.state)
+        observations = {key: Unbounded(entry.shape) for key, entry in entries.items()}
         count = Unbounded((copies, 1), dtype=torch.int64)
         counts = {"step_count": count, "trajectory": count.clone()}
         rewards = {"episode_reward": Unbounded((copies, 1))}
@@ -295,6 +295,6 @@ class HasWall(Protocol):
         """Return a mask ``[N]`` of the pairs of points ``[N, 2]`` that the wall separates."""
         ...
 
-    def way(self, start: Tensor, end: Tensor) -> Tensor:
+    def path_length(self, start: Tensor, end: Tensor) -> Tensor:
         """Return the length of the shortest path between two points, ``[N]``."""
         ...

@@ -20,22 +20,22 @@ from rlcomp.metrics import Ledger
 
 
 class WorkerLost(Exception):
-    """A worker has ended, or no longer answers."""
+    """A worker has ended or no longer replies."""
 
 
 @dataclass(frozen=True)
 class PromptRange:
-    """Range of prompts of a batch, which one request covers.
+    """Range of the prompts of a batch that one request covers.
 
     Attributes:
         first: index of the first prompt in the batch.
         prompts: number of prompts in the range.
-        of: number of prompts in the batch.
+        total: number of prompts in the batch.
     """
 
     first: int
     prompts: int
-    of: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class RolloutRequest:
 
     Attributes:
         number: index among the requests of a run, from 0.
-        version: version of the policy that must answer (``policy_version``); None for a policy
-            without versions.
-        progress: progress of the phase at the time of the request.
-        step: step of the run at the time of the request.
+        version: required version of the policy (``policy_version``); None for a policy without
+            versions.
+        progress: progress of the phase at the request.
+        step: step of the run at the request.
         seeds: seed of every generator in the stages, in their order.
         part: range of the prompts in ``batch``.
         batch: input of the first stage, on the CPU.
@@ -64,7 +64,7 @@ class RolloutRequest:
 
 @dataclass(frozen=True)
 class RolloutReply:
-    """Result of a worker.
+    """Reply of a worker.
 
     Attributes:
         number: index of the request.
@@ -84,7 +84,7 @@ class RolloutReply:
     part: PromptRange | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle rows as arrays, since pickling a TensorDict takes ten times as long."""
+        """Convert the rows to arrays, since pickling a TensorDict takes ten times as long."""
         return {**vars(self), "rows": _arrays(self.rows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -120,17 +120,14 @@ class AsyncSettings:
     """Settings of rollouts under ``schedule=free``.
 
     Attributes:
-        seats: number of rows that a worker samples at a time (its decode slots); null: the rows of
-            a batch divided by the number of workers.
-        max_age: largest age, in policy versions, of response tokens that a loss of tokens uses.
-            Older tokens have no weight in the loss, but their rows count in the baseline. null:
-            the cluster's ``staleness``.
+        seats: decode slots of a worker: rows that it samples at a time. null: the rows of a batch
+            divided by the number of workers.
+        max_age: largest age, in policy versions, of the response tokens in a loss of tokens. The
+            rows of older tokens still count in the baseline. null: the cluster's ``staleness``.
         patience: time limit of a group in seconds, from the time when all of its rows sample.
             After that, unfinished rows end as ``truncated``. null: no limit.
-        look_every: number of decode steps after which a worker loads new weights, if there are
-            any, and refills seats.
-        recompute_cache: True: recompute keys and values with new weights; False: keep those of old
-            weights.
+        look_every: decode steps between two loads of new weights and refills of slots.
+        recompute_cache: recompute keys and values with new weights.
     """
 
     seats: PositiveInt | None = None
@@ -145,14 +142,7 @@ class AsyncSettings:
 
 @runtime_checkable
 class RefillingCollector(Protocol):
-    """A collector whose rows a worker can sample by refilled seats.
-
-    Attributes:
-        policy: samples the rows.
-        group_size: answers per prompt.
-        max_new_tokens: longest answer, in tokens.
-        generator: draws the uniform numbers.
-    """
+    """A collector whose rows a worker can sample in refilled decode slots."""
 
     policy: RefillingPolicy
     group_size: int
@@ -163,25 +153,16 @@ class RefillingCollector(Protocol):
         """Return the policy's input for each prompt."""
         ...
 
-    def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """Return the collector's output for sampled rows, and record its metrics.
-
-        Args:
-            batch: the prompts.
-            rollout: rows in the form of :meth:`Policy.generate`.
-        """
+    def finish_rollout(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
+        """Return the collector's output for prompts and rows of :meth:`Policy.generate`."""
         ...
 
 
 class RefillingPolicy(Policy, Protocol):
-    """A policy that samples by refilled seats."""
+    """A policy that samples in refilled decode slots."""
 
     def seats(self, *, reread: bool = False) -> DecodeSlots:
-        """Return decode slots, whose rows may begin and end at any step.
-
-        Args:
-            reread: True to recompute keys and values when the weights change.
-        """
+        """Return decode slots; ``reread``: recompute keys and values when the weights change."""
         ...
 
     def check_prompts(self, prompts: list[list[int]], max_new_tokens: int) -> None:
@@ -192,21 +173,21 @@ class RefillingPolicy(Policy, Protocol):
 class Cluster(metaclass=Checked):
     """Base class of clusters: starts workers, sends weights and requests, receives replies.
 
-    A worker answers its requests in order, each with the weights that were sent with the request,
-    even if newer ones have been published since.
+    A worker answers its requests in order, each with the weights of the request, even if newer ones
+    are published.
 
     Args:
         workers: number of processes.
-        remote: names of the stages that run on the workers. They are consecutive in a phase, and
-            the first stage starts a new batch. null: the collector of each phase.
+        remote: names of the stages that run on the workers: consecutive in a phase, the first of
+            them starts a new batch. null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the request of step ``k - staleness``. ``free``:
-            workers refill the seats of finished rows and take new weights between decode steps, and
-            a step consumes the groups that are done first.
+            workers refill the slots of finished rows and load new weights between decode steps, and
+            a step consumes the groups that finish first.
         staleness: number of steps between the request and the use of a rollout; 0: each step waits
             for its own rollouts. null: the delay of ``collector=delayed``, or 1 with another
             collector. Under ``free`` the number of steps whose rollouts are requested ahead.
         timeout: seconds without a reply after which an awaited worker is ended.
-        restarts: largest number of lost workers that a run replaces.
+        restarts: largest number of lost workers that are replaced.
         free: settings under ``free``.
 
     Attributes:
@@ -240,14 +221,14 @@ class Cluster(metaclass=Checked):
         self.free = free or AsyncSettings()
         self.links: list[Any] = []
 
-    def another(self) -> Cluster:
-        """Return a new cluster with the same settings and no workers yet."""
+    def unstarted_copy(self) -> Cluster:
+        """Return a cluster with the same settings and no workers."""
         cluster = copy.copy(self)
         cluster.links = []
         return cluster
 
     def prepare(self) -> None:
-        """Begin to start the workers before their stages are built, since a start takes seconds."""
+        """Begin to start the workers before the stages are built, since a start takes seconds."""
 
     @abstractmethod
     def start(
@@ -264,11 +245,7 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def publish(self, weights: list[Tensor]) -> object:
-        """Copy weights, and return a handle of the copy for requests.
-
-        Args:
-            weights: the storages, as bytes: uint8, one dimension.
-        """
+        """Copy the storages of the weights (uint8, one dimension); return a handle for requests."""
 
     @abstractmethod
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
@@ -294,10 +271,10 @@ class Cluster(metaclass=Checked):
 
         Args:
             worker: index of the worker.
-            silent: seconds since its last request or reply; above ``timeout`` the worker is lost.
+            silent: seconds since its last request or reply.
 
         Raises:
-            WorkerLost: the worker has ended, or has not replied for ``timeout`` seconds.
+            WorkerLost: the worker has ended, or ``silent`` is above ``timeout``.
             Exception: a stage raised an exception.
         """
         raise NotImplementedError
@@ -319,5 +296,5 @@ class SimulatesDelay(Protocol):
 
     @property
     def undelayed(self) -> nn.Module:
-        """Return the collector of the rollouts themselves."""
+        """Return the collector without the delay."""
         ...

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.reward import TextReward, row_named
+from rlcomp.interfaces.reward import TextReward, row_note
 from rlcomp.interfaces.scores import Score
 from rlcomp.metrics import record
 from rlcomp.sandbox.job import MEBIBYTE, Job, Limits
@@ -118,7 +118,7 @@ class CodeReward(TextReward):
         codes = [code_of(str(row["response"]), self.where) for row in rows]
         tests, jobs = [], []
         for code, number, row in zip(codes, numbers, rows, strict=True):
-            with row_named(number, row):
+            with row_note(number, row):
                 tests.append(self.tests_of(row))
                 jobs.append([] if code is None else [*self.jobs(code, tests[-1])])
         queue = [job for jobs_of_row in jobs for job in jobs_of_row]
@@ -161,8 +161,8 @@ class CodeReward(TextReward):
         ]
 
 
-def named(*columns: str | None) -> frozenset[str]:
-    """Return the columns that a reward needs; every example has the prompt."""
+def column_names(*columns: str | None) -> frozenset[str]:
+    """Return the names of the columns that a reward needs, without None and the texts of a row."""
     return frozenset(name for name in columns if name is not None) - {*TextReward.reads}
 
 

@@ -1,4 +1,4 @@
-"""Base class of early stops: keep the best step of a phase by a held-out metric, end the phase."""
+"""Base class of early stops, which keep the best step of a phase by a metric and end the phase."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EarlyStop(Component):
     """
 
     watches: ClassVar[tuple[str, ...]] = ("metric",)
-    # Two would both count for the best of a phase, and mix their metrics in one mean.
+    # Two early stops would compete for the best step of a phase, and mix their metrics in one mean.
     exclusive = "early_stop"
     # A run from the best checkpoint may omit the stop.
     begins_anew = True
@@ -54,13 +54,13 @@ class EarlyStop(Component):
         self.state, self.known = {}, set()
 
     def finish_phase(self) -> None:
-        """Include metrics that stages after it measured at the end of the phase."""
+        """Include the metrics that later stages recorded at the end of the phase."""
         metrics = current_means()
         self.known.update(metrics)
         self._keep(metrics.get(self.metric))
         for argument in self.watches:
             if getattr(self, argument) not in self.known:
-                self._missed(argument, self.known, "no step of the phase has")
+                self._warn_missing(argument, self.known, "no step of the phase has")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Return the reason to end the phase after this step; None to continue.
@@ -73,7 +73,7 @@ class EarlyStop(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Update with the metrics of the step."""
-        value = self.observed("metric")
+        value = self.metric_value("metric")
         value = value if value is not None and math.isfinite(value) else None
         reason = self.verdict(batch, value)
         self.known.update(current_means())
@@ -90,12 +90,12 @@ class EarlyStop(Component):
             return True
         return value > best + by if self.better == "higher" else value < best - by
 
-    def observed(self, argument: str) -> float | None:
+    def metric_value(self, argument: str) -> float | None:
         """Return the metric that an argument names; None if this step has not measured it."""
         name, metrics = getattr(self, argument), current_means()
         of_concept = {other for other in metrics if other.split("/")[0] == name.split("/")[0]}
         if of_concept and name not in of_concept and not self.known & {name, *of_concept}:
-            self._missed(
+            self._warn_missing(
                 argument, metrics, f"the first step with any {name.split('/')[0]}/... has not"
             )
         return metrics.get(name)
@@ -105,12 +105,12 @@ class EarlyStop(Component):
             self.state["best"] = value
             keep_best(metric=self.metric, better=self.better, value=value)
 
-    def _missed(self, argument: str, known: Iterable[str], who: str) -> None:
+    def _warn_missing(self, argument: str, known: Iterable[str], subject: str) -> None:
         """Warn that a metric is missing, and suggest a similar one."""
         name = getattr(self, argument)
         candidates = [other for other in known if not other.startswith(("early_stop/", "time/"))]
         of_concept = [c for c in candidates if c.split("/")[0] == name.split("/")[0]]
-        message = f"early_stop.{argument} is {name!r}, but {who} measured it"
+        message = f"early_stop.{argument} is {name!r}, but {subject} measured it"
         warnings.warn(
             f"{message}{nearest(name, of_concept or candidates)}", RlcompWarning, stacklevel=3
         )
@@ -128,15 +128,15 @@ class EarlyStop(Component):
         if measure == (self.metric, self.better):
             if "best" in progress:
                 field(progress, "best", float)
-            self.check_seen(progress)
+            self.check_state(progress)
             self.state = dict(progress)
         self.known = {*known}
 
-    def check_seen(self, seen: dict[str, Any]) -> None:
+    def check_state(self, state: dict[str, Any]) -> None:
         """Check the state from a checkpoint, except for the best value.
 
         Args:
-            seen: the ``state`` of a checkpoint.
+            state: the ``state`` of a checkpoint.
 
         Raises:
             CheckpointError: it is not a state of :meth:`verdict`.

@@ -27,15 +27,14 @@ class Turn:
     """Answer of an environment to a reset or a step.
 
     Attributes:
-        observation: appended to the policy's next input; "" appends nothing. A long one is cut.
-        closing: follows the observation and is never cut, such as ``</information>``.
+        observation: text for the policy's next input, perhaps empty. A long one is cut.
+        closing: text after the observation that is never cut, such as ``</information>``.
         reward: reward of the action, in reward units; 0 after a reset.
         done: the episode is over.
-        anchor: text of the state of the next turn, where states can be compared; equal texts are
-            equal states.
+        anchor: text of the state of the next turn, if states can be compared; equal texts are equal
+            states.
         seat: the player who moves next and gets the observation.
-        payoffs: additional reward of each seat, beside the reward of the moving one; empty for
-            none.
+        payoffs: further reward of each player, beside ``reward``; empty for none.
     """
 
     observation: str = ""
@@ -88,8 +87,8 @@ class Forkable(Environment, Protocol):
         ...
 
 
-def checked(turn: object) -> Turn:
-    """Check the turn of an environment, and convert numbers of NumPy or torch to Python's.
+def check_turn(turn: object) -> Turn:
+    """Return the checked turn of an environment, with numbers of NumPy or torch as Python's.
 
     Raises:
         TypeError: it is no turn, or an entry has another type.
@@ -132,8 +131,8 @@ def _as_turn(turn: tuple[object, ...]) -> str:
     return f"Turn({', '.join(f'{n}={v!r:.40}' for n, v in zip(names, values, strict=False))})"
 
 
-def checked_facts(facts: object) -> dict[str, float]:
-    """Check the facts of an environment about its episode.
+def check_facts(facts: object) -> dict[str, float]:
+    """Return the checked facts of an environment about its episode.
 
     Raises:
         TypeError: it is no mapping from texts to numbers.
@@ -151,7 +150,7 @@ def checked_facts(facts: object) -> dict[str, float]:
     }
 
 
-def checked_stops(environment: Environment) -> tuple[str, ...]:
+def check_stops(environment: Environment) -> tuple[str, ...]:
     """Check that an environment has all methods; return the texts that end a turn.
 
     Raises:

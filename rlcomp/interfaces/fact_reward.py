@@ -25,7 +25,7 @@ class FactReward(TextReward):
         facts_read: the facts that a score needs.
 
     Raises:
-        ConfigError: when called: the environment has no such fact.
+        ConfigError: (when called) the environment has no such fact.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer", "facts")
@@ -37,14 +37,15 @@ class FactReward(TextReward):
         rows = text_rows(batch, TextReward.reads)
         facts_by_row = self._facts(batch)
         scores = list[object]([None] * len(rows))
-        whole = [
+        complete = [
             row
             for row, facts in enumerate(facts_by_row)
             if not any(map(math.isnan, facts.values()))
         ]
-        for row in whole:
+        for row in complete:
             rows[row]["facts"] = facts_by_row[row]
-        for row, score in zip(whole, self.score_rows([rows[n] for n in whole], whole), strict=True):
+        results = self.score_rows([rows[row] for row in complete], complete)
+        for row, score in zip(complete, results, strict=True):
             scores[row] = score
         return self.write_scores(batch, rows, scores)
 
@@ -54,7 +55,7 @@ class FactReward(TextReward):
             if name not in known:
                 raise ConfigError(
                     f"{type(self).__name__} reads the fact {name!r}, which the environment does "
-                    f"not tell{nearest(name, known)}"
+                    f"not report{nearest(name, known)}"
                 )
         values = zip(*(batch["facts"][name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in values]

@@ -64,7 +64,7 @@ class NoVerdict:
         self.judge = f"{path} ({judge})" if path else judge
         self.reason = ""
 
-    def tell(self, number: int, questions: int, reason: str) -> None:
+    def warn_once(self, number: int, questions: int, reason: str) -> None:
         """Warn once that a number of questions have no verdict."""
         if not self.reason:
             self.reason = f"{self.judge}: {reason}"
@@ -151,7 +151,7 @@ def option_preferences(
         ]
         if unclear:
             reason = _unclear_answer_reason(options, unclear[0], no_verdict.path)
-            no_verdict.tell(len(unclear), len(questions), reason)
+            no_verdict.warn_once(len(unclear), len(questions), reason)
         return values
     replies = endpoint.ask(questions, max_tokens=1, alternatives=alternatives)
     firsts = [reply.first if reply else None for reply in replies]
@@ -167,7 +167,7 @@ def option_preferences(
         first, mass = firsts[low[0]] or {}, masses[low[0]] or (0.0, 0.0)
         likeliest = max(first, key=lambda token: first[token])
         reason = low_mass_reason(options, sum(mass), least_mass, likeliest, no_verdict.path)
-        no_verdict.tell(len(low), len(questions), reason)
+        no_verdict.warn_once(len(low), len(questions), reason)
     return values
 
 

@@ -67,8 +67,8 @@ class KLController(nn.Module, metaclass=Checked):
         Returns:
             Shape ``[B]``, in reward units.
         """
-        price = self.coef_then_observe(kl, mask) * kl.sum(1)
-        return price if where is None else masked(price, where)
+        penalty = self.coef_then_observe(kl, mask) * kl.sum(1)
+        return penalty if where is None else masked(penalty, where)
 
 
 def times_kl_weight(penalty: Tensor, batch: TensorDict) -> Tensor:

@@ -183,7 +183,7 @@ class RowLoss(Loss):
 
 
 def _add_optional(cls: type[Loss], keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """Return the optional keys of a class, and those of ``keys`` that it does not read yet."""
+    """Return the optional keys of a class with the ``keys`` that it does not read yet."""
     known = (*cls.reads, *cls.optional)
     return (*cls.optional, *(key for key in keys if key not in known))
 

@@ -72,7 +72,7 @@ class PooledReward(TextReward):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row; write the reward entries and the reasons of invalid rows."""
         rows = text_rows(batch, TextReward.reads)
-        outcomes = self._recorded(self.outcomes(batch, rows))
+        outcomes = self._record_outcomes(self.outcomes(batch, rows))
         reasons = [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
         batch["invalid_reason"] = encode_texts(reasons).to(batch["response"].device)
         return self.write_scores(batch, rows, _values(outcomes))
@@ -86,10 +86,10 @@ class PooledReward(TextReward):
         """Return the score of each row; None if its call failed."""
         del numbers
         batch = TensorDict({}, batch_size=[len(rows)])
-        return _values(self._recorded(self.outcomes(batch, rows)))
+        return _values(self._record_outcomes(self.outcomes(batch, rows)))
 
-    def _recorded(self, outcomes: list[CallOutcome]) -> list[CallOutcome]:
-        """Record the outcomes; turn infinite scores into failures."""
+    def _record_outcomes(self, outcomes: list[CallOutcome]) -> list[CallOutcome]:
+        """Return the outcomes, recorded, with infinite scores as failures."""
         if not self.called_directly:
             outcomes = [_finite(outcome) for outcome in outcomes]
         self._record(outcomes)
@@ -108,12 +108,12 @@ class PooledReward(TextReward):
         for kind in sorted({one.kind for one in failed}):
             messages = [one.message for one in failed if one.kind == kind]
             record_total(f"reward/failed/{kind}", len(messages))
-            self._tell_once(kind, f"{len(messages)} of {len(outcomes)}", messages[0])
+            self._warn_once(kind, f"{len(messages)} of {len(outcomes)}", messages[0])
         retried = sum(one.tries > 1 for one in outcomes)
         if retried:
             record_total("reward/retried", retried)
 
-    def _tell_once(self, kind: str, share: str, message: str) -> None:
+    def _warn_once(self, kind: str, share: str, message: str) -> None:
         if kind not in self._warned:
             self._warned.add(kind)
             warnings.warn(
@@ -128,7 +128,7 @@ def _values(outcomes: Sequence[CallOutcome]) -> list[object]:
     return [one.value if isinstance(one, ReturnedCall) else None for one in outcomes]
 
 
-def record_calls_of(part: Ledger) -> None:
+def record_calls(part: Ledger) -> None:
     """Record the metrics of a part's calls, but not its reward metrics.
 
     Args:

@@ -108,7 +108,7 @@ class PairLoss(RowLoss):
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "pair_weight": ("B", "float", "weight of the row's pair", {"example": "positive"}),
         "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
     }
     unit_rows = 2

@@ -53,7 +53,7 @@ class ExpertPolicy(Protocol):
         """Write ``action``."""
         ...
 
-    def left(self, batch: TensorDict) -> Tensor:
+    def distance_to_goal(self, batch: TensorDict) -> Tensor:
         """Return the distance from the states of a batch to the goal, ``[N]``, in any unit."""
         ...
 

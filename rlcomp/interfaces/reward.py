@@ -24,7 +24,7 @@ from rlcomp.metrics import record
 
 @runtime_checkable
 class NeedsColumns(Protocol):
-    """Interface of rewards that need some columns of the task to score.
+    """Interface of rewards that need columns of the task.
 
     Attributes:
         column_remedy: remedy if the task lacks one.
@@ -34,7 +34,7 @@ class NeedsColumns(Protocol):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """Return the names of these columns; they are checked when a run starts."""
+        """Return the names of the columns, which are checked when a run starts."""
         ...
 
 
@@ -52,11 +52,7 @@ class SupportsTrial(Protocol):
         ...
 
     def trial(self, batch: TensorDict) -> str | None:
-        """Score rows without recording metrics.
-
-        Returns:
-            The reason why no row could be scored; None if a row could be scored.
-        """
+        """Score rows without metrics; return why none could be scored, None if one could."""
         ...
 
 
@@ -66,10 +62,10 @@ class TextReward(Component):
     A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the columns of
     the example (:class:`rlcomp.interfaces.task.Example`), such as unit tests or a rubric. A
     response that cannot be judged (score ``None`` or NaN) gets reward 0 and ``reward_valid`` False,
-    and no loss uses it. A broken verifier must never train a model: an exception stops the run, and
-    so does a score that is not a number or is infinite in float32. A score may be a mapping of
-    named parts, ``R = sum_k w_k R_k``. A row that lacks a part which other rows have is invalid,
-    unless the weight of the part is 0.
+    and no loss uses it. An exception, a score that is not a number and a score that is infinite in
+    float32 stop the run, since a broken verifier must not train a model. A score may be a mapping
+    of named parts, ``R = sum_k w_k R_k``. A row that lacks a part of other rows is invalid, unless
+    the weight of the part is 0.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and if present ``columns``
     (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``, ``rewards`` (``{name:
@@ -80,8 +76,8 @@ class TextReward(Component):
     Attributes:
         name: name in ``rewards`` of a score without named parts.
         weights: weights of named parts; 1 for parts without an entry.
-        correct_by: name of the part that decides if a response is right. None: the reward decides;
-            then only one part may have a weight.
+        correct_by: name of the part that decides if a response is right. None: the reward, of
+            which only one part may have a weight.
         needs: names of the columns that a score needs.
         column_remedy: remedy in the message if the task lacks one of these columns.
     """
@@ -102,7 +98,7 @@ class TextReward(Component):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """Return the columns of the task that it needs; they are checked when a run starts."""
+        """Return the names of the needed columns, which are checked when a run starts."""
         return frozenset(self.needs)
 
     @property
@@ -147,7 +143,7 @@ class TextReward(Component):
         """
         scores = []
         for number, row in zip(numbers, rows, strict=True):
-            with row_named(number, row):
+            with row_note(number, row):
                 scores.append(self.score_row(row))
         return scores
 
@@ -175,8 +171,8 @@ class TextReward(Component):
         device = batch["response"].device
 
         def tensor(values: Sequence[float | None], missing: float) -> Tensor:
-            plain = [missing if value is None else value for value in values]
-            return torch.tensor(plain, dtype=torch.float32, device=device)
+            numbers = [missing if value is None else value for value in values]
+            return torch.tensor(numbers, dtype=torch.float32, device=device)
 
         missing = math.nan if parts.several else 0.0
         rewards = {name: tensor(parts.of(name), missing) for name in parts.names}
@@ -191,39 +187,33 @@ class TextReward(Component):
 
 
 def name_without_verdict(reward: nn.Module) -> str | None:
-    """Return the name of a reward that does not decide what is correct; None if it does.
-
-    ``is_free`` of the reward answers this; a container of rewards asks its deciding part.
-
-    Args:
-        reward: any kind of reward.
-    """
+    """Return the name of a reward that does not decide what is correct (``is_free``), else None."""
     if not getattr(reward, "is_free", False):
         return None
     kind = type(reward).__name__
     return str(getattr(reward, "name", re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()))
 
 
-def check_decides(reward: Component, place: str) -> None:
+def check_decides(reward: Component, path: str) -> None:
     """Check that a reward decides what is correct, for parts that count right answers.
 
     Args:
-        reward: any kind of reward.
-        place: its node in the config, for the message.
+        reward: the reward.
+        path: its config path, for the message.
 
     Raises:
         ConfigError: it does not decide.
     """
     if (name := name_without_verdict(reward)) is not None:
         raise ConfigError(
-            f"{place} is a {type(reward).__name__}, which does not decide what is correct, but "
-            f"right answers are counted here: set {place} to a verifier; for a function of your "
-            f"own whose value of at least 1 means right, set {place}.correct_by={name}"
+            f"{path} is a {type(reward).__name__}, which does not decide what is correct, but "
+            f"right answers are counted here: set {path} to a verifier; for a function of your "
+            f"own whose value of at least 1 means right, set {path}.correct_by={name}"
         )
 
 
 @contextlib.contextmanager
-def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
+def row_note(number: int, row: Mapping[str, object]) -> Iterator[None]:
     """Add a note that describes a row to exceptions of the context.
 
     Args:
@@ -239,7 +229,7 @@ def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
 
 
 def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:
-    """Return for each row the columns of its example and the texts of some keys, by name."""
+    """Return for each row its columns and the texts of some keys, by name."""
     rows = decode_columns(batch)
     for key in keys:
         for row, text in zip(rows, decode_texts(batch[key]), strict=True):
@@ -256,13 +246,7 @@ def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
 
 
 def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Generator) -> None:
-    """Write ``reward``, ``rewards`` and ``correct``, permuted together over the valid rows.
-
-    Args:
-        batch: gets the entries.
-        scored: its rows with the entries of a reward.
-        generator: draws the permutation.
-    """
+    """Write the reward entries of ``scored`` into the batch, permuted over the valid rows."""
     rows = scored["reward_valid"].nonzero()[:, 0]
     order = torch.randperm(len(rows), generator=generator).to(rows.device)
     source = torch.arange(scored.shape[0], device=rows.device)
@@ -280,7 +264,7 @@ def write_reward(
     *,
     decides: bool = True,
 ) -> TensorDict:
-    """Write the four reward entries into a batch and record them, each episode once.
+    """Write the four reward entries, record them once per episode, and return the batch.
 
     Args:
         batch: gets the entries.
@@ -290,9 +274,6 @@ def write_reward(
         valid: bool, shape ``[B]``: rows that could be judged. Episodes whose environment failed
             (``episode_error``) are never valid.
         decides: True to record ``correct`` as a verdict.
-
-    Returns:
-        The batch.
 
     Raises:
         ShapeError: an entry's shape is not ``[B]``.

@@ -1,9 +1,10 @@
-"""Bases of stages: actions, collectors, shaping, distributions and ranges."""
+"""Bases of stages: actions, collectors, interventions, shaping, distributions and ranges."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -15,6 +16,9 @@ from rlcomp.functional.reduction import masked
 from rlcomp.keys import Key
 from rlcomp.metrics import record
 from rlcomp.seed import next_request
+
+if TYPE_CHECKING:
+    from torchrl.data import Bounded
 
 
 @runtime_checkable
@@ -77,6 +81,48 @@ class Collector(Component):
         return rows
 
 
+class Intervention(Component):
+    """Base class of stages that replace a policy's actions by an intervener's, and mark them.
+
+    A subclass defines :meth:`decide`. The intervener's actions are clipped to the bounds of the
+    environment's actions. Records ``intervention/share``, the share of replaced steps.
+
+    Reads ``observation`` and ``action``. Writes ``action`` ``[N, A]`` and ``intervened``
+    ``[N, 1]``.
+
+    Args:
+        actions: action spec of one copy of the environment; gives the bounds.
+
+    Source:
+        Luo et al. 2024, arXiv:2410.21845, section 3.3.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("observation", "action")
+    writes: ClassVar[tuple[str, ...]] = ("action", "intervened")
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, *, actions: Bounded) -> None:
+        super().__init__()
+        space = actions.space
+        self.register_buffer("low", space.low.clone(), persistent=False)
+        self.register_buffer("high", space.high.clone(), persistent=False)
+
+    @abstractmethod
+    def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """Return actions ``[N, A]`` and a mask ``[N]`` of the copies that take them."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Replace some actions."""
+        actions, intervened = self.decide(batch)
+        actions = torch.minimum(torch.maximum(actions, self.low), self.high)
+        batch["action"] = torch.where(intervened[:, None], actions, batch["action"])
+        batch["intervened"] = intervened[:, None]
+        record("intervention/share", intervened.float())
+        return batch
+
+
 @runtime_checkable
 class HasModes(Protocol):
     """A distribution over points with known modes.
@@ -114,40 +160,36 @@ Range = tuple[float, float]
 
 def named_ranges(
     nominal: Mapping[str, float],
-    given: Mapping[str, Sequence[float]],
-    around: Callable[[float], Range],
-    least: float,
+    ranges: Mapping[str, Sequence[float]],
+    default_range: Callable[[float], Range],
+    minimum: float,
 ) -> dict[str, Range]:
-    """Return the range of each parameter that is randomised.
-
-    A range with one value is left out, since its parameter does not change.
+    """Return the range of each random parameter; a range of one value is left out.
 
     Args:
         nominal: nominal value of every parameter of the environment.
-        given: ``[low, high]`` of the parameters to randomise; empty: all parameters, each with a
-            range around its nominal value.
-        around: function that returns the range around a nominal value.
-        least: exclusive lower bound of every range.
+        ranges: ``[low, high]`` of each random parameter; empty: all parameters are random.
+        default_range: function of a nominal value that returns the range around it.
+        minimum: exclusive lower bound of every range.
 
     Raises:
         ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
     """
-    for name, bounds in given.items():
+    for name, bounds in ranges.items():
         where = f"environment.randomise.ranges.{name}"
         if name not in nominal:
             raise ConfigError(
                 f"{where}: the environment has no such parameter{nearest(name, nominal)}"
             )
-        if len(bounds) != 2 or not least < bounds[0] <= bounds[1]:
+        if len(bounds) != 2 or not minimum < bounds[0] <= bounds[1]:
             raise ConfigError(
                 f"{where} is {list(bounds)}: must be [low, high], low at most high and above "
-                f"{least:g}"
+                f"{minimum:g}"
             )
-    ranges = {
-        **({} if given else {name: around(value) for name, value in nominal.items()}),
-        **{name: (float(bounds[0]), float(bounds[1])) for name, bounds in given.items()},
-    }
-    return {name: (low, high) for name, (low, high) in ranges.items() if low < high}
+    result = {name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+    if not ranges:
+        result = {name: default_range(value) for name, value in nominal.items()}
+    return {name: (low, high) for name, (low, high) in result.items() if low < high}
 
 
 def response_length(batch: TensorDict) -> Tensor:

@@ -13,11 +13,11 @@ class Example:
     """One question with its gold answer.
 
     Attributes:
-        prompt: text the policy continues.
-        answer: text that a verifier compares with.
-        demonstration: a full response to imitate (without EOS); often the answer itself.
-        turns: the same in pieces, if an environment takes part: turns of the policy and of the
-            environment alternate, the policy first. Empty: the policy says all of it.
+        prompt: text that the policy continues.
+        answer: gold answer, for verifiers.
+        demonstration: whole response to imitate, without EOS; often the answer itself.
+        turns: the demonstration as alternate turns of policy and environment, the policy first.
+            Empty: one turn of the policy.
         answer_ends: ends, in UTF-8 bytes, of the parts of the answer that count as an answer by
             themselves; None: the whole answer only.
         source: unit of the held-out split, such as the text that prompts are cut from; by default

@@ -1,4 +1,4 @@
-"""Rewards and advantages of turns, and trees of episodes."""
+"""Tables of turns, and episodes and their trees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.functional.reduction import masked
 from rlcomp.functional.returns import last_inside
 
 
-def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
+def episode_index(batch: TensorDict) -> tuple[Tensor, Tensor]:
     """Return the episodes of a batch, by ``trajectory_id``; without it every row is one.
 
     Returns:
@@ -18,7 +18,7 @@ def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
 
     Examples:
         >>> rows = TensorDict({"trajectory_id": torch.tensor([7, 4, 7])}, batch_size=[3])
-        >>> episodes_of(rows)
+        >>> episode_index(rows)
         (tensor([1, 0, 1]), tensor([1, 0]))
     """
     if "trajectory_id" not in batch.keys():
@@ -32,7 +32,7 @@ def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
 
 def first_row_mask(batch: TensorDict) -> Tensor:
     """Return the mask of the first rows of episodes, bool ``[B]``; each episode counts once."""
-    episode, first = episodes_of(batch)
+    episode, first = episode_index(batch)
     mask = torch.zeros(len(episode), dtype=torch.bool, device=episode.device)
     mask[first] = True
     return mask
@@ -40,7 +40,7 @@ def first_row_mask(batch: TensorDict) -> Tensor:
 
 def last_rows(batch: TensorDict) -> Tensor:
     """Return the row of each episode's last turn (``turn_id``), int64 ``[E]``."""
-    episode, first = episodes_of(batch)
+    episode, first = episode_index(batch)
     last, turns = first.tolist(), batch["turn_id"].amax(1).tolist()
     for row, number in enumerate(episode.tolist()):
         if turns[row] > turns[last[number]]:
@@ -71,7 +71,7 @@ class TurnTable:
     def __init__(self, batch: TensorDict) -> None:
         mask = batch["response_mask"].cpu()
         self.device = batch["response_mask"].device
-        self.episode, first = (each.cpu() for each in episodes_of(batch))
+        self.episode, first = (each.cpu() for each in episode_index(batch))
         turn = (
             batch["turn_id"].cpu() if "turn_id" in batch.keys() else torch.zeros_like(mask).long()
         )
@@ -80,22 +80,22 @@ class TurnTable:
         self.outcome, self.valid, self.group = (
             batch[key].detach().cpu()[first] for key in ("reward", "reward_valid", "group_id")
         )
-        self.exists = self._summed(mask.to(self.outcome.dtype)) > 0
-        paid = torch.zeros_like(mask, dtype=self.outcome.dtype)
+        self.exists = self._sum_by_turn(mask.to(self.outcome.dtype)) > 0
+        reward = torch.zeros_like(mask, dtype=self.outcome.dtype)
         if "turn_reward" in batch.keys():
-            paid = masked(batch["turn_reward"].detach().cpu().to(paid.dtype), mask)
-        self.reward = self._summed(paid)
+            reward = masked(batch["turn_reward"].detach().cpu().to(reward.dtype), mask)
+        self.reward = self._sum_by_turn(reward)
         self.anchor = torch.full(self.exists.shape, -1)
         if "anchor_id" in batch.keys():
-            known = batch["anchor_id"].cpu()
-            self.anchor[self._rows[mask], self.turn[mask]] = known[mask]
+            anchor = batch["anchor_id"].cpu()
+            self.anchor[self._rows[mask], self.turn[mask]] = anchor[mask]
 
     @property
     def _rows(self) -> Tensor:
         rows: Tensor = self.episode[:, None].expand(self.turn.shape)
         return rows
 
-    def _summed(self, values: Tensor) -> Tensor:
+    def _sum_by_turn(self, values: Tensor) -> Tensor:
         inside = self.turn >= 0
         table: Tensor = values.new_zeros(
             int(self.episode.max()) + 1 if len(values) else 0, self.turns
@@ -110,7 +110,7 @@ class TurnTable:
         counted: Tensor = self.exists & self.valid[:, None].bool()
         return counted
 
-    def paid(self, *, outcome: bool) -> Tensor:
+    def rewards(self, *, outcome: bool) -> Tensor:
         """Return the rewards of turns, shape ``[E, K]``; 0 for invalid episodes.
 
         Args:
@@ -128,17 +128,19 @@ class TurnTable:
         # Turns with a hole in them count too.
         latest = torch.cummax(before, 1).values
         starts = (self.turn >= 0) & (self.turn > latest)
-        return self._summed(torch.where(starts, values.detach().cpu(), 0.0).to(self.outcome.dtype))
+        return self._sum_by_turn(
+            torch.where(starts, values.detach().cpu(), 0.0).to(self.outcome.dtype)
+        )
 
-    def last_token(self, values: Tensor) -> Tensor:
+    def last_tokens(self, values: Tensor) -> Tensor:
         """Return values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
-        top = self.turn.amax(1)
-        most = torch.full((len(self.exists),), -1).scatter_reduce(0, self.episode, top, "amax")
+        turn = self.turn.amax(1)
+        last = torch.full((len(self.exists),), -1).scatter_reduce(0, self.episode, turn, "amax")
         # An episode in several rows uses the row of its last turn.
-        rows = (top >= 0) & (top == most[self.episode])
-        known = last_inside(values.detach().cpu().to(self.outcome.dtype), self.turn >= 0)
+        rows = (turn >= 0) & (turn == last[self.episode])
+        last_values = last_inside(values.detach().cpu().to(self.outcome.dtype), self.turn >= 0)
         totals = torch.zeros(len(self.exists), dtype=self.outcome.dtype)
-        return totals.index_add(0, self.episode[rows], known[rows])
+        return totals.index_add(0, self.episode[rows], last_values[rows])
 
     def any_row(self, marks: Tensor) -> Tensor:
         """Return the mask ``[E]`` of episodes with a row in the mask ``marks`` ``[B]``."""
@@ -146,7 +148,7 @@ class TurnTable:
         episodes[self.episode[marks.cpu()]] = True
         return episodes
 
-    def spread(self, table: Tensor) -> Tensor:
+    def to_tokens(self, table: Tensor) -> Tensor:
         """Return for each token ``[B, T]`` the value ``[E, K]`` of its turn; 0 outside of turns."""
         values = table[self._rows, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)

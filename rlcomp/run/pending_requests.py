@@ -21,7 +21,7 @@ def request_state(request: RolloutRequest) -> dict[str, Any]:
         "progress": request.progress,
         "step": request.step,
         "seeds": list(request.seeds),
-        "part": [part.first, part.prompts, part.of],
+        "part": [part.first, part.prompts, part.total],
         "batch": request.batch.to_dict(),
     }
 
@@ -65,7 +65,7 @@ def check_requests(
         raise CheckpointError("'asked' and 'done' hold a group twice")
     for request in requests:
         part = request.part
-        if not (0 <= part.first < part.of <= most and part.prompts == 1):
+        if not (0 <= part.first < part.total <= most and part.prompts == 1):
             raise CheckpointError(
                 f"'part' is {part}: must be one prompt of a batch of at most {most}"
             )

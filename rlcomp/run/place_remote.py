@@ -36,7 +36,7 @@ def place_remote(
         return
     for number, run in enumerate(runs):
         stages: list[Any] = [nodes[path] for path in run]
-        workers = cluster if number == 0 else cluster.another()
+        workers = cluster if number == 0 else cluster.unstarted_copy()
         free = cluster.schedule == "free"
         remote = (FreeStages if free else RemoteStages)(stages=stages, cluster=workers)
         remote.path, remote.directory = run[0], directory

@@ -282,7 +282,7 @@ class RemoteStages(Sequence):
 
 
 def _prompts_of_part(batch: TensorDict, part: PromptRange) -> TensorDict:
-    whole = part.prompts == part.of
+    whole = part.prompts == part.total
     return batch if whole else batch[part.first : part.first + part.prompts].clone()
 
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcomp.testing.advantage import check_advantage
-from rlcomp.testing.batch import graded_answers, make_batch
+from rlcomp.testing.batch import example_batch, graded_answers, make_batch
 from rlcomp.testing.component import check_component
-from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 
 if TYPE_CHECKING:

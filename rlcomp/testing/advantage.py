@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.keys import Key, spec
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 from rlcomp.testing.subject import Subject
 
 # The means of these rewards are not exact in float32, in any order of summation.
@@ -18,7 +18,7 @@ _LIMIT = 100.0
 
 
 def check_advantage(component: Component, batch: TensorDict | None = None) -> None:
-    """Check the laws of a component that writes ``advantage``; :func:`check_component` calls this.
+    """Check the laws of a component that writes ``advantage``, as :func:`check_component` does.
 
     - the advantage is 0 outside the mask
     - it stays bounded in groups of (nearly) equal rewards; for a group baseline
@@ -61,16 +61,16 @@ def _zero_outside(subject: Subject) -> None:
 def _rewards(subject: Subject) -> None:
     if subject.name("reward") not in subject.reads:
         return
-    equal = _of_groups(subject, [[value] * n for value, n in _EQUAL])
+    equal = _group_batch(subject, [[value] * n for value, n in _EQUAL])
     advantage = _advantage(subject, equal)
     grouped = subject.component.min_group_size >= 2
     _bounded(subject, advantage, "in groups of equal rewards")
     if grouped:
         law = "equal rewards give advantage 0"
         subject.hold_equal(law, "advantage", advantage, torch.zeros_like(advantage))
-    nearly = _of_groups(subject, [_NEARLY])
+    nearly = _group_batch(subject, [_NEARLY])
     _bounded(subject, _advantage(subject, nearly), "for rewards 0.35 x 7 and 0.95")
-    alone = _of_groups(subject, [[0.7], [0.0, 1.0]])
+    alone = _group_batch(subject, [[0.7], [0.0, 1.0]])
     if grouped:
         first = _advantage(subject, alone)[0]
         law = "a group of one has advantage 0"
@@ -85,8 +85,8 @@ def _bounded(subject: Subject, advantage: Tensor, where: str) -> None:
         subject.refuse("advantages do not explode", f"'advantage' reaches {size:.3g} {where}")
 
 
-def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
-    """Return a batch of groups with the given rewards, all valid."""
+def _group_batch(subject: Subject, rewards: list[list[float]]) -> TensorDict:
+    """Return a batch of groups with these rewards, all valid."""
     values = torch.tensor([value for group in rewards for value in group])
     groups = torch.tensor([index for index, group in enumerate(rewards) for _ in group])
     keys = {subject.names.get(key, key) for key in subject.reads}
@@ -107,16 +107,16 @@ def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
 
 def _invalid(subject: Subject) -> None:
     reward, valid = subject.name("reward"), subject.name("reward_valid")
-    batch = _of_groups(subject, [[0.0, 1.0, 0.5], [1.0, 0.0]])
+    batch = _group_batch(subject, [[0.0, 1.0, 0.5], [1.0, 0.0]])
     batch[valid] = torch.tensor([True, False, True, True, True])
-    want = _advantage(subject, batch)
+    expected = _advantage(subject, batch)
     for value in (1e6, float("nan")):
         other = batch.copy()
         other[reward] = torch.where(batch[valid], batch[reward], value)
         law = "an invalid reward changes nothing"
-        subject.hold_equal(law, "advantage", _advantage(subject, other), want)
+        subject.hold_equal(law, "advantage", _advantage(subject, other), expected)
     law = "an invalid reward has advantage 0"
-    subject.hold_equal(law, "advantage", want[1], torch.zeros_like(want[1]))
+    subject.hold_equal(law, "advantage", expected[1], torch.zeros_like(expected[1]))
 
 
 def _empty(subject: Subject) -> None:

@@ -21,24 +21,23 @@ from rlcomp.interfaces.cluster import (
 
 
 class InProcessCluster(Cluster):
-    """Cluster of workers in this process; they hold the data that a process would have been sent.
+    """Cluster of workers in this process, each with its own copy of the stages.
 
-    A request is answered when its reply is received, as late as possible, so that a change of the
-    weights in between would be noticed.
+    A request is answered when its reply is received, so that a wrong copy of the weights shows.
 
     Args:
-        workers: their number.
-        remote: as in every cluster.
-        schedule: as in every cluster.
-        staleness: as in every cluster.
-        timeout: not used: no worker hangs.
-        restarts: how many lost workers are started again.
-        free: as in every cluster.
-        lost: the receptions and polls, counted from 1, at which the worker has died.
+        workers: number of workers.
+        remote: names of the stages that run on the workers.
+        schedule: ``fixed`` or ``free``, as in :class:`Cluster`.
+        staleness: number of steps between the request and the use of a rollout.
+        timeout: unused, since no worker hangs.
+        restarts: largest number of lost workers that are replaced.
+        free: settings under ``free``.
+        lost: numbers of the receptions and polls, from 1, at which the worker is lost.
 
     Attributes:
         asked: worker, number and part of every request.
-        restarted: the workers that were started again.
+        restarted: indices of the restarted workers.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class InProcessCluster(Cluster):
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
-        """Make the workers."""
+        """Create the workers."""
         self._free = free
         self._stages = stages
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
@@ -86,11 +85,11 @@ class InProcessCluster(Cluster):
         """Copy the weights into the next slot of a ring."""
         slot = self._published % len(self._ring)
         self._published += 1
-        self._ring[slot] = [each.clone() for each in weights]
+        self._ring[slot] = [storage.clone() for storage in weights]
         return slot
 
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
-        """Store a request; under ``free`` the worker takes it at once, with the weights."""
+        """Store a request; under ``free`` the worker begins it at once."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]
         if isinstance(runner, AsyncWorker):
@@ -126,7 +125,7 @@ class InProcessCluster(Cluster):
         return ready.popleft() if ready else None
 
     def restart(self, worker: int) -> None:
-        """Make a worker anew, without requests."""
+        """Replace a worker by a new one without requests."""
         self.restarted.append(worker)
         self._ready.pop(worker, None)
         self._here[worker] = self._new()

@@ -9,20 +9,19 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.errors import nearest
 from rlcomp.interfaces.loss import Loss
-from rlcomp.keys import SCHEMA, Key, Spec, lookup
+from rlcomp.keys import SCHEMA, Key, Spec
 from rlcomp.run.check_flow import built_flow
 from rlcomp.run.stages import empty_batch
 from rlcomp.testing.advantage import check_advantage
-from rlcomp.testing.canonical import check_canonical
-from rlcomp.testing.corrupt import (
+from rlcomp.testing.batch import example_batch
+from rlcomp.testing.invariance import (
+    check_canonical,
+    check_invariance,
+    check_outside_mask,
     corrupted,
-    relabelled,
-    renamed_groups,
-    shuffled_rows,
-    widened,
-    with_hole,
+    counting_mask,
+    hold_same,
 )
-from rlcomp.testing.example import example_batch
 from rlcomp.testing.loss import check_loss
 from rlcomp.testing.subject import Subject, leaves, optional_keys
 
@@ -87,16 +86,13 @@ def check_laws(subject: Subject) -> None:
     try:
         _keys_and_state(subject)
         if subject.writes:
-            _written(subject)
+            _check_written(subject)
             _deterministic(subject)
-            _masked(subject)
+            check_outside_mask(subject)
             _gradient(subject)
             check_canonical(subject)
         if subject.writes and not (subject.draws or subject.fresh):
-            _padded(subject)
-            _observed(subject)
-            _permuted(subject)
-            _labels(subject)
+            check_invariance(subject)
         if subject.writes:
             _without_graph(subject)
     finally:
@@ -106,12 +102,9 @@ def check_laws(subject: Subject) -> None:
 def _keys_and_state(subject: Subject) -> None:
     batch = subject.batch.copy()
     rows = batch.batch_size[0] if batch.batch_size else 0
-    others = [key for key in _BYSTANDERS if key not in (*subject.reads, *subject.writes)]
-    strangers = example_batch(others, rows=rows or 8)
-    if subject.reads:
-        batch.update(strangers)
-    else:
-        batch = strangers
+    other_keys = [key for key in _BYSTANDERS if key not in (*subject.reads, *subject.writes)]
+    others = example_batch(other_keys, rows=rows or 8)
+    batch = batch.update(others) if subject.reads else others
     before = dict(batch.items())
     check_untouched(subject, batch)
     with torch.no_grad():
@@ -127,7 +120,7 @@ def _keys_and_state(subject: Subject) -> None:
         subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
     keeps_rest = not (subject.fresh or subject.component.drops_rows)
     for key in sorted(set(before) - set(subject.writes)) if keeps_rest else ():
-        _hold_same(subject, "nothing else changes", key, result[key], before[key])
+        hold_same(subject, "nothing else changes", key, result[key], before[key])
     if not subject.reads:
         subject.restore()
         with torch.no_grad():
@@ -136,31 +129,14 @@ def _keys_and_state(subject: Subject) -> None:
 
 def check_untouched(subject: Subject, batch: TensorDict) -> None:
     """Check that the input batch is not changed in place."""
-    held = leaves(batch)
-    copies = {key: tensor.clone() for key, tensor in held.items()}
+    tensors = leaves(batch)
+    copies = {key: tensor.clone() for key, tensor in tensors.items()}
     subject.run(batch)
-    for key, tensor in held.items():
+    for key, tensor in tensors.items():
         subject.hold_equal("no tensor is changed in place", key, tensor, copies[key])
 
 
-def _hold_same(
-    subject: Subject,
-    law: str,
-    key: Key,
-    got: Tensor | TensorDict,
-    want: Tensor | TensorDict,
-    where: Tensor | None = None,
-) -> None:
-    if isinstance(got, Tensor) and isinstance(want, Tensor):
-        subject.hold_equal(law, key, got, want, where)
-    elif isinstance(got, TensorDict) and isinstance(want, TensorDict):
-        for name, part in leaves(want).items():
-            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part)
-    else:
-        subject.refuse(law, f"'{key}' is a {type(got).__name__}, not a {type(want).__name__}")
-
-
-def _written(subject: Subject) -> None:
+def _check_written(subject: Subject) -> None:
     result = subject.run(subject.batch)
     for key in (*subject.writes, *sorted(subject.may_write & set(result.keys()))):
         _check_shape(subject, key, result)
@@ -168,20 +144,20 @@ def _written(subject: Subject) -> None:
         for name, part in (
             leaves(entry).items() if isinstance(entry, TensorDict) else [(key, entry)]
         ):
-            where = _where(subject, key, part)
-            # NaN marks a part that a row lacks, and a number that is unknown, by the schema.
-            lacking = spec.dtype == "nested" or isinstance(spec.absent, float)
-            where = where & ~part.isnan() if lacking else where
+            where = counting_mask(subject, key, part)
+            # In the schema NaN is a missing part of a row, or an unknown number.
+            may_be_nan = spec.dtype == "nested" or isinstance(spec.absent, float)
+            where = where & ~part.isnan() if may_be_nan else where
             if part.is_floating_point() and not bool((part.isfinite() | ~where).all()):
                 subject.refuse("what is written is finite", f"'{name}' is not")
 
 
-def _instead(key: Key, spec: Spec, of_rows: bool) -> str:
+def _suggestion(key: Key, spec: Spec, of_rows: bool) -> str:
     """Return the likely meaning of an entry with another shape, as the end of a message."""
     if not of_rows:
         return ""
     if spec.per_token:
-        return "; one number a row is spread with x[:, None].expand_as(batch['response_mask'])"
+        return "; x[:, None].expand_as(batch['response_mask']) has a value for each token"
     return nearest(str(key), {*SCHEMA} - {key}).partition(" (known")[0]
 
 
@@ -201,52 +177,18 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
         fits = shape == [rows, width]
     if not fits:
         fault = f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}"
-        subject.refuse(law, f"{fault}; it is {spec.meaning}{_instead(key, spec, shape == [rows])}")
+        subject.refuse(
+            law, f"{fault}; it is {spec.meaning}{_suggestion(key, spec, shape == [rows])}"
+        )
     wanted = _DTYPES.get(spec.dtype)
     if entry.dtype != wanted if wanted else not entry.is_floating_point():
         subject.refuse(law, f"'{key}' has dtype {entry.dtype}, not {spec.dtype}")
 
 
-def _where(subject: Subject, key: Key, entry: Tensor) -> Tensor:
-    """Return the mask of the places of an entry that count."""
-    if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
-        return torch.ones_like(entry, dtype=torch.bool)
-    more = (1,) * (entry.ndim - 2)
-    inside: Tensor = subject.inside.view(*subject.inside.shape, *more)
-    return inside.expand_as(entry)
-
-
-def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:
-    for key in subject.writes:
-        where = None
-        if isinstance(want[key], Tensor):
-            where = _where(subject, key, want[key])
-        valid = subject.name("reward_valid")
-        if (
-            where is not None
-            and valid in subject.reads
-            and where.shape == subject.batch[valid].shape
-        ):
-            where = where & subject.batch[valid]
-        _hold_same(subject, law, key, got[key], want[key], where)
-
-
 def _deterministic(subject: Subject) -> None:
     first, second = subject.run(subject.batch), subject.run(subject.batch)
     for key in subject.writes:
-        _hold_same(subject, "the same state gives the same result", key, second[key], first[key])
-
-
-def _masked(subject: Subject) -> None:
-    changed = corrupted(subject)
-    want, got = subject.run(subject.batch), subject.run(changed)
-    _compare(subject, "nothing outside the mask matters", got, want)
-    if not {subject.name("response_mask"), subject.name("attention_mask")} & set(subject.reads):
-        return
-    for key in subject.writes:
-        entry = got[key]
-        if isinstance(entry, Tensor) and entry.is_floating_point() and bool(entry.isnan().any()):
-            subject.refuse("no NaN is left outside the mask", f"'{key}' has one")
+        hold_same(subject, "the same state gives the same result", key, second[key], first[key])
 
 
 def _gradient(subject: Subject) -> None:
@@ -260,7 +202,7 @@ def _gradient(subject: Subject) -> None:
             for key in subject.writes:
                 entry = result[key]
                 if isinstance(entry, Tensor) and entry.requires_grad:
-                    where = _where(subject, key, entry)
+                    where = counting_mask(subject, key, entry)
                     total = total + torch.where(where, entry, torch.zeros_like(entry)).sum()
         if not total.requires_grad:
             return
@@ -297,57 +239,3 @@ def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:
     )
     if not bool(gradient.isfinite().all()):
         subject.refuse("the gradient is finite", f"that of '{key}' is not")
-
-
-def _padded(subject: Subject) -> None:
-    want = subject.run(subject.batch)
-    got = subject.run(widened(subject, subject.batch))
-    narrow = {
-        key: got[key][:, : want[key].shape[1]] if subject.spec(key).along_tokens else got[key]
-        for key in subject.writes
-    }
-    got = TensorDict(narrow, batch_size=want.batch_size)
-    _compare(subject, "padding on the right changes nothing", got, want)
-
-
-def _observed(subject: Subject) -> None:
-    """Check observations within a response, at two places."""
-    mask, tokens = (subject.name(key) for key in ("response_mask", "tokens"))
-    if mask not in subject.reads or tokens in subject.reads:  # a reader may use them
-        return
-    want, middle = subject.run(subject.batch), subject.inside.shape[1] // 2
-    for place in (middle, middle + 1):
-        batch, hole = with_hole(subject, subject.batch, place)
-        got = subject.run(batch)
-        columns = {
-            key: got[key][:, ~hole] if subject.spec(key).along_tokens else got[key]
-            for key in subject.writes
-        }
-        got = TensorDict(columns, batch_size=want.batch_size)
-        _compare(subject, "observations within a response change nothing", got, want)
-
-
-def _permuted(subject: Subject) -> None:
-    batch = subject.batch
-    order = shuffled_rows(batch.batch_size[0])
-    want, got = subject.run(batch), subject.run(batch[order])
-    inverse = torch.argsort(order)
-    for key in subject.writes:
-        back = got[key][inverse]
-        where = _where(subject, key, back) if isinstance(back, Tensor) else None
-        _hold_same(subject, "rows may come in any order", key, back, want[key], where)
-
-
-def _labels(subject: Subject) -> None:
-    group_id = subject.name("group_id")
-    if group_id not in subject.reads:
-        return
-    other = subject.batch.copy()
-    other[group_id] = relabelled(subject.batch[group_id])
-    family = subject.spec(group_id).offset
-    for key in set(other.keys()) - {group_id}:
-        known = lookup(key)
-        if known is not None and known.offset == family:  # it names groups
-            other[key] = renamed_groups(subject.batch[key], subject.batch[group_id])
-    result = subject.run(subject.batch)
-    _compare(subject, "group ids are only labels", subject.run(other), result)

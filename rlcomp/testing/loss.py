@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from tensordict import TensorDict
 from torch import Tensor
@@ -11,12 +9,17 @@ from torch import Tensor
 from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
 from rlcomp.keys import Key
 from rlcomp.metrics import recording
-from rlcomp.testing.canonical import check_canonical
-from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened, with_hole
+from rlcomp.testing.invariance import (
+    check_canonical,
+    corrupted,
+    shuffled_rows,
+    widened,
+    with_hole,
+)
 from rlcomp.testing.subject import Subject, leaves
 
-# Outputs of the model; everything else in a batch is data, and must get no gradient.
-_OF_THE_MODEL = (
+# Outputs of the model; other entries of a batch are data and must get no gradient.
+_MODEL_OUTPUTS = (
     *("entropy", "label_logits", "log_distribution", "log_probs", "model_score"),
     *("objective_values", "token_score", "value"),
 )
@@ -25,24 +28,23 @@ _OF_THE_MODEL = (
 def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     """Check that a loss keeps the contract of losses; in float64, the extremes in float32.
 
-    - it returns scalars, at least one of them named ``loss...``, in a TensorDict of its own, and
-      leaves the batch alone
+    - it returns scalars, at least one of them named ``loss...``, in a new TensorDict, and does not
+      change the batch
     - loss and gradient are finite, also for log-ratios of +-100
-    - the gradient is 0 outside the mask and for everything the model does not compute
+    - the gradient is 0 outside the mask and for entries that are no outputs of the model
     - integer masks, half-precision floats and one advantage per row are accepted
-    - NaN and infinities outside the mask, further padding, observations within a response (tokens
-      that the policy did not write) and the order of rows change nothing
+    - NaN and infinities outside the mask, further padding, observations within a response and the
+      order of rows change nothing
     - prepared on the whole batch and summed over parts, loss, gradient and metrics equal those of
       the whole batch
     - without response tokens the gradient is 0; for a :class:`TokenLoss` the loss is 0 as well, and
       an empty response changes nothing
-    - a unit (a row, a pair) without a valid reward changes nothing and is not counted
+    - a unit (row or pair) without a valid reward changes nothing and is not counted
     - a zero advantage gives no gradient; not checked for losses that read ``entropy``, ``value`` or
-      ``ref_log_probs``, since these add terms of their own, and for losses with a part that
-      ``has_own_gradient``
+      ``ref_log_probs``, or have a part that ``has_own_gradient``
     - at ratio 1 the gradient is ``-advantage * loss_weight``, plus the gradient at a zero
       advantage; a loss without ``old_log_probs`` is always at ratio 1; not checked for losses with
-      a part that drops or reweights tokens (``changes_on_policy_gradient``)
+      a part that ``changes_on_policy_gradient``
 
     Laws about keys the loss does not read are skipped.
 
@@ -59,16 +61,16 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     try:
         _scalars(subject)
         case = _Case(loss, subject)
-        case.alone()
+        case.leaves_batch_alone()
         case.gradients()
-        case.unseen()
+        case.outside_mask()
         case.order_and_padding()
-        case.observed()
+        case.observations()
         case.micro_batches()
         case.empty()
         if isinstance(loss, (RowLoss, TokenLoss)):
             case.invalid_unit()
-        if case.is_policy_loss():
+        if isinstance(loss, TokenLoss) and {"advantage", "log_probs"} <= case.reads:
             case.policy()
         check_canonical(subject)
         if batch is None:
@@ -99,6 +101,7 @@ class _Case:
         self.subject = subject
         self.batch = subject.batch
         self.rows = self.batch.batch_size[0]
+        self.reads = {subject.names.get(key, key) for key in subject.reads}
         self.value, self.gradient = self.evaluate(self.batch)
 
     def evaluate(
@@ -133,22 +136,21 @@ class _Case:
             own = gradient[key] if want.ndim == 1 else gradient[key][:, : want.shape[1]]
             self.subject.hold_equal(law, f"gradient of {key}", own, part)
 
-    def alone(self) -> None:
-        """Check that the input batch is unchanged: no entry added, none changed in place."""
+    def leaves_batch_alone(self) -> None:
+        """Check that no entry of the batch is added, replaced or changed in place."""
         batch = self.batch.copy()
-        held = leaves(batch)
-        copies = {key: tensor.clone() for key, tensor in held.items()}
+        tensors = leaves(batch)
+        copies = {key: tensor.clone() for key, tensor in tensors.items()}
         self.subject.restore()
         with torch.no_grad():
             self.loss(batch)
         more = sorted(set(batch.keys()) - set(self.batch.keys()))
         if more:
             self.subject.refuse("a loss leaves the batch alone", f"it wrote '{more[0]}' into it")
-        for key, tensor in held.items():
+        for key, tensor in tensors.items():
             self.subject.hold_equal("no tensor is changed in place", key, tensor, copies[key])
-            self.subject.hold_equal(
-                "a loss leaves the batch alone", key, leaves(batch)[key], tensor
-            )
+            after = leaves(batch)[key]
+            self.subject.hold_equal("a loss leaves the batch alone", key, after, tensor)
 
     def gradients(self) -> None:
         """Check that gradients are finite, 0 outside the mask, and absent for data."""
@@ -156,11 +158,9 @@ class _Case:
             if not bool(gradient.isfinite().all()):
                 self.subject.refuse("the gradient is finite", f"that of '{key}' is not")
             zero = torch.zeros_like(gradient)
-            if self.subject.names.get(key, key) not in _OF_THE_MODEL:
-                remedy = f": detach it, batch['{key}'].detach()"
-                self.subject.hold_equal(
-                    "no gradient reaches data", key, gradient, zero, remedy=remedy
-                )
+            if self.subject.names.get(key, key) not in _MODEL_OUTPUTS:
+                law, remedy = "no gradient reaches data", f": detach it, batch['{key}'].detach()"
+                self.subject.hold_equal(law, key, gradient, zero, remedy=remedy)
             if not self.subject.spec(key).along_tokens:  # a row has no mask
                 continue
             inside = self.subject.inside
@@ -168,7 +168,7 @@ class _Case:
             outside = torch.where(inside, zero, gradient)
             self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
 
-    def unseen(self) -> None:
+    def outside_mask(self) -> None:
         """Check that values outside the mask have no effect."""
         for value in (float("nan"), float("-inf"), float("inf")):
             got = self.evaluate(corrupted(self.subject, value))
@@ -181,7 +181,7 @@ class _Case:
         wide = self.evaluate(widened(self.subject, self.batch))
         self.same("padding on the right changes nothing", wide)
 
-    def observed(self) -> None:
+    def observations(self) -> None:
         """Check observations within a response, at two places."""
         if self.subject.name("response_mask") not in self.subject.reads:
             return
@@ -237,20 +237,12 @@ class _Case:
             outside = gradient[key][:unit]
             self.subject.hold_equal(law, f"gradient of {key}", outside, torch.zeros_like(outside))
 
-    def is_policy_loss(self) -> bool:
-        """Return whether an advantage weights the log-probs of tokens."""
-        return isinstance(self.loss, TokenLoss) and {"advantage", "log_probs"} <= self._held()
-
-    def _held(self) -> set[Key]:
-        """Return the keys that the loss reads, under the schema's names."""
-        return {self.subject.names.get(key, key) for key in self.subject.reads}
-
     def policy(self) -> None:
         """Check the policy-gradient property: zero and unit advantages, ratio 1."""
         log_probs = self.subject.name("log_probs")
         own = any(part.has_own_gradient for part in self.loss.parts())
-        if not own and not self._held() & {"entropy", "value", "ref_log_probs"}:
-            gradient = self._of_advantage(self.batch, torch.zeros(()))
+        if not own and not self.reads & {"entropy", "value", "ref_log_probs"}:
+            gradient = self._gradient_at(self.batch, torch.zeros(()))
             law = "a zero advantage gives no gradient"
             self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))
         if any(part.changes_on_policy_gradient for part in self.loss.parts()):
@@ -262,13 +254,13 @@ class _Case:
         # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
         outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
         # Terms that do not depend on the advantage cancel in the difference.
-        got = self._of_advantage(batch, outcome) - self._of_advantage(batch, torch.zeros(()))
+        got = self._gradient_at(batch, outcome) - self._gradient_at(batch, torch.zeros(()))
         want = -torch.where(self.subject.response, outcome, 0.0)
         want = want * self.loss.weighted(batch)["loss_weight"]
         law = "at ratio 1 the gradient is -advantage * loss_weight"
         self.subject.hold_equal(law, log_probs, got, want.to(got.dtype))
 
-    def _of_advantage(self, batch: TensorDict, outcome: Tensor) -> Tensor:
+    def _gradient_at(self, batch: TensorDict, outcome: Tensor) -> Tensor:
         """Compute the gradient of the log-probs if every response has the given advantage."""
         name = self.subject.name("advantage")
         advantage = torch.where(self.subject.response, outcome, 0.0).expand_as(self.subject.inside)
@@ -291,21 +283,18 @@ def _total(result: TensorDict) -> Tensor:
 def _extremes(loss: Loss) -> None:
     subject = Subject(loss, None, torch.float32)
     case = _Case(loss, subject)
-    for key, shift in _shifts(case):
+    for key, shift in _shifts(subject):
         batch = case.batch.copy()
         batch[key] = batch[case.subject.name("log_probs")] + shift
         value, gradient = case.evaluate(batch)
-        finite = bool(value.isfinite()) and all(bool(g.isfinite().all()) for g in gradient.values())
-        if not finite:
+        if not all(bool(result.isfinite().all()) for result in (value, *gradient.values())):
             law = "extreme log-ratios stay finite"
             subject.refuse(law, f"not for '{key}' at log_probs {shift:+}")
 
 
-def _shifts(case: _Case) -> Iterator[tuple[Key, float]]:
-    for key in ("old_log_probs", "ref_log_probs", "rollout_log_probs"):
-        for shift in (-100.0, 100.0):
-            if (
-                case.subject.name(key) in case.subject.reads
-                and case.subject.name("log_probs") in case.subject.reads
-            ):
-                yield case.subject.name(key), shift
+def _shifts(subject: Subject) -> list[tuple[Key, float]]:
+    """Return the keys of other log-probs that a loss reads, each with two log-ratios."""
+    if subject.name("log_probs") not in subject.reads:
+        return []
+    keys = map(subject.name, ("old_log_probs", "ref_log_probs", "rollout_log_probs"))
+    return [(key, shift) for key in keys if key in subject.reads for shift in (-100.0, 100.0)]

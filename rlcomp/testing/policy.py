@@ -15,7 +15,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.testing.subject import difference
 
 _GROUP, _LONGEST = 2, 3
-# For float32: sampling goes token by token, scoring takes all at once.
+# For float32: sampling computes token by token, scoring all tokens at once.
 _ATOL = 1e-4
 
 
@@ -42,7 +42,7 @@ def check_policy(policy: Policy) -> None:
         lacking = [name for name in _members() if not hasattr(policy, name)]
         _refuse(policy, "it has every member of Policy", f"it lacks {', '.join(lacking)}")
     prompts = _prompts(policy)
-    rows = _generated(policy, prompts)
+    rows = _generate(policy, prompts)
     _rollout(policy, prompts, rows)
     _suppressed(policy, prompts, rows)
     _scores(policy, rows)
@@ -71,15 +71,15 @@ def _hold_equal(policy: object, law: str, what: str, got: Tensor, want: Tensor) 
 def _prompts(policy: Policy) -> list[list[int]]:
     """Return two prompts of ordinary tokens, of different lengths."""
     special = set(policy.tokenizer.all_special_ids)
-    ids = [one for one in range(len(policy.tokenizer)) if one not in special]
+    ids = [token for token in range(len(policy.tokenizer)) if token not in special]
     return [[ids[0]], [ids[1], ids[0], ids[1]]]
 
 
-def _generated(policy: Policy, prompts: list[list[int]], **more: object) -> TensorDict:
+def _generate(policy: Policy, prompts: list[list[int]], **more: object) -> TensorDict:
     draw = torch.Generator().manual_seed(0)
-    ask = {"group_size": _GROUP, "max_new_tokens": _LONGEST, "generator": draw}
+    settings = {"group_size": _GROUP, "max_new_tokens": _LONGEST, "generator": draw}
     with torch.no_grad():
-        return policy.generate(prompts, **{**ask, **more})  # type: ignore[arg-type]
+        return policy.generate(prompts, **{**settings, **more})  # type: ignore[arg-type]
 
 
 def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
@@ -101,15 +101,15 @@ def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None
     if not bool((versions == policy.version).all()):
         fault = f"they are {versions.unique().tolist()}, version is {policy.version}"
         _refuse(policy, "policy_version is the version that sampled", fault)
-    if not torch.equal(_generated(policy, prompts)["tokens"], rows["tokens"]):
+    if not torch.equal(_generate(policy, prompts)["tokens"], rows["tokens"]):
         _refuse(policy, "the same seed gives the same rows", "it does not: draw from generator")
 
 
 def _suppressed(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
-    barred = int(rows["tokens"][rows["response_mask"]][0])
-    again = _generated(policy, prompts, suppressed_tokens=[barred])
-    if bool((again["tokens"][again["response_mask"]] == barred).any()):
-        _refuse(policy, "a suppressed token is not drawn", f"token {barred} is")
+    suppressed = int(rows["tokens"][rows["response_mask"]][0])
+    again = _generate(policy, prompts, suppressed_tokens=[suppressed])
+    if bool((again["tokens"][again["response_mask"]] == suppressed).any()):
+        _refuse(policy, "a suppressed token is not drawn", f"token {suppressed} is")
 
 
 def _scores(policy: Policy, rows: TensorDict) -> None:

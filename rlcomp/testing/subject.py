@@ -16,7 +16,7 @@ from rlcomp.errors import ContractError
 from rlcomp.interfaces.fact_reward import FactReward
 from rlcomp.keys import Key, Spec, lookup, spec
 from rlcomp.run.check_flow import built_flow
-from rlcomp.testing.example import example_batch, masks
+from rlcomp.testing.batch import example_batch, masks
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 
@@ -26,9 +26,9 @@ class Subject:
 
     Args:
         component: the component under test.
-        batch: overrides the example.
-        dtype: of the example's floats.
-        optional: whether the batch holds optional keys as well.
+        batch: the batch; None: an example batch.
+        dtype: dtype of the example's floats.
+        optional: True for a batch with optional keys.
     """
 
     def __init__(
@@ -70,11 +70,10 @@ class Subject:
         return TensorDict(entries, batch_size=batch.batch_size)
 
     def _masks(self) -> None:
-        """Set the masks of tokens that count: the response's, if the component reads its mask."""
-        held, rows = self.batch, self.batch.batch_size[0] if self.batch.batch_size else 0
-        attention, response = masks(rows)
-        self.attention = held.get(self.name("attention_mask"), attention)
-        self.response = held.get(self.name("response_mask"), response)
+        """Set the masks of the tokens that count."""
+        attention, response = masks(self.batch.batch_size[0] if self.batch.batch_size else 0)
+        self.attention = self.batch.get(self.name("attention_mask"), attention)
+        self.response = self.batch.get(self.name("response_mask"), response)
         reads = {self.names.get(key, key) for key in self.reads}
         only_attention = "attention_mask" in reads and "response_mask" not in reads
         self.inside = self.attention if only_attention else self.response
@@ -100,7 +99,7 @@ class Subject:
             part.load_run_state(copy.deepcopy(run_state))
 
     def run(self, batch: TensorDict) -> TensorDict:
-        """Run the component on a shallow copy of a batch, from its first state, no gradient."""
+        """Run the component from its first state on a shallow copy, without gradient."""
         self.restore()
         with torch.no_grad():
             return self.component(batch.copy())

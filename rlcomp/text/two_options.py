@@ -116,14 +116,14 @@ class TwoOptions:
                 self._greedy_answer(questions[number]),
                 self.no_verdict.path,
             )
-            self.no_verdict.tell(len(low), len(questions), reason)
+            self.no_verdict.warn_once(len(low), len(questions), reason)
         elif long:
             path = self.no_verdict.path
             reason = (
                 f"they are longer than the context of the model, {self.model.context_length} "
                 f"tokens: shorten {path}template or the answers, or take another {path}model"
             )
-            self.no_verdict.tell(long, len(questions), reason)
+            self.no_verdict.warn_once(long, len(questions), reason)
 
     def _greedy_answer(self, question: Sequence[int]) -> str:
         """Return the beginning of the model's own answer, by greedy decoding."""

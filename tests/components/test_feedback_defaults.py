@@ -18,9 +18,8 @@ from components.evaluator.reward_model import (
 from components.evaluator.value_quality import ValueQuality
 from components.judge import EndpointJudge, GenerativeJudge, WordPrefixJudge
 from components.loss.comparison import BradleyTerry, Davidson
-from components.loss.kto import KTOLoss
 from components.loss.labels import ImplicitOutcomeLoss
-from components.loss.preference import PreferenceLoss
+from components.loss.preference import KTOLoss, PreferenceLoss
 from components.loss.regression import OrdinalRegression
 from components.pairing import BestWorstPairs, JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairJudge

@@ -14,7 +14,7 @@ from components.reward.episode import EpisodeFact
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint.agents import InProcessAgents, ProcessAgents
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.interfaces.turns import episodes_of
+from rlcomp.interfaces.turns import episode_index
 from rlcomp.testing import tiny_policy
 from rlcomp.workers.pool import closing
 
@@ -91,7 +91,7 @@ def test_a_turn_that_folds_its_context_is_trained_like_any_other(play):
     rows = GroupMean()(EpisodeFact(fact="reward", correct_from=1.0)(rows))
     # The group's mean is that of episodes, though their numbers of rows differ, and the advantage
     # of an episode stands on every token of its rows, the summary's included.
-    _, first = episodes_of(rows)
+    _, first = episode_index(rows)
     right = rows["facts"]["reward"]
     expected = (right - right[first].mean())[:, None].expand(mask.shape)
     assert 0 < right[first].mean() < 1

@@ -10,7 +10,7 @@ class Walk(BatchedEnvironment):
     Copy 3 falls off (terminates) at -8.
     """
 
-    size, observed, action = 1, 1, (-1.0, 1.0)
+    size, action = 1, (-1.0, 1.0)
 
     def begin(self):
         return torch.tensor([[-1.0], [-3.0], [-5.0], [-7.0]])

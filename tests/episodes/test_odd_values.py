@@ -9,7 +9,7 @@ from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.environment import Turn, checked
+from rlcomp.interfaces.environment import Turn, check_turn
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.pool import closing
 
@@ -150,7 +150,7 @@ def test_what_an_episode_changes_in_its_example_is_no_others():
 MODULE = """
 import dataclasses, os
 import numpy as np
-from rlcomp.interfaces.environment import Turn, checked
+from rlcomp.interfaces.environment import Turn, check_turn
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mine(Turn):
@@ -246,4 +246,4 @@ def test_an_environment_of_gymnasiums_form_is_told_ours():
 
 def test_a_tuple_of_gymnasium_is_written_as_a_turn():
     with pytest.raises(TypeError, match=r"Turn\(observation='yes', reward=1.0, done=True\)$"):
-        checked(("yes", 1.0, True, False, {}))
+        check_turn(("yes", 1.0, True, False, {}))

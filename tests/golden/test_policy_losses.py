@@ -17,8 +17,7 @@ from components.loss.ratio import (
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import ClipCov, KLCov
 from components.loss.trust_region.smooth import SAPO, VESPO
 from components.loss.weight.importance import (
     DivergenceFilter,

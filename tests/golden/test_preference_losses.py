@@ -7,7 +7,6 @@ import torch
 from safetensors.torch import load_file
 from tensordict import TensorDict
 
-from components.loss.kto import KTOLoss
 from components.loss.link import (
     BCO,
     EXO,
@@ -20,7 +19,7 @@ from components.loss.link import (
     Sigmoid,
     SquaredError,
 )
-from components.loss.preference import PreferenceLoss
+from components.loss.preference import KTOLoss, PreferenceLoss
 from components.loss.score import (
     DivergenceScore,
     LengthDesensitisedLogRatio,

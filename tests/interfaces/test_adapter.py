@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
+from rlcomp.interfaces.adapter import Adapter, action_number, observation_text, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
@@ -36,7 +36,7 @@ def door(importable):
     return make
 
 
-def test_an_observation_stands_in_its_wording_whose_end_is_never_cut(door):
+def test_an_observation_is_inside_its_wording_and_the_end_is_never_cut(door):
     made = door(settings={"note": "shut"}, wording="<see>{observation}</see>")
 
     assert made.reset(Example("", "", ""), 0) == Turn(
@@ -44,7 +44,7 @@ def test_an_observation_stands_in_its_wording_whose_end_is_never_cut(door):
     )
 
 
-def test_nothing_is_said_where_there_is_no_observation(door):
+def test_an_empty_observation_has_no_wording(door):
     assert door().step("open") == Turn(reward=1.0, done=True)
 
 
@@ -59,7 +59,7 @@ def test_nothing_is_said_where_there_is_no_observation(door):
         ),
     ],
 )
-def test_the_action_is_the_turn_or_what_the_pattern_finds_last(door, arguments, said):
+def test_the_action_is_the_turn_or_the_last_match_of_the_pattern(door, arguments, said):
     made = door(**arguments)
 
     assert made.step(said).done
@@ -67,7 +67,7 @@ def test_the_action_is_the_turn_or_what_the_pattern_finds_last(door, arguments, 
     assert made.stops == tuple(arguments.get("stops", ()))
 
 
-def test_what_can_be_made_at_once_is(importable):
+def test_the_peer_is_prepared_in_the_constructor(importable):
     class Early(Opening):
         def prepare(self):
             self.peer = self.make(note="early")
@@ -76,7 +76,7 @@ def test_what_can_be_made_at_once_is(importable):
 
 
 @pytest.mark.parametrize("said", ["jump", "<do>jump</do>", "open"])
-def test_what_is_no_action_is_told_and_counted_and_changes_no_state(door, said):
+def test_a_turn_without_an_action_is_answered_and_counted_and_changes_no_state(door, said):
     made = door(action_pattern="<do>(.*)</do>")
     made.step("<do>knock</do>")
     made.anchor = "behind"
@@ -97,7 +97,7 @@ def test_what_is_no_action_is_told_and_counted_and_changes_no_state(door, said):
         ({"stops": [""]}, "must not be empty"),
     ],
 )
-def test_a_mistake_is_told_when_it_is_made(door, arguments, message):
+def test_a_wrong_argument_is_refused_in_the_constructor(door, arguments, message):
     with pytest.raises(ConfigError, match=message):
         door(**arguments)
 
@@ -115,7 +115,8 @@ def test_a_column_seed_that_is_none_is_refused(seed):
 
 def test_numbers_and_arrays_are_shown_as_json():
     assert (
-        as_text((np.int64(3), np.array([0.5, 1.0]), {"ä": None})) == '[3, [0.5, 1.0], {"ä": null}]'
+        observation_text((np.int64(3), np.array([0.5, 1.0]), {"ä": None}))
+        == '[3, [0.5, 1.0], {"ä": null}]'
     )
 
 
@@ -141,4 +142,4 @@ def test_the_peer_is_closed_if_there_is_one(door):
     ],
 )
 def test_an_action_of_a_discrete_space(action, names, chosen):
-    assert numbered(action, names) == chosen
+    assert action_number(action, names) == chosen

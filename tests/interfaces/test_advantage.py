@@ -31,7 +31,7 @@ def test_dense_rewards_are_credited_to_go_past_the_baseline():
     torch.testing.assert_close(advantage, want)
 
 
-def test_the_metrics_are_of_what_is_written():
+def test_the_metrics_are_of_the_written_advantage():
     dense = torch.tensor([[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
     rows = batch(token_reward=dense, reward=torch.tensor([1.0, 1.0]))
 
@@ -77,7 +77,7 @@ def test_an_advantage_of_responses_is_none_of_tokens():
         write_advantage(batch(), torch.zeros(2))
 
 
-def test_a_batch_without_responses_is_told_what_it_lacks():
+def test_a_batch_without_a_response_mask_is_refused_with_the_key():
     rows = batch().exclude("response_mask")
 
     with pytest.raises(KeyError, match=r"no 'response_mask'.*reward_valid.*name it in reads"):

@@ -20,7 +20,7 @@ def arguments(*names, rows=ROWS, takes_all=False, **entries):
     return batch_arguments(Signature(names, names, takes_all=takes_all), batch, rows, 7)
 
 
-def test_it_gets_what_it_names():
+def test_a_function_gets_the_columns_that_it_names():
     assert arguments("completions") == {
         "completions": ["r", [{"role": "assistant", "content": "s"}]]
     }
@@ -34,7 +34,7 @@ def test_all_columns_are_no_more_than_columns_and_texts():
     assert found["answer"] == ["a", "b"]
 
 
-def test_what_trl_adds_is_there_where_it_is_named():
+def test_trls_further_arguments_are_passed_if_named():
     tokens = torch.tensor([[5, 6, 7], [5, 8, 0]])
     written = torch.tensor([[False, True, True], [False, True, False]])
     with recording(step=4):
@@ -64,14 +64,14 @@ def test_a_column_called_seed_is_the_column():
     assert arguments("prompts", rows=rows, takes_all=True)["seed"] == [1, 1]
 
 
-def test_what_is_not_there_is_asked_for():
+def test_a_missing_argument_is_refused():
     with pytest.raises(ConfigError, match=r"needs 'levels', .* did you mean 'level'\?"):
         arguments("completions", "levels")
     with pytest.raises(ConfigError, match="names completion_ids, but this batch holds no tokens"):
         arguments("completions", "completion_ids", tokens=torch.zeros(2, 1))
 
 
-def test_the_rows_of_a_call_share_its_seconds_and_the_first_has_what_it_logged():
+def test_the_rows_of_a_call_share_its_seconds_and_the_first_has_its_metrics():
     logged = (("a", 1.0),)
 
     assert row_outcomes(ReturnedCall([1.0, None], 0.5, 2, logged), 2) == [
@@ -94,6 +94,6 @@ def test_where_the_call_failed_every_row_has():
         ([1.0] * 3, "returned 3 scores for 2 rows"),
     ],
 )
-def test_a_score_a_row_is_asked_for(value, told):
+def test_a_value_without_one_score_per_row_is_refused(value, told):
     with pytest.raises(ConfigError, match=told):
         row_outcomes(ReturnedCall(value, 0.5), 2)

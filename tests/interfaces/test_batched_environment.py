@@ -46,7 +46,7 @@ def test_a_width_of_zero_is_no_randomisation_to_the_bit(kind):
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_starts_are_the_same_with_and_without_and_what_follows_is_not(kind):
+def test_randomisation_changes_the_steps_but_not_the_start_states(kind):
     plain, drawn = made(kind), made(kind, UniformDynamics(width=0.5, ranges=None))
 
     assert torch.equal(plain.reset()["observation"], drawn.reset()["observation"])
@@ -125,7 +125,7 @@ def test_a_step_that_begins_episodes_anew_is_torchrls_to_the_bit(kind):
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_what_is_seen_has_the_shapes_and_kinds_that_are_declared(kind):
+def test_observations_have_the_declared_shapes_and_dtypes(kind):
     environment = made(kind)
     seen = environment.reset()
 
@@ -145,7 +145,7 @@ def test_a_seed_gives_the_same_dynamics_again():
     assert not torch.equal(found[0], found[2])
 
 
-def test_what_is_drawn_is_part_of_the_state():
+def test_drawn_parameters_are_part_of_the_state():
     environment = made(Pendulum, UniformDynamics(width=0.5, ranges={"mass": [1.0, 3.0]}))
     environment.reset()
 

@@ -87,7 +87,7 @@ def test_time_and_memory_are_those_of_the_worst_run(reward):
         "import sys; sys.exit(1)",
     ],
 )
-def test_whatever_a_program_does_its_row_is_valid(reward, source):
+def test_the_row_of_every_program_is_valid(reward, source):
     batch = reward(timeout=0.5)(rows(f"print(2 * int(input()), flush=True)\n{source}"))
 
     assert batch["reward_valid"].tolist() == [True]
@@ -106,7 +106,7 @@ def test_weights_of_parts_and_only_passing_is_correct(reward):
     assert batch["correct"].tolist() == [False, False, True]
 
 
-def test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told(reward):
+def test_each_distinct_program_runs_once_a_batch_and_the_tier_is_recorded(reward):
     with recording() as ledger:
         reward()(rows(RIGHT, WRONG, RIGHT, RIGHT))
 
@@ -119,7 +119,7 @@ def test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told(reward):
 
 
 @pytest.mark.parametrize("tier", ["bwrap", "portable"])
-def test_weaker_walls_are_told_by_name(tier, sandbox):
+def test_a_weaker_tier_is_recorded_by_name(tier, sandbox):
     weaker = Sandbox(workers=1, min_tier="portable")
     weaker.tier = tier
     with recording() as ledger:
@@ -129,7 +129,7 @@ def test_weaker_walls_are_told_by_name(tier, sandbox):
     assert told == {"sandbox/strict": 0, f"sandbox/{tier}": 1, "sandbox/jobs": 0}
 
 
-def test_what_the_sandbox_did_is_told_of_a_part_of_a_sum(reward):
+def test_the_sandbox_metrics_of_a_part_of_a_sum_are_recorded(reward):
     with recording() as ledger:
         WeightedSum(parts={"code": reward()}, weights={"code": 1.0})(rows(RIGHT))
 
@@ -145,7 +145,7 @@ def test_the_linter_judges_programs_that_pass(reward):
     assert batch["reward"].tolist() == [1.5, 1.0, 0.0, 0.0]
 
 
-def test_what_differs_between_runs_or_needs_a_linter_is_no_part_unless_asked_for(reward):
+def test_measurements_and_the_linter_are_parts_only_on_request(reward):
     three = {"passed": 1.0, "passed_share": 1.0, "compiles": 1.0}
     assert scored(reward(), RIGHT) == three
     assert scored(reward(weights={"passed": 1.0, "linter": 0.0}), RIGHT) == three
@@ -163,19 +163,19 @@ def test_what_differs_between_runs_or_needs_a_linter_is_no_part_unless_asked_for
         ({"memory_mib": 9}, "limits.memory=9437184: must be at least"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(reward, given, told):
+def test_impossible_weights_are_refused(reward, given, told):
     with pytest.raises(ConfigError, match=told):
         reward(**given)
 
 
-def test_weaker_walls_than_asked_for_are_refused_when_it_is_made(monkeypatch):
+def test_a_weaker_tier_than_required_is_refused_in_the_constructor(monkeypatch):
     monkeypatch.setattr(tier, "find_missing", lambda asked: f"no walls of tier {asked}")
 
     with pytest.raises(ConfigError, match=r"sandbox\.min_tier=strict: there is no sandbox here"):
         CodeStdio(sandbox=Sandbox())
 
 
-def test_what_is_the_machines_doing_stops_the_run(sandbox):
+def test_a_failure_of_the_machine_stops_the_run(sandbox):
     lost = Sandbox(workers=1)
     own = CodeStdio(sandbox=lost, where="whole")
     lost._owner = -1
@@ -184,7 +184,7 @@ def test_what_is_the_machines_doing_stops_the_run(sandbox):
         own(rows(RIGHT))
 
 
-def test_a_bad_column_is_told_with_its_row(reward):
+def test_the_error_of_a_bad_column_names_its_row(reward):
     with pytest.raises(RlcompError, match="needs the column 'input_output'") as told:
         reward().score_rows([{"prompt": "p", "response": "r", "answer": ""}], [7])
 

@@ -39,7 +39,7 @@ def test_an_episode_is_played_through_the_interface():
     assert game.facts() == {"guesses": 3.0}
 
 
-def test_it_is_an_environment_by_what_it_offers():
+def test_an_object_with_the_methods_is_an_environment():
     assert isinstance(Guess(), Environment)
     assert not isinstance(object(), Environment)
 

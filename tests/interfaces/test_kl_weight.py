@@ -71,7 +71,7 @@ def test_in_the_rewards_of_tokens():
         (KLFullLoss(**IN_LOSS), (2 * FULL, FULL)),
     ],
 )
-def test_in_the_loss_and_not_in_what_is_recorded(part, rows):
+def test_the_weight_is_in_the_loss_and_not_in_the_metrics(part, rows):
     with recording() as ledger:
         weighed = part(batch(2.0, 0.5))["loss"].item()
     plain = part(batch())["loss"].item()

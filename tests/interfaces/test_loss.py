@@ -110,7 +110,7 @@ def test_a_loss_that_counts_invalid_rows_is_caught():
         check_loss(CountsInvalidRows(reduction=TokenMean()))
 
 
-def test_prepared_weights_are_kept_for_a_part_of_the_batch():
+def test_prepared_weights_hold_for_a_part_of_the_batch():
     loss, rows = Sum(reduction=TokenMean()), batch()
     rows.update(loss.prepare(rows))
 
@@ -156,7 +156,7 @@ def pairs(**more) -> TensorDict:
     return TensorDict(columns, batch_size=[6])
 
 
-def test_pairs_weigh_the_same_whatever_their_lengths():
+def test_pairs_of_any_length_weigh_the_same():
     assert Margin()(pairs())["loss"].item() == pytest.approx(-104 / 3)  # (-2 + 6 + 100) / 3
 
 
@@ -195,7 +195,7 @@ def test_prepared_rows_are_weighed_by_the_whole_step():
     assert loss(rows[2:])["loss"].item() == pytest.approx(-106 / 3)
 
 
-def test_a_loss_of_rows_hears_of_invalid_ones_whatever_it_declares():
+def test_a_loss_of_rows_reads_reward_valid_even_if_undeclared():
     class Named(Margin):
         optional = ("chosen",)
 
@@ -266,7 +266,7 @@ def test_a_part_by_itself_prepares_all_its_keys_from_its_own_batch(given):
     assert "ceiling" not in rows.keys()
 
 
-def test_a_part_keeps_what_was_prepared_from_the_whole_step():
+def test_a_part_uses_the_keys_prepared_from_the_whole_step():
     bounds = {"floor": torch.tensor([-7.0, -7.0]), "ceiling": torch.tensor([9.0, 9.0])}
 
     prepared = Bounded().prepared(batch().update(bounds))

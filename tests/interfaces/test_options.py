@@ -43,7 +43,7 @@ def test_texts_are_read_by_how_they_begin():
     assert why.reason == ""
 
 
-def test_of_texts_that_choose_neither_the_first_is_told():
+def test_the_first_text_that_chooses_neither_option_is_reported():
     endpoint, why = (
         Endpoint(ModelReply("yes"), None, ModelReply("m" * 99), ModelReply("hm")),
         NoVerdict("J"),
@@ -70,7 +70,7 @@ def test_probabilities_are_shares_of_the_two_options():
     assert endpoint.asked == [(["q0", "q1", "q2", "q3"], 1, 7)]
 
 
-def test_of_too_little_mass_the_first_question_is_told_with_its_likeliest_token():
+def test_the_first_question_of_too_little_mass_is_reported_with_its_likeliest_token():
     replies = [
         {"yes": 0.4, "no": 0.4},
         {"x": 0.5, "yes": 0.3, "No": 0.1, "y" * 70: 0.1},
@@ -107,7 +107,7 @@ def test_an_endpoint_without_log_probs_is_refused_and_one_that_is_gone_is_not():
         ("[[1]]", "[[2]]", True),
     ],
 )
-def test_of_two_options_none_begins_with_the_other(one, other, fits):
+def test_options_that_begin_alike_are_refused(one, other, fits):
     if fits:
         check_options("J", first=one, second=other)
         return

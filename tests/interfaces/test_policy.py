@@ -195,7 +195,7 @@ def test_a_table_of_logits_goes_through_grpo_end_to_end(collector):
     assert tracker.rows[-1]["kl/reference"] > 0.1
 
 
-def test_a_table_is_a_policy_by_what_it_offers():
+def test_a_table_of_logits_is_a_policy():
     assert isinstance(Table(), Policy)
     assert not isinstance(Table(), FullDistributionPolicy)
     assert not isinstance(Table(), PacksRows)

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
-from rlcomp.interfaces.pooled_reward import PooledReward, record_calls_of
+from rlcomp.interfaces.pooled_reward import PooledReward, record_calls
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.testing import check_component
 from rlcomp.workers.executor import FailedCall, ReturnedCall
@@ -31,7 +31,7 @@ class Number(PooledReward):
 
 
 @pytest.mark.parametrize("where", ["workers", "in_process"])
-def test_a_part_of_ours_names_its_function_and_what_it_is_called_with(where):
+def test_a_subclass_names_its_function_and_its_arguments(where):
     calls = WorkerPool(num_workers=1) if where == "workers" else InProcess()
 
     with closing([calls]):
@@ -44,7 +44,7 @@ def test_a_part_of_ours_names_its_function_and_what_it_is_called_with(where):
 
 
 @pytest.mark.parametrize("name", ["mean", "correct", "failed/time"])
-def test_what_a_function_logs_is_no_metric_of_every_reward(name):
+def test_a_function_cannot_log_a_metric_of_every_reward(name):
     class Logging:
         def map(self, function, arguments, *, timeout):
             return [ReturnedCall(1.0, 0.0, metrics=((name, 99.0),))]
@@ -70,7 +70,7 @@ def test_it_keeps_the_contract():
     check_component(Constant())
 
 
-def test_what_became_of_the_calls_is_recorded():
+def test_the_outcomes_of_the_calls_are_recorded():
     class CallExecutor:
         def map(self, function, arguments, *, timeout):
             overran = FailedCall("time", "ran for more than 3 s", 2)
@@ -118,7 +118,7 @@ def test_where_no_call_returned_there_are_no_seconds():
 @pytest.mark.parametrize(
     "value", [math.inf, -math.inf, 1e39, 10**400, {"a": 1.0, "b": -1e39}], ids=str
 )
-def test_what_float32_cannot_hold_is_a_failure(value):
+def test_a_score_beyond_float32_is_a_failure(value):
     class CallExecutor:
         def map(self, function, arguments, *, timeout):
             return [ReturnedCall(value, 0.25, 2), ReturnedCall({"a": 1, "b": 3e38}, 0.25)][
@@ -132,7 +132,7 @@ def test_what_float32_cannot_hold_is_a_failure(value):
     assert decode_texts(result["invalid_reason"])[0].startswith(f"returned {str(value)[:20]}")
 
 
-def test_of_a_part_that_ran_aside_what_its_calls_told_is_recorded():
+def test_only_the_metrics_of_calls_are_recorded_of_a_part():
     with recording() as inside:
         record("reward/mean", 1.0)
         record_total("reward/failed/time", 2)
@@ -140,7 +140,7 @@ def test_of_a_part_that_ran_aside_what_its_calls_told_is_recorded():
         record("time/reward_call", torch.tensor([1.0, 2.0]))
 
     with recording() as ledger:
-        record_calls_of(inside)
+        record_calls(inside)
 
     assert ledger.means() == {"reward/failed/time": 2, "reward/retried": 3, "time/reward_call": 1.5}
     assert ledger.counts["time/reward_call"] == 2

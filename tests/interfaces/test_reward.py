@@ -65,7 +65,7 @@ def test_a_score_of_1_or_more_is_correct():
     assert Number()(batch("0.99", "1", "2"))["correct"].tolist() == [False, True, True]
 
 
-def test_a_subclass_can_say_what_correct_means():
+def test_a_subclass_can_define_is_correct():
     class Positive(Number):
         def is_correct(self, score):
             return score > 0
@@ -74,7 +74,7 @@ def test_a_subclass_can_say_what_correct_means():
 
 
 @pytest.mark.parametrize("unknown", ["?", "nan"])
-def test_what_cannot_be_judged_is_invalid_and_0(unknown):
+def test_a_row_without_a_verdict_is_invalid_and_0(unknown):
     result = Number()(batch(unknown, "1"))
 
     assert result["reward"].tolist() == [0.0, 1.0]
@@ -132,7 +132,7 @@ def test_the_texts_are_left_as_they_were():
     assert all(torch.equal(before[key], kept[key]) for key in kept.keys())
 
 
-def test_what_stands_where_the_reward_is_invalid_does_not_matter():
+def test_values_of_invalid_rows_do_not_matter():
     valid = torch.tensor([True, False, False])
     reward = torch.tensor([2.0, NAN, INF])
 
@@ -217,7 +217,7 @@ def test_a_reward_without_a_verdict_records_no_share_of_right_answers():
         ),
     ],
 )
-def test_a_reward_declares_whether_it_says_what_is_correct(reward, name):
+def test_a_reward_declares_if_it_decides_what_is_correct(reward, name):
     assert name_without_verdict(reward) == name
     if name is None:
         check_decides(reward, "reward")

@@ -16,18 +16,17 @@ from components.learner.per_objective import PerObjectiveLearner
 from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.imitation import PositiveNLL
-from components.loss.kto import KTOLoss
 from components.loss.labels import MultiLabelLoss, StepLabelLoss
 from components.loss.link import Sigmoid
 from components.loss.policy import PolicyLoss
-from components.loss.preference import PreferenceLoss
+from components.loss.preference import KTOLoss, PreferenceLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.score import LogRatio
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import M2PO, KLCov, KLPenalty
+from components.loss.trust_region.covariance import ClipCov, KLCov
+from components.loss.trust_region.divergence import M2PO, KLPenalty
 from components.loss.value import ValueLoss
 from components.loss.weight.importance import SelfNormalisedWeight
 from components.loss.weight.rows import BranchShareWeight, EqualRoleWeight, TopEntropy

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from components.learner.gradient_spike.median import MedianSpike
+from components.learner.anomaly import MedianSpike
 from rlcomp.parallel.state_sync import add_sums, added, modules_of, small_state, sums, take_state
 
 

@@ -195,11 +195,12 @@ def test_rmaxts_by_hand():
     graph = ProofGraph(AndOr(DIAMOND), None)
     strategy = RMaxTS(gamma=0.5)
     trials = graph.expand(graph.root, [Proposal("a0", -1.0), Proposal("a1", -1.0)], 9)
-    assert strategy.returned(graph.root, trials) == 1.0
-    assert strategy.returned(graph.root, [trial._replace(is_new=False) for trial in trials]) == 0.0
+    assert strategy.simulation_value(graph.root, trials) == 1.0
+    known = [trial._replace(is_new=False) for trial in trials]
+    assert strategy.simulation_value(graph.root, known) == 0.0
     edge = graph.root.edges[0]
     for reward in (1.0, 0.0, 1.0):
-        strategy.add(edge, reward)
+        strategy.add_simulation(edge, reward)
     # 1 + 1/2 + 1/4 visits; 1 + 0/2 + 1/4 in all.
     assert (edge.visits, edge.total) == (1.75, 1.25)
     # 1.25 / 1.75 + sqrt(2 ln 1.75 / 1.75)

@@ -47,7 +47,7 @@ PREFIX += "test_it_records_how_many_answered_and_how_far_they_saw"
 POOLED = TESTS + "reward/test_function_in_pool.py::"
 OVERRUN = POOLED + "test_an_overrun_is_invalid_and_counted"
 CODE = "tests/interfaces/test_code_reward.py::"
-CODE += "test_each_distinct_program_runs_once_a_batch_and_the_walls_are_told"
+CODE += "test_each_distinct_program_runs_once_a_batch_and_the_tier_is_recorded"
 PLATEAU = TESTS + "early_stop/test_plateau.py::"
 PLATEAU += "test_it_ends_after_so_many_evaluations_without_a_better_one"
 BAND = TESTS + "sampler/test_curriculum.py::"
@@ -326,7 +326,7 @@ BESIDE = [
         },
     ),
     (
-        "rlcomp/interfaces/intervention.py",
+        "rlcomp/interfaces/stages.py",
         {
             "intervention/share": TESTS
             + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
@@ -566,14 +566,14 @@ BESIDE = [
         "components/loss/comparison.py",
         dict.fromkeys(
             [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
-            TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
+            TESTS + "loss/test_davidson.py::test_its_metrics_are_over_wins_or_over_ties",
         ),
     ),
     (
         "components/loss/regression.py",
         dict.fromkeys(
             [f"reward_model/{name}" for name in ("exact", "lowest_threshold", "highest_threshold")],
-            TESTS + "loss/test_ordinal_regression.py::test_what_it_records",
+            TESTS + "loss/test_ordinal_regression.py::test_its_metrics_by_hand",
         ),
     ),
     (
@@ -767,7 +767,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/loss/kto.py",
+        "components/loss/preference.py",
         dict.fromkeys(
             ["preference/chosen_*", "preference/rejected_*", "preference/baseline"],
             TESTS + "loss/test_kto.py::"
@@ -988,7 +988,8 @@ BESIDE = [
         "rlcomp/interfaces/code_reward.py",
         {
             **dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
-            "sandbox/*": "tests/interfaces/test_code_reward.py::test_weaker_walls_are_told_by_name",
+            "sandbox/*": "tests/interfaces/test_code_reward.py::"
+            "test_a_weaker_tier_is_recorded_by_name",
         },
     ),
     (

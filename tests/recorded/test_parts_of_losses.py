@@ -7,8 +7,8 @@ import pytest
 from components.loss.ratio import SequenceRatio, SequenceTokenRatio, TokenRatio, WholeSequenceRatio
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import DPPO, M2PO, KLCov, KLPenalty
+from components.loss.trust_region.covariance import ClipCov, KLCov
+from components.loss.trust_region.divergence import DPPO, M2PO, KLPenalty
 from components.loss.trust_region.smooth import VESPO
 from components.loss.weight.importance import (
     DivergenceFilter,
@@ -57,14 +57,14 @@ PINNED = [
     ),
     # Means of A -2.5 / 9, of log pi -15 / 9. Covariances above 0.1: 0.85 (clipped), 0.24.
     (
-        "components/loss/trust_region/clip_cov.py",
+        "components/loss/trust_region/covariance.py",
         ClipCov(share=0.99, covariance_low=0.1, covariance_high=5.0),
         LIKELY,
         {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9, "selected_fraction": 1 / 9},
     ),
     # The two largest: floor(0.25 x 9).
     (
-        "components/loss/trust_region/divergence.py",
+        "components/loss/trust_region/covariance.py",
         KLCov(share=0.25),
         LIKELY,
         {"selected_fraction": 2 / 9},

@@ -130,7 +130,9 @@ def test_prompts_are_dealt_out_evenly_in_their_order():
     many(prompts(0))
 
     # 4 prompts: bounds 0, 1 (4/3), 2 (8/3) and 4.
-    parts = [(worker, part.first, part.prompts, part.of) for worker, _, part in many.cluster.asked]
+    parts = [
+        (worker, part.first, part.prompts, part.total) for worker, _, part in many.cluster.asked
+    ]
     assert parts == [(0, 0, 1, 4), (1, 1, 1, 4), (2, 2, 2, 4)]
 
 

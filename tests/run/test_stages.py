@@ -171,7 +171,7 @@ def test_no_component_of_ours_leaks_out_of_a_branch():
     from components.kl import KLInReward
     from components.kl_controller import FixedKL
     from components.old_log_probs import RolloutLogProbs
-    from rlcomp.testing.example import example_batch
+    from rlcomp.testing.batch import example_batch
 
     kl = KLInReward(controller=FixedKL(kl_coef=0.5), estimator="k1")
     stages = [RolloutLogProbs(), kl, GroupMean()]

@@ -230,7 +230,7 @@ def test_a_broken_loss_is_caught_by_its_law(broken):
     ("broken", "key"),
     [(OldSideWithGradient, "old_log_probs"), (AdvantageWithGradient, "advantage")],
 )
-def test_a_gradient_that_reaches_data_is_told_with_the_remedy(broken, key):
+def test_a_gradient_that_reaches_data_is_refused_with_the_remedy(broken, key):
     with pytest.raises(ContractError, match=rf"detach it, batch\['{key}'\]\.detach\(\)$"):
         check_loss(broken())
 
@@ -317,7 +317,7 @@ def halved(sound):
 
 @pytest.mark.parametrize("sound", [Bonuses, Reinforce])
 @pytest.mark.parametrize("change", [flipped, halved])
-def test_another_gradient_at_ratio_1_is_caught_whatever_else_the_loss_reads(change, sound):
+def test_a_wrong_gradient_at_ratio_1_is_caught_for_any_further_keys(change, sound):
     with pytest.raises(ContractError, match=r"'at ratio 1 the gradient is -advantage \* loss_w"):
         check_loss(change(sound)())
 
@@ -595,7 +595,7 @@ def test_returns_with_a_graph_are_caught(detached):
             check_component(Returns())
 
 
-def test_what_a_loss_differentiates_may_have_a_graph():
+def test_entries_that_a_loss_differentiates_may_have_a_graph():
     class Ratio(Component):
         reads = ("log_probs", "old_log_probs", "response_mask")
         writes = ("ratio",)
@@ -752,12 +752,12 @@ class OfAnotherDtype(Careful):
         return super().forward(batch).set("sampling_mask", torch.zeros(len(batch), 3))
 
 
-def test_a_collector_that_forgets_what_belongs_to_the_prompt_is_caught():
+def test_a_collector_that_drops_entries_of_the_prompt_is_caught():
     with pytest.raises(ContractError, match=r"what is declared is written.*'answer' is not"):
         check_component(Forgetful())
 
 
-def test_what_is_written_under_some_settings_only_is_allowed_and_has_its_dtype():
+def test_optional_outputs_are_allowed_and_have_their_dtype():
     check_component(Careful())
     with pytest.raises(ContractError, match=r"schema's shape and dtype.*'sampling_mask'"):
         check_component(OfAnotherDtype())
@@ -774,11 +774,11 @@ def test_what_is_written_under_some_settings_only_is_allowed_and_has_its_dtype()
         (
             "reward",
             "advantage",
-            r"it is A_t: .*; one number a row is spread with x\[:, None\].expand_as",
+            r"it is A_t: .*; x\[:, None\].expand_as",
         ),
     ],
 )
-def test_an_entry_of_another_shape_is_told_what_its_key_means(source, key, told):
+def test_the_error_of_a_wrong_shape_gives_the_meaning_of_the_key(source, key, told):
     class OneEachRow(Component):
         reads = (source, "response_mask")
         writes = (key,)

@@ -20,7 +20,7 @@ def test_a_language_model_keeps_the_contract(decoding):
     assert all(torch.equal(value, before[name]) for name, value in policy.state_dict().items())
 
 
-def test_an_object_without_the_members_is_told_which():
+def test_the_error_names_the_missing_members():
     class Half:
         tokenizer = decoding = context_length = device = version = weights = None
 

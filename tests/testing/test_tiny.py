@@ -21,7 +21,7 @@ def weights(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def test_the_seed_stands_right_before_the_weights_and_nothing_else_is_drawn():
+def test_the_seed_is_set_right_before_the_weights_are_drawn():
     torch.manual_seed(3)
     sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
     more = {"num_hidden_layers": 2, "intermediate_size": 24, "context_length": 16}
@@ -42,7 +42,7 @@ def test_matrices_and_vectors_are_scaled():
         assert torch.equal(after, before * (3.0 if before.ndim == 1 else 4.0))
 
 
-def test_adapters_are_as_wide_as_asked():
+def test_adapters_have_the_rank():
     assert not has_adapters(tiny_model(TOKENIZER))
 
     adapted = tiny_model(TOKENIZER, rank=2)
@@ -52,7 +52,7 @@ def test_adapters_are_as_wide_as_asked():
     assert not adapted.training
 
 
-def test_a_policy_is_what_is_asked_for():
+def test_a_policy_has_the_settings():
     tokenizer, decoding = byte_tokenizer(), Decoding(temperature=0.8)
     engine = Engine(forward="transformers")
 

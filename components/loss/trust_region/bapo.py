@@ -7,7 +7,6 @@ from typing import Annotated
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 
 from rlcomp.arguments import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
@@ -62,16 +61,8 @@ class BAPO(LossPart):
     reads = ("log_probs", "ratio", "advantage", "response_mask", "rollout_log_probs")
     writes = ("surrogate",)
     keys = {
-        "ratio_floor": (
-            "B",
-            "float",
-            "lower bound of the ratio, found for the whole optimiser step",
-        ),
-        "ratio_ceiling": (
-            "B",
-            "float",
-            "upper bound of the ratio, found for the whole optimiser step",
-        ),
+        "ratio_floor": ("B", "float", "lower bound of the ratio for the whole optimiser step"),
+        "ratio_ceiling": ("B", "float", "upper bound of the ratio for the whole optimiser step"),
     }
     step_keys = ("ratio_floor", "ratio_ceiling")
 
@@ -111,8 +102,8 @@ class BAPO(LossPart):
         """Search the bounds on all rows of the step; write the same ones to every row."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
-        sampled = fill_unrecorded(batch["rollout_log_probs"], batch["log_probs"])
-        weight = masked(masked(sampled, mask).exp(), mask)
+        rollout_log_probs = fill_unrecorded(batch["rollout_log_probs"], batch["log_probs"])
+        weight = masked(masked(rollout_log_probs, mask).exp(), mask)
         floors = Path(self.floor_start, self.floor_end, self.floor_step)
         ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)
         self.bounds = search_bounds(
@@ -132,12 +123,10 @@ class BAPO(LossPart):
         low, high = outside_bounds(ratio, advantage, floor, ceiling)
         record("trust_region/clip_fraction_low", low, where=mask)
         record("trust_region/clip_fraction_high", high, where=mask)
-        self._record(view["ratio_floor"], view["ratio_ceiling"])
+        # One observation per row, so that micro-batches do not change the mean.
+        record("trust_region/ratio_floor", view["ratio_floor"])
+        record("trust_region/ratio_ceiling", view["ratio_ceiling"])
+        ones = torch.ones_like(view["ratio_floor"])
+        record("trust_region/positive_share", self.bounds.share * ones)
+        record("trust_region/search_steps", self.bounds.steps * ones)
         return batch
-
-    def _record(self, floor: Tensor, ceiling: Tensor) -> None:
-        """Record the bounds once per row, so that micro-batches do not change the mean."""
-        record("trust_region/ratio_floor", floor)
-        record("trust_region/ratio_ceiling", ceiling)
-        record("trust_region/positive_share", torch.full_like(floor, self.bounds.share))
-        record("trust_region/search_steps", torch.full_like(floor, self.bounds.steps))

@@ -8,12 +8,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import covariance, highest, second_moment_outliers, share_count
+from rlcomp.functional.clip_bounds import second_moment_outliers
 from rlcomp.functional.divergence import binary_kl, binary_total_variation
 from rlcomp.functional.kl_coefficient import doubling_kl_coef
-from rlcomp.functional.ratio import ROUNDING, log_distance, old_policy_kl
+from rlcomp.functional.ratio import ROUNDING, old_policy_kl
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import LossPart
@@ -78,62 +78,6 @@ class DPPO(LossPart):
         record("trust_region/clip_fraction_low", low, where=mask)
         record("trust_region/clip_fraction_high", high, where=mask)
         record("trust_region/divergence", distance, where=mask)
-        return batch
-
-
-class KLCov(LossPart):
-    """KL-Cov: unclipped surrogate with a KL penalty on the highest-covariance tokens.
-
-    ``l_t = r_t A_t - beta * 1[t in I_KL] * |log r_t|`` with ``I_KL`` = the
-    ``max(1, floor(share * N))`` tokens of largest
-    ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
-    step; ``beta`` = ``kl_coef``.
-
-    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 0`` are
-    never selected. At ``r_t = 1`` (up to rounding) the penalty has no gradient.
-
-    Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
-
-    Args:
-        share: size of I_KL as a share of the step's tokens.
-        kl_coef: beta, in units of advantage per nat.
-
-    Source:
-        Cui et al. 2025, arXiv:2505.22617, section 4.2 (KL-Cov).
-    """
-
-    equation = (
-        "l_t = r_t A_t - {kl_coef} 1[t in I_KL] |log r_t|, I_KL = a share {share} of the "
-        "tokens, at least 1, of largest Cov_t"
-    )
-    reads = ("log_probs", "ratio", "advantage", "response_mask")
-    writes = ("surrogate",)
-    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
-    step_keys = ("selected",)
-    has_own_gradient = True
-
-    def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:
-        super().__init__()
-        self.share = share
-        self.kl_coef = kl_coef
-
-    def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``I_KL``, selected from all rows of the step."""
-        mask = batch["response_mask"]
-        value = covariance(batch["log_probs"], batch["advantage"], mask)
-        result = batch.select()
-        eligible = mask & (value > ROUNDING)
-        result["selected"] = highest(value, eligible, share_count(mask, self.share))
-        return result
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the surrogate."""
-        selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
-        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
-        penalty = masked(log_distance(ratio), selected)
-        batch["surrogate"] = ratio * advantage - self.kl_coef * penalty
-        record("trust_region/selected_fraction", selected, where=mask)
         return batch
 
 
@@ -239,7 +183,7 @@ class M2PO(LossPart):
     )
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
-    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
+    keys = {"selected": ("B T", "bool", "tokens that a part selects from the whole optimiser step")}
     step_keys = ("selected",)
 
     def __init__(self, *, tau: PositiveFloat = 0.04) -> None:

@@ -32,9 +32,8 @@ class DivergenceFilter(LossPart):
     ``c_t = 1[low <= D_t <= high]`` with ``D_t`` = ``aggregate`` (token, or sum, mean, max over the
     sequence) of the k1, k2 or k3 estimate of ``KL(pi_rollout || pi_old)``.
 
-    k2 and k3 are never negative: they need no ``low``. k1 is the log of the ratio
-    ``pi_rollout / pi_old``, so its bounds are logs. Dropped tokens stay in the denominator of the
-    loss.
+    k2 and k3 are never negative: they need no ``low``. k1 is ``log(pi_rollout / pi_old)``, so its
+    bounds are logs. Dropped tokens stay in the denominator of the loss.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -97,10 +96,9 @@ class MaskedWeight(LossPart):
     Dropped tokens stay in the denominator of the loss. It needs ``old_log_probs=recomputed``: with
     ``old_log_probs=rollout`` every weight is 1.
 
-    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of dropped
-    tokens and the means of the weight and of its square; the effective sample size is
-    ``mean^2 / second_moment``.
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean and second
+    moment of the weight, and the share of dropped tokens.
 
     Args:
         level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
@@ -118,11 +116,7 @@ class MaskedWeight(LossPart):
     writes = ("token_weight",)
 
     def __init__(
-        self,
-        *,
-        level: Level = "token",
-        low: NonNegativeFloat = 0.5,
-        high: PositiveFloat = 5.0,
+        self, *, level: Level = "token", low: NonNegativeFloat = 0.5, high: PositiveFloat = 5.0
     ) -> None:
         super().__init__()
         if low > high:
@@ -151,12 +145,11 @@ class TruncatedWeight(LossPart):
     ``c_t = clip(rho_t, floor, cap)`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the product
     or geometric mean of ``rho`` over the sequence (``level``).
 
-    It needs ``old_log_probs=recomputed``: with ``old_log_probs=rollout`` both policies are the same
-    and every weight is 1.
+    It needs ``old_log_probs=recomputed``: with ``old_log_probs=rollout`` every weight is 1.
 
-    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the means of
-    the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean and second
+    moment of the weight; the effective sample size is ``mean^2 / second_moment``.
 
     Args:
         level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
@@ -173,11 +166,7 @@ class TruncatedWeight(LossPart):
     writes = ("token_weight",)
 
     def __init__(
-        self,
-        *,
-        level: Level = "token",
-        cap: PositiveFloat = 2.0,
-        floor: NonNegativeFloat = 0.0,
+        self, *, level: Level = "token", cap: PositiveFloat = 2.0, floor: NonNegativeFloat = 0.0
     ) -> None:
         super().__init__()
         if floor > cap:
@@ -188,8 +177,7 @@ class TruncatedWeight(LossPart):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the weights."""
-        mask = batch["response_mask"]
-        weight = self._weight(batch)
+        mask, weight = batch["response_mask"], self._weight(batch)
         record("weight/mean", weight, where=mask)
         record("weight/second_moment", weight.square(), where=mask)
         batch["token_weight"] = masked(weight, mask)
@@ -206,8 +194,7 @@ class SelfNormalisedWeight(TruncatedWeight):
 
     ``c_t = w_t / mean(w)`` with ``w_t`` of :class:`TruncatedWeight`.
 
-    The mean is over all tokens of the optimiser step at token level, and over its sequences at the
-    sequence levels.
+    The mean is over the tokens of the optimiser step, or at the sequence levels over its sequences.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -216,7 +203,7 @@ class SelfNormalisedWeight(TruncatedWeight):
         Owen 2013, "Monte Carlo theory", section 9.2.
     """
 
-    keys = {"weight_scale": ("B", "float", "normaliser of importance weights, for the whole step")}
+    keys = {"weight_scale": ("B", "float", "mean importance weight of the whole optimiser step")}
     equation = (
         "c_t = rho'_t / mean(rho'), rho'_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / "
         "pi_rollout ({level})"
@@ -241,7 +228,7 @@ class GeometricFilter(LossPart):
     ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
 
     The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
-    the loss. If ``tis`` is chosen as well, the remaining tokens have its weight.
+    the loss.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -286,8 +273,7 @@ class OffPolicyMask(LossPart):
     ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
-        delta: largest mean log-ratio of a response whose tokens are kept, nats per token;
-            infinity: all tokens are kept.
+        delta: largest accepted mean log-ratio of a response, nats per token.
 
     Source:
         DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.

@@ -39,7 +39,7 @@ class UMazeGuide(Component):
         batch["action"] = (offset / self.environment.stride).clamp(-1.0, 1.0)
         return batch
 
-    def left(self, batch: TensorDict) -> Tensor:
+    def distance_to_goal(self, batch: TensorDict) -> Tensor:
         """Return the length of the path to the goal, ``[N]``."""
-        length: Tensor = self.environment.way(batch["observation"], batch["desired_goal"])
+        length: Tensor = self.environment.path_length(batch["observation"], batch["desired_goal"])
         return length

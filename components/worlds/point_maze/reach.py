@@ -70,7 +70,7 @@ class Reach(BatchedEnvironment):
         """Return the points, ``[N, 2]``."""
         return state[:, :2].clone()
 
-    def seen(self, state: Tensor) -> dict[str, Tensor]:
+    def observations(self, state: Tensor) -> dict[str, Tensor]:
         """Return ``observation`` and ``achieved_goal``, the point, and ``desired_goal``."""
         point, goal = state[:, :2].clone(), state[:, 2:].clone()
         return {"observation": point, "achieved_goal": point.clone(), "desired_goal": goal}

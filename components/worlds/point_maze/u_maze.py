@@ -105,7 +105,7 @@ class UMaze(Reach):
         crossing = start[:, 0] + fraction * (end[:, 0] - start[:, 0])
         return crosses_axis & (crossing < self.wall)
 
-    def way(self, start: Tensor, end: Tensor) -> Tensor:
+    def path_length(self, start: Tensor, end: Tensor) -> Tensor:
         """Return the length of the shortest path between two points around the wall, ``[N]``."""
         corner = start.new_tensor([self.wall, 0.0])
         around = (start - corner).norm(dim=1) + (corner - end).norm(dim=1)

@@ -27,7 +27,7 @@ class ModeDistance(Component):
         ConfigError: the distribution has no mode of this number.
     """
 
-    keys = {"sample": ("B D", "float", "a point: of the data, or what a flow has led to")}
+    keys = {"sample": ("B D", "float", "point of the data, or end point of a flow")}
     reads = ("sample",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 

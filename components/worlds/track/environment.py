@@ -68,7 +68,7 @@ class Track(BatchedEnvironment):
         offset, heading, position = state.unbind(1)
         return torch.stack([offset, heading, curvature(position)], dim=1)
 
-    def seen(self, state: Tensor) -> dict[str, Tensor]:
+    def observations(self, state: Tensor) -> dict[str, Tensor]:
         """Return ``observation`` and ``off_road``."""
         off_road = (state[:, :1].abs() > 1).float()
         return {"observation": self.observe(state), "off_road": off_road}

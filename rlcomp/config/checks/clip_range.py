@@ -9,7 +9,7 @@ from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 
 # Trust regions whose clips are distances of the ratio from 1.
-_DISTANCES = ("clip.Clip", "clip.DualClip", "clip_cov.ClipCov")
+_DISTANCES = ("clip.Clip", "clip.DualClip", "covariance.ClipCov")
 # A larger distance is more likely the ratio itself.
 _LARGEST_DISTANCE = 0.5
 # No clip allows a larger ratio.

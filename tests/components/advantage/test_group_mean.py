@@ -14,7 +14,7 @@ def batch() -> TensorDict:
     )
 
 
-def test_the_advantage_stands_on_every_token_of_the_response():
+def test_every_token_of_the_response_has_the_advantage():
     # Group 5 has valid rewards 1 and 0; the third is invalid; group 8 is a group of one.
     advantage = GroupMean()(batch())["advantage"]
 

@@ -32,7 +32,7 @@ def test_epsilon_is_added_to_the_standard_deviation():
     torch.testing.assert_close(advantage[:, 1], torch.tensor([0.5, -0.5]))
 
 
-def test_epsilon_is_a_millionth_where_nothing_else_is_said():
+def test_the_default_epsilon_is_a_millionth():
     # Mean 0.70710678e-6, unbiased std 1e-6: 0.70710678 / (1 + 1).
     advantage = GroupMeanStd()(batch([1.41421356e-6, 0.0]))["advantage"]
 

@@ -22,7 +22,7 @@ def batch() -> TensorDict:
     )
 
 
-def test_what_is_worse_than_the_baseline_teaches_nothing():
+def test_answers_below_the_baseline_have_advantage_0():
     # Mean 0.5: 0.5, -0.5, 0.
     advantage = Noon(advantage=GroupMean())(batch())["advantage"]
 

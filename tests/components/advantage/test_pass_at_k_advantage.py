@@ -23,7 +23,7 @@ def test_only_the_best_answer_counts(three_and_one, of_rows):
     assert advantage == [0.0, 3.0, 0.0, 0.0]
 
 
-def test_of_two_right_answers_both_teach_where_k_is_less_than_n(three_and_one, of_rows):
+def test_two_right_answers_have_an_advantage_if_k_is_less_than_n(three_and_one, of_rows):
     rows = three_and_one(1.0, 0.0, 1.0)
 
     assert of_rows(PassAtK(k=3, epsilon=None)(rows)) == [0.0, 0.0, 0.0, 0.0]
@@ -58,7 +58,7 @@ def test_a_group_smaller_than_k_is_refused_before_the_run(rlcomp, tmp_path, caps
     assert "compares at least 4 answers per prompt" in capsys.readouterr().err
 
 
-def test_k_answers_per_prompt_are_asked_for_and_2_without_k():
+def test_min_group_size_is_k_and_2_without_k():
     assert [PassAtK(k=k).min_group_size for k in (None, 2, 5)] == [2, 2, 5]
 
 

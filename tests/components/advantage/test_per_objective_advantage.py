@@ -95,7 +95,7 @@ def test_a_row_learns_from_the_objectives_it_has():
     assert result["reward_valid"].all()
 
 
-def test_a_row_that_could_not_be_judged_has_no_objective_whatever_stands_there():
+def test_an_invalid_row_has_no_objective_for_any_values():
     batch = rows(a=[1.0, 0.0, 9.0], b=[0.0, 4.0, 9.0])
     batch["reward_valid"] = torch.tensor([True, True, False])
 
@@ -308,7 +308,7 @@ def test_an_infinite_reward_names_its_row():
         per_objective()(rows(a=[1.0, float("inf")]))
 
 
-def test_what_is_recorded_speaks_of_the_sum_and_of_every_objective():
+def test_the_metrics_are_of_the_sum_and_of_every_objective():
     with recording() as ledger:
         per_objective(
             aggregator=LinearScalarisation(weights={"a": 1.0, "b": 0.5}), scale="running"

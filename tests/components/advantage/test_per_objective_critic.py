@@ -71,7 +71,7 @@ def test_each_objective_has_its_own_value_and_return():
     assert result["advantage"].tolist() == [[0, -0.375, 0.75], [0, 0.25, 0]]
 
 
-def test_what_stands_in_the_batch_for_one_critic_is_not_used():
+def test_value_and_token_reward_of_the_batch_are_not_used():
     batch = rows()
     batch["value"] = torch.full((2, 3), 9.0)
     batch["token_reward"] = torch.full((2, 3), 9.0)
@@ -94,7 +94,7 @@ def test_pama_of_the_paper_trains_the_objective_that_gains_least():
     assert result["objective_returns"][0, 1, 1] == 0
 
 
-def test_a_row_teaches_neither_policy_nor_critic_what_it_lacks():
+def test_a_missing_objective_of_a_row_trains_neither_policy_nor_critic():
     result = part()(rows(b=(NAN, 2.0)))
 
     assert result["advantages"][0, :, 1].tolist() == [0, 0, 0]

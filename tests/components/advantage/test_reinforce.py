@@ -21,7 +21,7 @@ def credit(component, *rewards, valid=None):
     return component(batch(*rewards, valid=valid))["advantage"][:, 1].tolist()
 
 
-def test_without_a_baseline_the_reward_stands_on_every_token_of_the_response():
+def test_without_a_baseline_every_token_of_the_response_has_the_reward():
     advantage = REINFORCE(baseline="none")(batch(1.0, -2.0))["advantage"]
 
     assert advantage.tolist() == [[0, 1, 1], [0, -2, -2]]
@@ -43,7 +43,7 @@ def test_the_moving_baseline_is_made_of_the_batches_before():
     assert credit(component, 3.0) == [0]
 
 
-def test_the_moving_baseline_keeps_nine_tenths_where_nothing_else_is_said():
+def test_the_default_decay_of_the_moving_baseline_is_nine_tenths():
     component = REINFORCE(baseline="moving")
 
     # 0, then 4, then 0.9 x 4 + 0.1 x 0.

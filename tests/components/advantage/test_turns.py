@@ -203,7 +203,7 @@ def test_turn_gae_by_hand_and_the_critics_target():
     assert found["returns"][1].tolist() == [6.0, 0.0, 0.0, 0.0]
 
 
-def test_turn_gae_bootstraps_what_a_limit_cut_from_the_value_of_the_last_token():
+def test_turn_gae_bootstraps_truncated_episodes_from_the_last_tokens_value():
     batch = batch_of(["00.11", "0", "0..1", ".2"], [0.0, 4.0, 0.0, 0.0], paid=[[2.0]] * 4)
     batch["trajectory_id"] = torch.tensor([0, 1, 2, 2])
     batch["truncated"] = torch.tensor([True, False, False, True])

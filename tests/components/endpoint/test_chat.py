@@ -212,7 +212,7 @@ def test_the_key_is_sent_and_told_nowhere(server, endpoint, monkeypatch, caplog)
         (KEY, None, "must be the name of an environment variable"),
         ("JUDGE_KEY", None, "JUDGE_KEY: this environment variable holds no key"),
         ("JUDGE_KEY", "", "holds no key"),
-        ("JUDGE_KEY", f"{KEY}\r\nX: y", "holds what is no key"),
+        ("JUDGE_KEY", f"{KEY}\r\nX: y", "holds other characters than those of a key"),
     ],
 )
 def test_a_key_that_is_none_is_refused_and_not_told(variable, value, told, monkeypatch):

@@ -16,7 +16,7 @@ from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError, DataError, RlcompError
-from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
+from rlcomp.interfaces.environment import Environment, check_facts, check_stops, check_turn
 from rlcomp.interfaces.task import Example
 from rlcomp.sandbox.page import PageActionError, find_browser
 
@@ -39,7 +39,7 @@ def opened(program):
         environment = Browser(program=program, **settings)
         made.append(environment)
         example = Example("", "", "", columns={"page": page, "goal": goal})
-        return environment, checked(environment.reset(example, seed=0))
+        return environment, check_turn(environment.reset(example, seed=0))
 
     yield run
     for environment in made:
@@ -55,7 +55,7 @@ def filled(environment, turn, values):
     for name, value in values.items():
         kind = "(?:textbox|combobox)"
         where = element(turn, f'{kind} "{name}"')
-        turn = checked(environment.step(f'<type into="{where}">{value}</type>'))
+        turn = check_turn(environment.step(f'<type into="{where}">{value}</type>'))
     return turn
 
 
@@ -133,11 +133,11 @@ def test_a_script_fills_a_form_in_and_sends_it(opened, index):
 
     turn = filled(environment, turn, values)
     send = element(turn, 'button "Send"')
-    turn = checked(environment.step(f"Now I send it. <click>{send}</click>"))
+    turn = check_turn(environment.step(f"Now I send it. <click>{send}</click>"))
     assert "Thank you." in turn.observation
 
-    assert checked(environment.step("<done/>")).reward == 1.0
-    assert checked_facts(environment.facts()) == {
+    assert check_turn(environment.step("<done/>")).reward == 1.0
+    assert check_facts(environment.facts()) == {
         "clicks": 1, "texts": 5, "scrolls": 0, "mistakes": 0, "resolved": 1,
     }  # fmt: skip
 
@@ -160,7 +160,7 @@ def test_a_form_that_is_not_as_asked_for_pays_nothing(opened, ways):
     if ways != "not sent":
         environment.step(f"<click>{element(turn, f'button .{button}.')}</click>")
 
-    turn = checked(environment.step("<done/>"))
+    turn = check_turn(environment.step("<done/>"))
     assert (turn.reward, turn.done) == (0.0, True)
 
 
@@ -176,12 +176,12 @@ def test_a_box_is_clicked_and_typed_into_at_its_middle(opened):
     )
     assert "[box=100,200,40,20]" in turn.observation
 
-    turn = checked(environment.step('<type into="0,300,90,20">hi</type>'))
+    turn = check_turn(environment.step('<type into="0,300,90,20">hi</type>'))
     assert 'textbox "Word"' in turn.observation
     assert ": hi" in turn.observation
     environment.step("<click>100,200,40,20</click>")
 
-    assert checked(environment.step("<done/>")).reward == 1.0
+    assert check_turn(environment.step("<done/>")).reward == 1.0
 
 
 @pytest.mark.slow
@@ -192,7 +192,7 @@ def test_a_page_is_scrolled(opened):
     for way in ("down", "down", "up"):
         environment.step(f"<scroll>{way}</scroll>")
 
-    assert checked(environment.step("<done/>")).reward == 1.0
+    assert check_turn(environment.step("<done/>")).reward == 1.0
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_told_and_costs_the_turn_only(opened):
         f"<click>{no}</click>": "Timeout",
     }
     for action, reason in told.items():
-        turn = checked(environment.step(action))
+        turn = check_turn(environment.step(action))
         assert re.search(f"Not done: .*{reason}", turn.observation), action
         assert (turn.reward, turn.done) == (0.0, False)
 
@@ -255,7 +255,7 @@ def test_the_page_reaches_nothing(opened):
         environment.step(f"<click>{element(turn, f'link .{name}.')}</click>")
     environment.step(f"<click>{element(turn, 'button .Post.')}</click>")
 
-    assert checked(environment.step("<done/>")).reward == 1.0
+    assert check_turn(environment.step("<done/>")).reward == 1.0
     server.close()
     assert heard == []
 
@@ -268,7 +268,7 @@ def test_a_goal_that_raises_is_not_reached_and_a_page_cannot_end_what_is_shown(o
     environment, turn = opened(page, "nothing.there === 1")
 
     assert "</page>" not in turn.observation
-    assert checked(environment.step("<done/>")).reward == 0.0
+    assert check_turn(environment.step("<done/>")).reward == 0.0
 
 
 @pytest.mark.slow
@@ -338,7 +338,7 @@ def test_it_is_an_environment_and_needs_a_browser(tmp_path):
     environment = Browser(program=str(program))
 
     assert isinstance(environment, Environment)
-    assert checked_stops(environment) == ("</click>", "</type>", "</scroll>", "<done/>")
+    assert check_stops(environment) == ("</click>", "</type>", "</scroll>", "<done/>")
     environment.close()
     with pytest.raises(ConfigError, match="/no/browser: no browser is found"):
         Browser(program="/no/browser")

@@ -10,7 +10,7 @@ from components.environment import repository
 from components.environment.repository import Repository
 from rlcomp.data.software import Change, tasks_of
 from rlcomp.errors import DataError, RlcompError
-from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
+from rlcomp.interfaces.environment import Environment, check_facts, check_stops, check_turn
 from rlcomp.interfaces.task import Example
 from rlcomp.sandbox.job import Limits
 
@@ -109,9 +109,9 @@ def play(rows):
         assert "shop.py (14 lines)" in turn.observation
         assert "test_all" not in turn.observation
         for action in actions:
-            turn = checked(environment.step(action))
+            turn = check_turn(environment.step(action))
         environment.close()
-        return turn, checked_facts(environment.facts())
+        return turn, check_facts(environment.facts())
 
     return run
 
@@ -373,4 +373,4 @@ def test_a_sandbox_that_fails_is_no_verdict(rows, monkeypatch):
 
 def test_it_is_an_environment():
     assert isinstance(Repository(), Environment)
-    assert checked_stops(Repository()) == ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
+    assert check_stops(Repository()) == ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")

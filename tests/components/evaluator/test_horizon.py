@@ -35,7 +35,7 @@ class Cliff(BatchedEnvironment):
     def observe(self, state):
         return state.clone()
 
-    def seen(self, state):
+    def observations(self, state):
         return {"observation": state.clone(), "fallen": state.clone()}
 
 

@@ -8,7 +8,7 @@ from components.kl import KLInTokenReward
 from components.kl_controller import FixedKL
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.testing import check_component, make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 
 def in_token_reward(kl_coef: float = 0.1) -> KLInTokenReward:

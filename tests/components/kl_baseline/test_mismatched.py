@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.kl_baseline import MismatchedKL
-from components.loss.kto import KTOLoss
+from components.loss.preference import KTOLoss
 from components.loss.score import LogRatio
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError

@@ -8,14 +8,14 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.objectives import llm
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import KLCov
 from rlcomp.component import Component, is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError
@@ -380,7 +380,7 @@ def test_own_keys_may_be_called_row_and_prepared():
     assert sorted(loss.seen) == [[n + 0.5, n + 10.5] for n in range(len(rows))]
 
 
-def test_the_model_is_asked_only_for_what_the_losses_read():
+def test_the_model_computes_only_the_keys_that_losses_read():
     table = Table()
 
     learner(table)(batch())
@@ -473,7 +473,7 @@ class Shifted(Table):
         return rows
 
 
-def test_moments_are_matched_by_name_whatever_the_order_of_parameters():
+def test_moments_are_matched_by_name_in_any_order_of_parameters():
     def backwards(named):
         return torch.optim.Adam(list(named)[::-1], lr=0.1)
 

@@ -13,7 +13,8 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import NoRatio, SequenceRatio, TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.divergence import KLCov, KLPenalty
+from components.loss.trust_region.covariance import KLCov
+from components.loss.trust_region.divergence import KLPenalty
 from components.loss.weight.rows import TopEntropy
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
@@ -324,7 +325,7 @@ def test_an_advantage_that_is_not_a_number_is_read():
     assert found.tolist() == [True] + [False] * 3 + [True] * 4
 
 
-def test_units_are_told_together_and_one_stays():
+def test_rows_of_a_unit_stay_together_and_one_unit_remains():
     rows = make_batch(
         response_mask=[[True], [True], [True], [True], [False], [True]],
         advantage=[[0.0], [0.0], [0.0], [2.0], [5.0], [0.0]],

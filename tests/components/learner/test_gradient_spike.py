@@ -4,9 +4,8 @@ from functools import partial
 import pytest
 import torch
 
+from components.learner.anomaly import MedianSpike, SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.gradient_spike.median import MedianSpike
-from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.component import Component
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.metrics import recording
@@ -57,7 +56,7 @@ def test_the_window_goes_along_with_a_checkpoint():
 
 
 @pytest.mark.parametrize(("action", "said"), [("count", 0), ("warn", 1), ("skip", 1)])
-def test_what_is_said_of_a_spike(action, said, caplog):
+def test_the_warning_about_a_spike(action, said, caplog):
     caplog.set_level(logging.WARNING)
 
     told(MedianSpike(factor=2.0, window=2, action=action), 1.0, 3.0, 8.0)

@@ -26,7 +26,7 @@ class Theirs(torch.nn.Module):
         return TensorDict({**read, **self.entries}, batch_size=[])
 
 
-def test_what_begins_with_loss_is_summed_and_further_scalars_are_recorded():
+def test_entries_that_begin_with_loss_are_summed_and_other_scalars_recorded():
     loss = Theirs(loss_actor=2.0, loss_critic=[0.5], entropy=1.25, many=[1.0, 2.0])
 
     with recording() as ledger:

@@ -7,15 +7,15 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov
+from components.loss.trust_region.covariance import ClipCov
 from components.loss.trust_region.divergence import KLPenalty
 from components.loss.value import ValueLoss
 from components.pareto.scalarisation import RandomWeights
@@ -256,7 +256,7 @@ def test_the_aggregator_of_several_objectives_draws_as_if_the_step_had_not_been(
     assert not same(state(made), before)
 
 
-def test_a_trace_names_what_each_stage_of_a_step_has_first_and_changes_nothing():
+def test_a_trace_names_the_first_bad_key_of_each_stage_and_changes_nothing():
     made = learner()
     rows = batch(advantage=NAN)
     before = state(made)
@@ -311,7 +311,7 @@ def of_model(key, value):
     ],
     ids=["log-probs", "log-probs of nothing", "values", "loss", "gradient"],
 )
-def test_what_comes_of_a_sound_batch_is_named_by_its_stage(inject, told):
+def test_a_fault_after_a_finite_batch_is_named_by_its_stage(inject, told):
     value = ValueLoss(clip=None, value_coef=1.0, reduction=TokenMean())
     made = learner({"policy": policy_loss(), "value": value}, non_finite=SkipNonFinite(limit=1))
     inject(made)

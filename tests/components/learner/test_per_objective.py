@@ -11,15 +11,15 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchjd import aggregation
 
+from components.learner.anomaly import SkipNonFinite
 from components.learner.gradient import Learner
-from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip, NoTrustRegion
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import KLCov
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NonFiniteSteps, ShapeError
@@ -173,7 +173,7 @@ def test_a_step_follows_the_weighted_sum_of_the_objectives_gradients():
     assert table.weight.tolist() == [0.0, 0.25, 0.125, 0.125 + 0.125]
 
 
-def test_the_aggregator_sees_gradients_of_what_is_maximised_with_names_and_returns():
+def test_the_aggregator_gets_gradients_to_ascend_with_names_and_returns():
     table, aggregator = Table(), Fixed(1.0, 1.0)
 
     learner(table, aggregator)(batch())
@@ -197,7 +197,7 @@ def test_a_row_that_could_not_be_judged_has_no_return():
     assert aggregator.seen.returns[1].isnan()
 
 
-def test_what_is_recorded_is_said_of_the_gradients():
+def test_the_metrics_are_of_the_gradients():
     with recording() as ledger:
         learner(Table(), Fixed(0.5, 0.25))(batch())
 
@@ -233,7 +233,7 @@ def test_other_weights_are_those_of_the_advantages_as_they_are():
     assert table.weight.tolist() == [0.0, 0.25, 0.125, 0.125 + 0.125]
 
 
-def test_the_model_reads_every_micro_batch_once_whatever_the_number_of_objectives():
+def test_the_model_reads_every_micro_batch_once_for_any_number_of_objectives():
     table = Table()
 
     learner(table, Fixed(1.0, 1.0), micro_batch_tokens=1)(batch())
@@ -513,7 +513,7 @@ def test_the_optimisers_state_goes_on_where_it_was_saved():
     assert other.weight.tolist() == table.weight.tolist()
 
 
-def test_what_moves_in_the_aggregator_is_among_the_learners_tensors():
+def test_the_state_of_the_aggregator_is_among_the_learners_tensors():
     aggregator = Fixed(0.5, 0.25)
     aggregator.register_buffer("moved", torch.zeros(2))
 

@@ -58,7 +58,7 @@ def test_scores_of_a_pair_without_a_label_may_be_anything():
     assert bradley_terry()(rows)["loss"].item() == pytest.approx((FIRST + SECOND) / 2)
 
 
-def test_the_margin_is_what_the_chosen_answer_has_to_lead_by():
+def test_the_margin_is_the_target_of_the_score_difference():
     of_all = bradley_terry(margin=0.5)(pairs())["loss"]
     of_each = bradley_terry(margin=9.0)(
         pairs(pair_margin=torch.tensor([2.0, 2.0, 0.0, 0.0, 1.0, 1.0]))

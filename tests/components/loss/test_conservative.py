@@ -171,7 +171,7 @@ def test_its_entry_may_have_a_period_as_well():
         ours(period={"loss_cq": 2})
 
 
-def test_a_critic_is_asked_with_what_was_seen():
+def test_a_critic_reads_the_observation():
     class Seen(torch.nn.Module):
         def __init__(self):
             super().__init__()

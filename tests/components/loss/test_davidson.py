@@ -85,7 +85,7 @@ def test_weights_and_centring():
     assert value.item() == pytest.approx((win + 3 * tie) / 4)
 
 
-def test_what_it_records_is_of_wins_or_of_ties():
+def test_its_metrics_are_over_wins_or_over_ties():
     with recording() as ledger:
         davidson()(pairs())
 
@@ -124,7 +124,7 @@ def test_the_three_outcomes_share_the_probability(first, second, log_nu):
     torch.testing.assert_close(lost - win, one - other)
 
 
-def test_nu_of_the_raters_is_found():
+def test_training_recovers_the_raters_nu():
     # Equal answers, of which raters tie 60 of 100: nu / (2 + nu) = .6 at nu = 3.
     tied = torch.arange(200) // 2 < 60
     rows = TensorDict(

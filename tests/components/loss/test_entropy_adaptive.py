@@ -21,7 +21,7 @@ def batch(*entropies: float) -> TensorDict:
     return make_batch(response_mask=mask, entropy=entropy)
 
 
-def test_nothing_is_paid_before_an_entropy_was_seen():
+def test_there_is_no_bonus_before_the_first_entropy():
     assert loss()(batch(0.1, 0.1))["loss"].item() == 0.0
 
 

@@ -60,7 +60,7 @@ def test_padding_does_not_dilute_the_kl():
     assert loss(1.0)(padded)["loss"].item() == pytest.approx(K3 / 2, abs=1e-6)
 
 
-def test_the_kl_is_recorded_in_nats_whatever_its_price():
+def test_the_kl_is_recorded_in_nats_for_every_coefficient():
     with recording() as ledger:
         value = loss(0.0)(batch())["loss"]
 

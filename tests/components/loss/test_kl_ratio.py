@@ -60,7 +60,7 @@ def test_each_token_has_its_own_ratio_not_its_sequences():
     assert slopes[1][0].item() == pytest.approx(slopes[0][0].item() * torch.e, rel=1e-6)
 
 
-def test_the_gradient_is_that_of_the_kl_whoever_sampled_and_whatever_the_proximal_policy():
+def test_the_gradient_is_the_kls_for_any_sampler_and_any_proximal_policy():
     # Every token of a vocabulary of 6, as often as the sampler draws it.
     draw = torch.Generator().manual_seed(0)
     logits = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in range(4)]

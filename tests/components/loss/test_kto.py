@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from components.loss.kto import KTOLoss
+from components.loss.preference import KTOLoss
 from components.loss.score import LogRatio
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, make_batch

@@ -62,7 +62,7 @@ def test_the_explained_variance_is_of_the_critic_before_the_update():
     assert ledger.means() == {"value/explained_variance": 1.0}
 
 
-def test_what_it_records_are_means_over_the_objectives():
+def test_its_metrics_are_means_over_the_objectives():
     with recording() as ledger:
         part = make_loss()
         part(rows().update(part.prepare(rows())))

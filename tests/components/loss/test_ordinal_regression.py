@@ -53,7 +53,7 @@ def test_scores_and_thresholds_move_against_each_other():
     assert gap == pytest.approx(2 * 2 * math.log(2) * (0.5 - 0.25 / 0.3) / 2)
 
 
-def test_what_it_records():
+def test_its_metrics_by_hand():
     with recording() as ledger:
         ordinal()(answers())
 
@@ -103,7 +103,7 @@ def test_levels_share_the_probability_and_a_score_moves_all_odds_alike(score, fi
         torch.testing.assert_close(odds[1] - odds[0], scores[:1].expand(len(gaps) + 1))
 
 
-def test_of_two_levels_it_is_logistic_regression():
+def test_two_levels_give_logistic_regression():
     score = torch.tensor([0.7, -1.2])
 
     levels = ordinal_log_probs(score, torch.tensor(0.0), torch.zeros(0))
@@ -111,7 +111,7 @@ def test_of_two_levels_it_is_logistic_regression():
     torch.testing.assert_close(levels[:, 1], score.sigmoid().log())
 
 
-def test_the_thresholds_of_the_ratings_are_found():
+def test_training_recovers_the_thresholds_of_the_ratings():
     # Equal answers: of 100 ratings 10, 60 and 30 are at the three levels.
     ratings = torch.tensor([1.0] * 10 + [3.0] * 60 + [5.0] * 30)
     rows = TensorDict({"model_score": torch.zeros(100), "reward": ratings}, [100])

@@ -43,13 +43,13 @@ def test_the_probabilities_of_all_orders_sum_to_one():
     )
 
 
-def test_of_equal_ratings_each_is_chosen_out_of_those_no_better():
+def test_equal_ratings_are_ties_in_breslows_form():
     # The first two tie: each out of all three; then one is left.
     assert likelihood(2.0, 2.0, 1.0) == pytest.approx(1 / 8 * 2 / 8)
     assert likelihood(1.0, 1.0, 1.0) == 1
 
 
-def test_of_two_answers_it_is_bradley_terry():
+def test_two_answers_give_the_bradley_terry_loss():
     score = torch.tensor([[0.3, 1.1], [-2.0, 0.5]])
 
     found = plackett_luce_loss(score, torch.tensor([[1.0, 0.0], [0.0, 1.0]]))

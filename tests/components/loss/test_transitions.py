@@ -62,7 +62,7 @@ def test_critics_alone_have_the_very_loss_they_have_beside_the_others():
         assert ledger.means().keys() == names
 
 
-def test_what_is_not_due_is_not_computed_then():
+def test_a_loss_computes_only_the_entries_of_the_call():
     loss = sac(PERIOD, ALONE)
     loss.objective.actor_loss = None  # a call would fail
 

@@ -38,7 +38,7 @@ def test_a_fact_is_paid():
 def test_a_fact_that_nobody_tells_is_named():
     with pytest.raises(
         ConfigError,
-        match=r"the fact 'costs', which the environment does not tell; did you mean 'cost'",
+        match=r"the fact 'costs', which the environment does not report; did you mean 'cost'",
     ):
         EpisodeFact(fact="costs")(batch([""], [""], cost=[1.0]))
 

@@ -86,7 +86,7 @@ def test_no_rows_are_no_groups():
 def test_the_first_cause_is_told_where_the_reward_says_it():
     rows = batch([True, False, False], invalid_reason=encode_texts(["", "it hung", "it died"]))
 
-    with pytest.raises(DataError, match=r"the first is row 1 \(\): it hung; mend it there"):
+    with pytest.raises(DataError, match=r"the first is row 1 \(\): it hung; correct the cause"):
         RewardCheck(max_invalid_fraction=0.5)(rows)
 
 
@@ -94,7 +94,7 @@ def test_a_reward_without_a_cause_returned_none():
     rows = batch([False], invalid_reason=encode_texts([""]))
 
     with pytest.raises(
-        DataError, match=r"returned None or NaN for it, as .* \(0.0 is wrong\); mend"
+        DataError, match=r"returned None or NaN for it, as .* \(0.0 is wrong\); correct"
     ):
         RewardCheck(max_invalid_fraction=0.5)(rows)
 

@@ -31,5 +31,5 @@ def test_it_walks_to_what_it_sees_else_to_the_end_of_the_wall(point, action):
 
 def test_it_knows_how_far_it_is():
     # 3-4-5 triangles: (.3, .4) away; hidden, (.3, .4) to the corner (.5, 0) and (.3, .4) back.
-    assert guide().left(seen([0.5, 0.3], [0.2, 0.7])).tolist() == pytest.approx([0.5])
-    assert guide().left(seen([0.2, -0.4], [0.2, 0.4])).tolist() == pytest.approx([1.0])
+    assert guide().distance_to_goal(seen([0.5, 0.3], [0.2, 0.7])).tolist() == pytest.approx([0.5])
+    assert guide().distance_to_goal(seen([0.2, -0.4], [0.2, 0.4])).tolist() == pytest.approx([1.0])

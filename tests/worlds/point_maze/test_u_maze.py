@@ -96,8 +96,8 @@ def test_the_way_leads_around_the_wall():
 
     # By the corner (.5, 0): sqrt(1.25^2 + .5^2) + sqrt(.75^2 + 1) = 1.3463 + 1.25; straight from
     # (.9, -.5): it is at height 0 at x = .9 - 1.15 / 3 = .5167; sqrt(1.15^2 + 1.5^2) = 1.8901.
-    assert maze().way(below, above).tolist() == pytest.approx([2.5963, 1.8901], abs=1e-4)
-    assert maze().way(above, below).tolist() == pytest.approx([2.5963, 1.8901], abs=1e-4)
+    assert maze().path_length(below, above).tolist() == pytest.approx([2.5963, 1.8901], abs=1e-4)
+    assert maze().path_length(above, below).tolist() == pytest.approx([2.5963, 1.8901], abs=1e-4)
 
 
 def test_torchrl_takes_it_for_an_environment():

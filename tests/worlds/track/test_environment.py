@@ -47,7 +47,7 @@ def test_the_heading_is_kept_within_its_bounds(heading, steering, after):
 
 
 def test_beyond_half_a_width_it_is_off_the_road_and_drives_on():
-    seen = track().seen(torch.tensor([[1.01, 0.0, 0.0], [-0.99, 0.0, 0.0]]))
+    seen = track().observations(torch.tensor([[1.01, 0.0, 0.0], [-0.99, 0.0, 0.0]]))
 
     assert seen["off_road"].flatten().tolist() == [1.0, 0.0]
 

@@ -41,7 +41,7 @@ def batch(advantage=1.0, old=True) -> TensorDict:
         (NoRatio(), 1.0),
     ],
 )
-def test_the_ratio_of_a_row_stands_at_its_tokens_and_1_elsewhere(part, value):
+def test_the_ratio_of_a_row_is_at_its_tokens_and_1_elsewhere(part, value):
     ratio = part(batch())["ratio"]
 
     want = torch.ones(2, 4)
@@ -113,7 +113,7 @@ class Scores(Component):
         ((2.0, -0.5), 0.75),
     ],
 )
-def test_what_the_learner_logs_of_rloo_is_its_objective_once_a_response(advantage, objective):
+def test_the_learner_records_rloos_objective_once_per_response(advantage, objective):
     # On-policy, of 8 tokens and 1: both ratios are 1, the objective is the mean advantage.
     mask = torch.arange(8)[None] < torch.tensor([[8], [1]])
     old = torch.full((2, 8), -0.5)

@@ -35,14 +35,14 @@ def batch():
     ("share", "floor", "ceiling"),
     [(0.0, 0.6, 1.2), (0.6, 0.6, 1.4), (0.7, 0.8, 1.5)],
 )
-def test_the_bounds_are_found_once_for_all_rows(share, floor, ceiling):
+def test_the_bounds_are_searched_once_for_all_rows(share, floor, ceiling):
     prepared = BAPO(share=share, **PATHS).prepare(batch())
 
     assert prepared["ratio_floor"].tolist() == pytest.approx([floor] * 3)
     assert prepared["ratio_ceiling"].tolist() == pytest.approx([ceiling] * 3)
 
 
-def test_the_settings_are_the_papers_where_nothing_else_is_said():
+def test_the_defaults_are_the_papers():
     part = BAPO()
 
     assert (part.share, part.measure) == (0.4, "gradient")
@@ -50,7 +50,7 @@ def test_the_settings_are_the_papers_where_nothing_else_is_said():
     assert (part.ceiling_start, part.ceiling_end, part.ceiling_step) == (1.2, 3.0, 0.05)
 
 
-def test_with_the_bounds_it_found_it_is_ppo():
+def test_with_its_bounds_it_equals_ppo():
     part, rows = BAPO(share=0.6, **PATHS), batch()
     bounds = part.prepare(rows)
     low = 1 - bounds["ratio_floor"][0].item()
@@ -103,7 +103,7 @@ def test_a_token_without_a_record_counts_by_its_probability_now():
     assert part.bounds.share == pytest.approx(1.0)
 
 
-def test_what_was_found_is_recorded():
+def test_the_bounds_are_recorded():
     part = BAPO(share=0.6, **PATHS)
 
     with recording() as ledger:

@@ -49,7 +49,7 @@ def test_the_value_is_that_of_weighted_log_probs():
     torch.testing.assert_close(surrogate.detach(), torch.tensor([[-5.0, 0.2, -1.0, 0.0]]))
 
 
-def test_bounded_weights_are_counted_whatever_the_advantage():
+def test_bounded_weights_are_counted_for_every_advantage():
     with recording() as ledger:
         CISPO(clip_low=0.2, clip_high=0.28)(batch())
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.covariance import ClipCov, KLCov
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
@@ -22,7 +21,7 @@ def batch():
     )
 
 
-def test_clip_cov_takes_out_tokens_between_the_bounds_only():
+def test_clip_cov_selects_only_tokens_between_the_bounds():
     part = ClipCov(share=1.0, covariance_low=0.5, covariance_high=5.0)
 
     assert part.prepare(batch())["selected"].tolist() == [
@@ -34,7 +33,7 @@ def test_clip_cov_takes_out_tokens_between_the_bounds_only():
 
 
 @pytest.mark.parametrize("bounds", [(0.5, 2.0), (2.0, 5.0)])
-def test_clip_cov_leaves_alone_a_token_at_a_bound(bounds):
+def test_clip_cov_selects_no_token_at_a_bound(bounds):
     # Two tokens covary by 2; the bounds are open, as in verl.
     low, high = bounds
     part = ClipCov(share=1.0, covariance_low=low, covariance_high=high)
@@ -52,7 +51,7 @@ def test_clip_cov_draws_no_more_than_its_share():
     assert bool(drawn[:, 1, 0].any())
 
 
-def test_clip_cov_leaves_alone_what_is_clipped_anyway():
+def test_clip_cov_selects_no_clipped_token():
     rows = batch()
     rows["ratio"][0, 0] = 1.5
     part = ClipCov(share=1.0, covariance_low=0.5, covariance_high=5.0)
@@ -61,7 +60,7 @@ def test_clip_cov_leaves_alone_what_is_clipped_anyway():
     assert part(rows)["surrogate"][0, 0].item() == pytest.approx(2 * 1.2)
 
 
-def test_clip_cov_s_draw_is_its_own_generator_s():
+def test_clip_cov_draws_from_its_own_generator():
     part = ClipCov(share=0.25, covariance_low=0.5, covariance_high=5.0)
     torch.manual_seed(0)
     part.generator.manual_seed(7)
@@ -72,7 +71,7 @@ def test_clip_cov_s_draw_is_its_own_generator_s():
     assert [part.prepare(batch())["selected"].tolist() for _ in range(6)] == first
 
 
-def test_kl_cov_holds_the_tokens_of_highest_covariance():
+def test_kl_cov_penalises_the_tokens_of_highest_covariance():
     rows = batch()
     rows["ratio"].requires_grad_()
 
@@ -88,7 +87,7 @@ def test_kl_cov_holds_the_tokens_of_highest_covariance():
     assert rows["ratio"].grad[:, 0].tolist() == pytest.approx([2 - 0.5 / 1.1, -1 + 0.5 / 0.9])
 
 
-def test_kl_cov_never_holds_a_token_that_does_not_covary():
+def test_kl_cov_never_penalises_a_token_without_covariance():
     rows = batch()
     rows["advantage"] = torch.zeros_like(rows["advantage"])
 
@@ -112,7 +111,7 @@ def test_the_share_picked_is_recorded(part):
     assert ledger.means()["trust_region/selected_fraction"] == 0.5
 
 
-def test_clip_cov_records_what_is_clipped_below_and_above():
+def test_clip_cov_records_the_clipped_shares_below_and_above():
     rows = batch()
     rows["response_mask"] = torch.tensor([[True, True, True], [True, True, False]])
     rows["log_probs"][0, 2] = -1.0

@@ -20,8 +20,8 @@ from components.loss.ratio import (
 from components.loss.reduction import SequenceMean
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip, NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import DPPO, M2PO, KLCov, KLPenalty
+from components.loss.trust_region.covariance import ClipCov, KLCov
+from components.loss.trust_region.divergence import DPPO, M2PO, KLPenalty
 from components.loss.trust_region.smooth import SAPO, VESPO
 from rlcomp.functional.reduction import sequence_mean
 from rlcomp.testing import check_component

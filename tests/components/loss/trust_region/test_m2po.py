@@ -45,7 +45,7 @@ def test_the_largest_leave_until_the_mean_of_the_rest_is_within_the_bound(tau, g
     assert sorted(map(tuple, selected.nonzero().tolist())) == sorted(gone)
 
 
-def test_what_stays_is_not_clipped():
+def test_the_remaining_tokens_are_not_clipped():
     rows = batch()
 
     surrogate = M2PO(tau=0.05)(rows)["surrogate"]

@@ -14,8 +14,8 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import M2PO, KLCov, KLPenalty
+from components.loss.trust_region.covariance import ClipCov, KLCov
+from components.loss.trust_region.divergence import M2PO, KLPenalty
 from components.loss.weight.importance import MaskedWeight, SelfNormalisedWeight, TruncatedWeight
 from components.loss.weight.rows import TopEntropy
 from rlcomp.component import is_loss_input
@@ -122,7 +122,7 @@ def test_at_the_old_policy_rounding_is_not_trained_on():
 @pytest.mark.parametrize(
     ("name", "passes"), [("tis_normalised", 1), ("top_entropy", 2), ("kl_cov", 2)]
 )
-def test_only_what_hangs_on_the_model_costs_another_pass(name, passes):
+def test_only_parts_that_need_model_outputs_cost_another_pass(name, passes):
     model = policy()
     rows, calls = rollouts(model), []
     model.register_forward_hook(lambda *_: calls.append(1))

@@ -8,7 +8,7 @@ from components.loss.reduction import SequenceSum
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import BranchShareWeight
 from rlcomp.testing import check_component, check_loss, make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "branch_share")
 

@@ -7,7 +7,7 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.importance import DivergenceFilter, MaskedWeight, TruncatedWeight
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")
 UNBOUNDED = TruncatedWeight(cap=1e30)

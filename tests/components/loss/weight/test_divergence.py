@@ -32,13 +32,13 @@ def batch():
         ("k3", "mean", 0.0369, None, [[1, 1, 1], [1, 1, 0]]),
     ],
 )
-def test_what_diverges_is_dropped(estimator, aggregate, high, low, kept):
+def test_divergent_tokens_are_dropped(estimator, aggregate, high, low, kept):
     part = DivergenceFilter(estimator=estimator, aggregate=aggregate, high=high, low=low)
 
     assert part(batch())["token_weight"].tolist() == kept
 
 
-def test_the_divergence_and_what_is_dropped_are_recorded():
+def test_the_divergence_and_the_dropped_share_are_recorded():
     with recording() as ledger:
         DivergenceFilter(estimator="k2", aggregate="token", high=0.03)(batch())
 

@@ -9,7 +9,7 @@ from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, To
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoleWeight
 from rlcomp.testing import check_component, check_loss, make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 REDUCTIONS = (TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=5))
 KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "is_proposer")
@@ -57,7 +57,7 @@ def test_a_role_whose_rows_are_masked_leaves_the_other_as_it_is():
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)
-def test_both_roles_pull_equally_hard_whatever_the_reduction(reduction):
+def test_both_roles_have_equal_weight_under_every_reduction(reduction):
     rows = example_batch(KEYS, dtype=torch.float64)
     rows["old_log_probs"] = rows["log_probs"].clone()
     rows["advantage"] = torch.ones_like(rows["advantage"])

@@ -27,7 +27,7 @@ def test_sequences_far_off_on_average_are_dropped():
     assert weight.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
-def test_a_hundredth_either_way_is_kept_where_nothing_else_is_said():
+def test_the_default_bounds_are_a_hundredth_around_1():
     # exp(+-0.009) is 1.0090 and 0.9910, exp(+-0.011) is 1.0111 and 0.9891.
     batch = rows([[0.009], [-0.009], [0.011], [-0.011]])
 

@@ -36,7 +36,7 @@ def test_a_sequence_is_dropped_whole():
     assert weight.tolist() == [[0.0, 0.0, 0.0, 0.0]]
 
 
-def test_what_is_dropped_is_recorded():
+def test_the_dropped_share_is_recorded():
     with recording() as ledger:
         MaskedWeight(low=0.5, high=5.0)(batch())
 

@@ -44,7 +44,7 @@ def test_each_token_s_own_advantage_decides():
     assert OffPolicyMask(delta=0.5)(rows)["token_weight"][0].tolist() == [0, 0, 1]
 
 
-def test_what_is_dropped_is_recorded():
+def test_the_dropped_share_is_recorded():
     with recording() as ledger:
         OffPolicyMask(delta=0.5)(batch())
 

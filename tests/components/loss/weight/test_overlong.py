@@ -35,7 +35,7 @@ def test_they_stay_in_the_denominator():
     assert rows["log_probs"].grad.tolist() == [[0, 0, 0], [-0.25, 0, 0]]
 
 
-def test_what_is_dropped_is_recorded():
+def test_the_dropped_share_is_recorded():
     with recording() as ledger:
         OverlongMask()(batch())
 

@@ -7,7 +7,7 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.importance import SelfNormalisedWeight
 from rlcomp.testing import make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 
 def batch():

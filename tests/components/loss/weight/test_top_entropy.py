@@ -10,7 +10,7 @@ from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import TopEntropy
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "entropy", "response_mask")
 
@@ -60,7 +60,7 @@ def test_a_fraction_of_1_keeps_everything():
     assert weight.bool().tolist() == batch()["response_mask"].tolist()
 
 
-def test_what_is_dropped_is_recorded():
+def test_the_dropped_share_is_recorded():
     with recording() as ledger:
         TopEntropy(fraction=0.4)(batch())
 

@@ -11,7 +11,7 @@ from components.loss.weight.importance import GeometricFilter, MaskedWeight, Tru
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
-from rlcomp.testing.example import example_batch
+from rlcomp.testing.batch import example_batch
 
 NAN = float("nan")
 KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")

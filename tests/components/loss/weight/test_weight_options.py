@@ -11,7 +11,7 @@ OPTIONS = sorted(file.stem for file in (CONF / "loss" / "weight").glob("*.yaml")
 
 
 @pytest.mark.parametrize("name", [name for name in OPTIONS if name != "none"])
-def test_a_weight_stands_under_its_own_name(name):
+def test_each_weight_has_its_own_name(name):
     option = OmegaConf.load(CONF / "loss" / "weight" / f"{name}.yaml")
 
     assert list(option) == [name]

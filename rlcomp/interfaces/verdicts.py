@@ -1,25 +1,114 @@
-"""Votes for maj@k: classes of equal answers, and verdicts of a judge without its metrics."""
+"""Verdicts on answers: their texts, verifiers by a reward, and votes for maj@k by a judge."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.arguments import Unbuilt
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.task import Example
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import recording
+from rlcomp.workers.function_call import load
 
 # Entries that a judge of answers reads.
-JUDGED = ("prompt", "response", "answer", "answer_ends", "columns")
+JUDGE_KEYS = ("prompt", "response", "answer", "answer_ends", "columns")
 
 # A question: the index of its row or group, and the two answers that may be equal.
 Pair = tuple[int, str, str]
 Equal = Callable[[Sequence[Pair]], Sequence[bool]]
+
+
+def verdict_options(
+    part: str, accept: str, reject: str, stop: str | None = None
+) -> tuple[str, str]:
+    """Return both options, the accepting one first.
+
+    Args:
+        part: owner of the options, for the message.
+        accept: text that accepts an answer.
+        reject: text that rejects it.
+        stop: text that ends a turn and is not part of it.
+
+    Raises:
+        ConfigError: one option ends with the other, so that a text could end with both; an option
+            ends with space, which is ignored; or an option contains the stop text.
+    """
+    for name, option in (("accept", accept), ("reject", reject)):
+        if option != option.rstrip():
+            raise ConfigError(f"{part}.{name} is {option!r}: must not end with space")
+        if stop and stop in option:
+            raise ConfigError(
+                f"{part}.stop is {stop!r}, but {part}.{name}={option!r} contains it, and the turn "
+                "would end within the verdict: change one"
+            )
+    if accept.endswith(reject) or reject.endswith(accept):
+        raise ConfigError(
+            f"{part}: accept is {accept!r} and reject is {reject!r}: a text could end with both, "
+            "since one ends with the other: change one"
+        )
+    return accept, reject
+
+
+def read_verdict(text: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that a text ends with; None for no verdict.
+
+    Trailing space is ignored. A word that ends with an option counts as the option: ``nobody`` ends
+    with ``y``. For a model that writes words, use whole sentences or marked options (``<accept>``).
+
+    Examples:
+        >>> read_verdict("1+2=3 y ", ("y", "n")), read_verdict("yes?", ("y", "n"))
+        (0, None)
+    """
+    matches = [index for index, option in enumerate(options) if text.rstrip().endswith(option)]
+    return matches[0] if matches else None
+
+
+class AnswerVerifier:
+    """Verifier of responses by a reward that scores single texts.
+
+    Args:
+        reward: scores single texts; the training reward of the run.
+        path: config path of the setting, for errors.
+
+    Raises:
+        ConfigError: the object is not a reward that scores single texts by itself.
+    """
+
+    def __init__(self, reward: TextReward | Unbuilt, path: str) -> None:
+        part: Any = load(reward.target, reward.arguments) if isinstance(reward, Unbuilt) else reward
+        if not isinstance(part, TextReward) or type(part).forward is not TextReward.forward:
+            raise ConfigError(
+                f"{path} is a {type(part).__name__}: must be a reward that scores single texts by "
+                f"itself, such as /reward@{path}: exact_match"
+            )
+        self.reward = part
+        self.path = path
+
+    def is_right(self, example: Example, response: str) -> bool:
+        """Return True if the reward accepts a response to the prompt of an example.
+
+        Raises:
+            DataError: the reward returns something other than a number.
+        """
+        row = {"prompt": example.prompt, "response": response, "answer": example.answer}
+        score = self.reward.score_row({**example.columns, **row})
+        if not isinstance(score, (int, float)) or math.isnan(score):
+            raise DataError(
+                f"{self.path} returned {score!r:.60} for {response!r:.60}: must be a number; use a "
+                "reward that has no named parts and gives a verdict on every text"
+            )
+        return self.reward.is_correct(float(score))
 
 
 def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,7 +127,7 @@ def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor,
     right, judged = torch.zeros_like(rows), torch.zeros_like(rows)
     if bool(rows.any()):
         with recording():
-            output = judge(batch.select(*JUDGED, strict=False)[rows])
+            output = judge(batch.select(*JUDGE_KEYS, strict=False)[rows])
         judged[rows] = output["reward_valid"]
         right[rows] = output["correct"] & output["reward_valid"]
     return right, judged
@@ -114,8 +203,8 @@ def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[li
     ]
 
 
-def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
-    """Return a row for each pair of answers: the first as gold answer, the second as response.
+def pair_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
+    """Return a row for each pair of answers: the first is the gold answer, the second the response.
 
     Args:
         rows: prompts and columns of the problems.
@@ -126,7 +215,7 @@ def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
         covers the whole answer, if the rows have any.
     """
     numbers, gold, responses = zip(*pairs, strict=True)
-    questions = rows.select(*JUDGED, strict=False)[torch.tensor(numbers)]
+    questions = rows.select(*JUDGE_KEYS, strict=False)[torch.tensor(numbers)]
     device = rows["response"].device
     questions["answer"], questions["response"] = (
         encode_texts(texts).to(device) for texts in (gold, responses)
@@ -138,9 +227,9 @@ def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
 
 def _last_byte_mask(answers: Tensor) -> Tensor:
     """Return the mask of the last byte of each answer: only a whole answer counts as an answer."""
-    written = answers != TEXT_END
-    last = written.sum(1, keepdim=True) - 1
-    return written & (torch.arange(answers.shape[1], device=answers.device) == last)
+    is_text = answers != TEXT_END
+    last = is_text.sum(1, keepdim=True) - 1
+    return is_text & (torch.arange(answers.shape[1], device=answers.device) == last)
 
 
 def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> list[bool]:
@@ -151,7 +240,7 @@ def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> l
         rows: rows of the problems.
         pairs: the index of a row, and two answers.
     """
-    questions = as_gold(rows, pairs)
+    questions = pair_rows(rows, pairs)
     every = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
     right: list[bool] = verdicts(judge, questions, every)[0].tolist()
     return right

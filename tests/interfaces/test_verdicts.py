@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.interfaces.votes import as_gold, class_sizes, first_votes, same_answers, verdicts
+from rlcomp.interfaces.verdicts import class_sizes, first_votes, pair_rows, same_answers, verdicts
 from rlcomp.metrics import recording
 
 
@@ -18,7 +18,7 @@ def rows(responses, answers):
     )
 
 
-def test_only_the_rows_that_are_asked_for_are_judged():
+def test_only_the_selected_rows_are_judged():
     asked = torch.tensor([True, True, True, False])
 
     with recording() as ledger:
@@ -30,7 +30,7 @@ def test_only_the_rows_that_are_asked_for_are_judged():
     assert ledger.means() == {}
 
 
-def test_nobody_is_asked_about_no_rows():
+def test_no_rows_need_no_judge():
     class Silent(FunctionReward):
         def forward(self, batch):
             raise AssertionError
@@ -82,7 +82,7 @@ def test_the_answer_of_a_question_ends_where_it_ends_and_not_where_the_old_one_d
     batch["answer_ends"] = torch.ones(2, 4, dtype=torch.bool)
     batch["tokens"] = torch.zeros(2, 3)
 
-    asked = as_gold(batch, [(1, "4", "5"), (0, "67", "7"), (0, "", "7")])
+    asked = pair_rows(batch, [(1, "4", "5"), (0, "67", "7"), (0, "", "7")])
 
     assert {*asked.keys()} == {"prompt", "response", "answer", "answer_ends"}
     assert decode_texts(asked["answer"]) == ["4", "67", ""]

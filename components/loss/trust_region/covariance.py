@@ -1,4 +1,4 @@
-"""Clip-Cov: no gradient for a few random tokens of high covariance."""
+"""Trust regions by the covariance of advantage and log-prob (Cui et al. 2025)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import covariance, draw_tokens, share_count
+from rlcomp.functional.clip_bounds import covariance, draw_tokens, highest, share_count
+from rlcomp.functional.ratio import ROUNDING, log_distance
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import LossPart
@@ -15,10 +16,10 @@ from rlcomp.seed import new_generator
 
 
 class ClipCov(LossPart):
-    """Clip-Cov: PPO surrogate, set to 0 on randomly drawn high-covariance tokens.
+    """Clip-Cov: PPO surrogate, set to 0 on randomly draw_tokens high-covariance tokens.
 
     ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;
-    ``I_clip`` = ``max(1, floor(share * N))`` tokens drawn uniformly from
+    ``I_clip`` = ``max(1, floor(share * N))`` tokens draw_tokens uniformly from
     ``{t: cov_low < Cov_t < cov_high, t not clipped}``, with
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step.
@@ -44,12 +45,12 @@ class ClipCov(LossPart):
 
     equation = (
         "l_t = 0 if t in I_clip, else min(r_t A_t, clip(r_t, 1 - {clip_low}, 1 + {clip_high}) "
-        "A_t), I_clip = a share {share} of the tokens, at least 1, drawn from those not "
+        "A_t), I_clip = a share {share} of the tokens, at least 1, draw_tokens from those not "
         "clipped with {covariance_low} < Cov_t < {covariance_high}"
     )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
     writes = ("surrogate",)
-    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
+    keys = {"selected": ("B T", "bool", "tokens that a part selects from the whole optimiser step")}
     step_keys = ("selected",)
     changes_on_policy_gradient = True
 
@@ -76,7 +77,7 @@ class ClipCov(LossPart):
         self.generator = new_generator()
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``I_clip``, drawn from all rows of the step."""
+        """Return ``I_clip``, draw_tokens from all rows of the step."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         value = covariance(batch["log_probs"], batch["advantage"], mask)
@@ -97,5 +98,61 @@ class ClipCov(LossPart):
         low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
         record("trust_region/clip_fraction_low", low, where=mask)
         record("trust_region/clip_fraction_high", high, where=mask)
+        record("trust_region/selected_fraction", selected, where=mask)
+        return batch
+
+
+class KLCov(LossPart):
+    """KL-Cov: unclipped surrogate with a KL penalty on the highest-covariance tokens.
+
+    ``l_t = r_t A_t - beta * 1[t in I_KL] * |log r_t|`` with ``I_KL`` = the
+    ``max(1, floor(share * N))`` tokens of largest
+    ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
+    step; ``beta`` = ``kl_coef``.
+
+    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 0`` are
+    never selected. At ``r_t = 1`` (up to rounding) the penalty has no gradient.
+
+    Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
+
+    Args:
+        share: size of I_KL as a share of the step's tokens.
+        kl_coef: beta, in units of advantage per nat.
+
+    Source:
+        Cui et al. 2025, arXiv:2505.22617, section 4.2 (KL-Cov).
+    """
+
+    equation = (
+        "l_t = r_t A_t - {kl_coef} 1[t in I_KL] |log r_t|, I_KL = a share {share} of the "
+        "tokens, at least 1, of largest Cov_t"
+    )
+    reads = ("log_probs", "ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+    keys = {"selected": ("B T", "bool", "tokens that a part selects from the whole optimiser step")}
+    step_keys = ("selected",)
+    has_own_gradient = True
+
+    def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:
+        super().__init__()
+        self.share = share
+        self.kl_coef = kl_coef
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return ``I_KL``, selected from all rows of the step."""
+        mask = batch["response_mask"]
+        value = covariance(batch["log_probs"], batch["advantage"], mask)
+        result = batch.select()
+        eligible = mask & (value > ROUNDING)
+        result["selected"] = highest(value, eligible, share_count(mask, self.share))
+        return result
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
+        penalty = masked(log_distance(ratio), selected)
+        batch["surrogate"] = ratio * advantage - self.kl_coef * penalty
         record("trust_region/selected_fraction", selected, where=mask)
         return batch
