@@ -16,10 +16,10 @@ from rlcomp.seed import new_generator
 
 
 class ClipCov(LossPart):
-    """Clip-Cov: PPO surrogate, set to 0 on randomly draw_tokens high-covariance tokens.
+    """Clip-Cov: PPO surrogate, set to 0 on randomly drawn high-covariance tokens.
 
     ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;
-    ``I_clip`` = ``max(1, floor(share * N))`` tokens draw_tokens uniformly from
+    ``I_clip`` = ``max(1, floor(share * N))`` tokens drawn uniformly from
     ``{t: cov_low < Cov_t < cov_high, t not clipped}``, with
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step.
@@ -45,7 +45,7 @@ class ClipCov(LossPart):
 
     equation = (
         "l_t = 0 if t in I_clip, else min(r_t A_t, clip(r_t, 1 - {clip_low}, 1 + {clip_high}) "
-        "A_t), I_clip = a share {share} of the tokens, at least 1, draw_tokens from those not "
+        "A_t), I_clip = a share {share} of the tokens, at least 1, drawn from those not "
         "clipped with {covariance_low} < Cov_t < {covariance_high}"
     )
     reads = ("log_probs", "ratio", "advantage", "response_mask")
@@ -77,7 +77,7 @@ class ClipCov(LossPart):
         self.generator = new_generator()
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``I_clip``, draw_tokens from all rows of the step."""
+        """Return ``I_clip``, drawn from all rows of the step."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         value = covariance(batch["log_probs"], batch["advantage"], mask)
