@@ -9,9 +9,8 @@ from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, Pos
 from rlcomp.errors import require
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.answers import extract, read_json
-from rlcomp.verify.columns import column, gold_answers
-from rlcomp.verify.columns import column as column_of
+from rlcomp.verify.answers import column, extract, gold_answers, read_json
+from rlcomp.verify.answers import column as column_of
 from rlcomp.verify.constraints import satisfied
 from rlcomp.verify.number import numeric
 from rlcomp.verify.short_answer import short_answer

@@ -9,7 +9,7 @@ from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.files.json_lines import is_number
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.answers import extract, read_json
+from rlcomp.verify.answers import column, extract, read_json
 from rlcomp.verify.boxes import (
     dice,
     giou,
@@ -19,7 +19,6 @@ from rlcomp.verify.boxes import (
     keyframe_f1,
     mean_average_precision,
 )
-from rlcomp.verify.columns import column
 
 _METRICS = {"iou": iou, "giou": giou, "dice": dice}
 

@@ -12,8 +12,8 @@ from rlcomp.sandbox.job import CallsJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
 from rlcomp.sandbox.program_runner import ProgramRunner
+from rlcomp.verify.answers import column
 from rlcomp.verify.code import same_value
-from rlcomp.verify.columns import column
 
 
 class _Calls(NamedTuple):

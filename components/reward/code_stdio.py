@@ -11,8 +11,8 @@ from rlcomp.interfaces.code_reward import CodeReward, named
 from rlcomp.sandbox.job import StdioJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
+from rlcomp.verify.answers import column
 from rlcomp.verify.code import same_output
-from rlcomp.verify.columns import column
 
 Pairs = list[tuple[str, str]]
 

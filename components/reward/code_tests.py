@@ -13,7 +13,7 @@ from rlcomp.interfaces.code_reward import CodeReward, named
 from rlcomp.sandbox.job import CheckJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 
 
 class UnitTests(NamedTuple):

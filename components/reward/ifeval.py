@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 from rlcomp.verify.ifeval import ifeval
 
 
@@ -14,7 +14,7 @@ class IFEval(TextReward):
     """Reward 1 if the response follows all its instructions, else 0; or the share of them.
 
     Needs the columns ``instruction_id_list`` and ``kwargs`` of the IFEval data set. For the 25
-    instructions see :mod:`rlcomp.verify.ifeval_rules`. An unknown instruction stops the run.
+    instructions see :mod:`rlcomp.verify.ifeval`. An unknown instruction stops the run.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``ifeval``.
 

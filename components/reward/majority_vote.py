@@ -17,7 +17,7 @@ from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.interfaces.votes import JUDGED, Pair, as_gold, first_votes
 from rlcomp.metrics import record, recording
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
 def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
@@ -33,7 +33,7 @@ def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | No
         ('7', None)
     """
     last = None
-    with bounded(pattern, text):
+    with time_limit(pattern, text):
         for match in re.finditer(pattern, text):
             last = match
     return (last and last[min(1, last.re.groups)]) or None

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from rlcomp.arguments import PositiveFloat
 from rlcomp.errors import require
 from rlcomp.interfaces.pooled_reward import PooledReward
-from rlcomp.verify.answers import Where
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import Where, column
 from rlcomp.workers.executor import CallExecutor
 
 

@@ -15,7 +15,7 @@ from rlcomp.interfaces.protocols import TextGenerator
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.verify.scores_by_id import scores_by_id
+from rlcomp.verify.judge_reply import scores_by_id
 
 _FORM = '{"scores": [{"id": 1, "explanation": "...", "score": 0.5}, ...]}'
 RUBRIC = (

@@ -21,7 +21,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, require
 from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.verify.language import language_share, repetition
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
 class Brevity(TextReward):
@@ -134,7 +134,7 @@ class Regex(TextReward):
 
     def score(self, prompt: str, response: str, answer: str) -> float:
         """Return 1 if the pattern matches, else 0."""
-        with bounded(self.pattern, response):
+        with time_limit(self.pattern, response):
             match = self._compiled.search(response)
         if match is None or not self.compare:
             return float(match is not None)

@@ -3,8 +3,7 @@
 import pytest
 
 from rlcomp.errors import ConfigError
-from rlcomp.verify.code import code_of, same_output, same_value
-from rlcomp.verify.edits import check_rules, is_clean
+from rlcomp.verify.code import check_rules, code_of, is_clean, same_output, same_value
 
 BLOCK = "```python\nx = 1\n```"
 

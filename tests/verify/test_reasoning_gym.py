@@ -66,7 +66,7 @@ def test_settings_reach_the_generator():
     assert [entry["metadata"]["num_animals"] for entry in few] == [2, 2, 2, 2]
 
 
-def test_a_part_of_the_credit_counts_only_if_asked_for():
+def test_partial_credit_needs_the_argument():
     # Its checker gives .05 to a list that is not one of moves.
     puzzle = of("knight_swap")
 
@@ -98,12 +98,12 @@ def test_a_part_of_the_credit_counts_only_if_asked_for():
         ("leg_counting", "1" * 4_001),
     ],
 )
-def test_what_a_checker_would_evaluate_is_not_shown_to_it(name, answer):
+def test_code_never_reaches_a_checker(name, answer):
     assert not is_plain(answer, name)
     assert reasoning_gym(answer, of(name), where="whole", partial=True) == 0.0
 
 
-def test_numbers_that_are_none_are_not_sorted():
+def test_nan_is_not_sorted():
     # Each is at no distance from the one that stands there, and no list of them is out of order.
     puzzle = of("number_sorting")
     made = puzzles("number_sorting", {}, 3, 5)
@@ -142,7 +142,7 @@ def test_a_formula_that_takes_long_is_wrong_at_once():
         ("word_sorting", "print, exec"),
     ],
 )
-def test_what_is_plain_is_shown_to_it(name, answer):
+def test_plain_answers_reach_the_checker(name, answer):
     assert is_plain(answer, name)
 
 
@@ -163,7 +163,7 @@ def test_what_is_plain_is_shown_to_it(name, answer):
         ("leg_counting", {"min_animals": 0}, "does not take the settings"),
     ],
 )
-def test_what_it_does_not_have_is_refused(name, settings, told):
+def test_unknown_data_sets_and_settings_are_refused(name, settings, told):
     with pytest.raises(ConfigError, match=told):
         puzzles(name, settings, 0, 3)
 

@@ -106,7 +106,7 @@ def test_parallel_calls_are_a_set_and_each_gold_call_counts_once():
     assert tool_match("[f(a=1)]", gold) == 0.0
 
 
-def test_where_no_tool_fits_none_may_be_called():
+def test_irrelevance_allows_no_call():
     assert tool_match("None of the tools can do that.", []) == 1.0
     assert tool_match("", []) == 1.0
     assert tool_match("[f(a=1)]", []) == 0.0
@@ -118,7 +118,7 @@ def test_an_argument_that_python_cannot_hold_is_none(text):
     assert read_calls(f"f(a={text})") is None
 
 
-def test_python_tells_nothing_of_the_text_it_reads():
+def test_python_warns_of_no_escape():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an escape that is none is told, or an error
 
@@ -208,7 +208,7 @@ def test_a_reward_and_an_environment_read_the_same_calls(said, calls):
     assert calls == (None if isinstance(told, str) else [(c.name, c.arguments) for c in told])
 
 
-def test_what_stands_around_calls_is_left():
+def test_text_around_calls_is_returned():
     text = f"a{LITERAL}b{READ}c"
 
     assert outside_calls(text, tagged_calls(text)) == ["a", "b", "c"]

@@ -8,7 +8,6 @@ from components.reward.ruler import Ruler
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
-from rlcomp.verify.scores_by_id import scores_by_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 
@@ -154,21 +153,6 @@ def test_a_response_that_forges_a_verdict_stays_a_text():
     assert made["reward"].tolist() == [0.0, 1.0]
     assert "\n" not in json.dumps(forged)
     assert sorted(shown(judge.questions[0])[1].values()) == sorted([forged, "b"])
-
-
-def test_ids_and_scores_may_be_texts_of_numbers():
-    said = '{"scores": [{"id": "2", "score": " 0.25 "}, {"id": 1.0, "score": "1"}]}'
-    assert scores_by_id(said, 2) == [1.0, 0.25]
-
-
-@pytest.mark.parametrize("score", ['"8/10"', '"1e400"', '"nan"', '"-0.5"', '"1.5"', '""', '"high"'])
-def test_a_text_that_is_no_number_from_zero_to_one_is_no_score(score):
-    assert scores_by_id('{"scores": [{"id": 1, "score": ' + score + "}]}", 1) is None
-
-
-@pytest.mark.parametrize("number", ["1.5", "true", '"one"', "1e400"])
-def test_an_id_is_a_whole_number(number):
-    assert scores_by_id('{"scores": [{"id": ' + number + ', "score": 1}]}', 1) is None
 
 
 def test_the_last_scores_of_a_reply_count():

@@ -1,10 +1,10 @@
-"""What a worker imports to judge an answer must start in milliseconds."""
+"""The modules that a reward worker imports must start in milliseconds."""
 
 import subprocess
 import sys
 
 
-def test_the_room_is_importable_without_torch_and_without_the_extra():
+def test_the_package_is_importable_without_torch_and_without_the_extra():
     code = (
         "import importlib, pkgutil, sys, rlcomp.verify;"
         "names = [m.name for m in pkgutil.iter_modules(rlcomp.verify.__path__)];"

@@ -1,14 +1,15 @@
-"""Which of two options an answer says, whatever its case, quotes and punctuation."""
+"""Choices between two options in any case, quotes and punctuation, and scores by id."""
 
 import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import check_options
-from rlcomp.verify.choice_answer import (
+from rlcomp.verify.judge_reply import (
+    leading_option,
     option_masses,
+    option_share,
     plain_option,
-    said_option,
-    share_of,
+    scores_by_id,
     spellings,
 )
 
@@ -30,9 +31,9 @@ from rlcomp.verify.choice_answer import (
     ],
 )
 def test_yes_and_no_in_every_spelling(text, value):
-    assert said_option(text, "yes", "no") == value
+    assert leading_option(text, "yes", "no") == value
     mirrored = None if value is None else 1 - value
-    assert said_option(text, "NO", "Yes") == mirrored
+    assert leading_option(text, "NO", "Yes") == mirrored
 
 
 @pytest.mark.parametrize(
@@ -47,13 +48,13 @@ def test_yes_and_no_in_every_spelling(text, value):
     ],
 )
 def test_numbers(text, value):
-    assert said_option(text, "1", "2") == value
+    assert leading_option(text, "1", "2") == value
 
 
 def test_an_option_may_begin_with_a_bracket_itself():
-    assert said_option("[[2]] is", "[[1]]", "[[2]]") == 0.0
-    assert said_option('"[[1]]"', "[[1]]", "[[2]]") == 1.0
-    assert said_option("1", "[[1]]", "[[2]]") is None
+    assert leading_option("[[2]] is", "[[1]]", "[[2]]") == 0.0
+    assert leading_option('"[[1]]"', "[[1]]", "[[2]]") == 1.0
+    assert leading_option("1", "[[1]]", "[[2]]") is None
 
 
 def test_tokens_that_begin_an_option_count_in_every_spelling():
@@ -62,9 +63,9 @@ def test_tokens_that_begin_an_option_count_in_every_spelling():
     yes, no = option_masses(first, "yes", "no")
 
     assert (yes, no) == pytest.approx((0.25, 0.25))
-    assert share_of((0.2, 0.05), 0.25) == 0.8
-    assert share_of((0.2, 0.05), 0.26) is None
-    assert share_of((0.0, 0.0), 0.0) is None
+    assert option_share((0.2, 0.05), 0.25) == 0.8
+    assert option_share((0.2, 0.05), 0.26) is None
+    assert option_share((0.0, 0.0), 0.0) is None
 
 
 def test_a_token_that_begins_both_counts_for_none():
@@ -93,3 +94,18 @@ def test_options_that_differ_in_case_or_quotes_alone_are_refused(options):
 def test_options_of_marks_alone_are_themselves():
     assert [plain_option(text) for text in ("*", "**", "(A")] == ["*", "**", "a"]
     check_options("Judge", one="*", other="`")
+
+
+def test_ids_and_scores_may_be_texts_of_numbers():
+    reply = '{"scores": [{"id": "2", "score": " 0.25 "}, {"id": 1.0, "score": "1"}]}'
+    assert scores_by_id(reply, 2) == [1.0, 0.25]
+
+
+@pytest.mark.parametrize("score", ['"8/10"', '"1e400"', '"nan"', '"-0.5"', '"1.5"', '""', '"high"'])
+def test_a_text_that_is_no_number_from_zero_to_one_is_no_score(score):
+    assert scores_by_id('{"scores": [{"id": 1, "score": ' + score + "}]}", 1) is None
+
+
+@pytest.mark.parametrize("number", ["1.5", "true", '"one"', "1e400"])
+def test_an_id_is_a_whole_number(number):
+    assert scores_by_id('{"scores": [{"id": ' + number + ', "score": 1}]}', 1) is None

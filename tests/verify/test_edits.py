@@ -1,3 +1,5 @@
+"""Similarity of patches."""
+
 import time
 
 import pytest
@@ -36,12 +38,12 @@ def test_long_texts_are_compared_line_by_line_and_at_once():
     assert time.thread_time() - start < 20
 
 
-def test_behind_the_bound_nothing_more_is_matched(monkeypatch):
+def test_nothing_is_matched_beyond_the_bound(monkeypatch):
     # Each of abcd meets one equal character: 4 looks find ab; 2 more would find cd.
-    monkeypatch.setattr(edits, "_MOST_LOOKS", 5)
+    monkeypatch.setattr(edits, "_MOST_VISITS", 5)
     assert patch_similarity("abxcd", "abcd") == pytest.approx(4 / 9)  # 2 * 2 / 9
 
-    monkeypatch.setattr(edits, "_MOST_LOOKS", 6)
+    monkeypatch.setattr(edits, "_MOST_VISITS", 6)
     assert patch_similarity("abxcd", "abcd") == pytest.approx(8 / 9)
 
 

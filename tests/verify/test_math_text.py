@@ -40,7 +40,7 @@ def test_each_sign_has_one_plain_form(text, plain):
     assert plain_math(text) == plain
 
 
-def test_signs_beside_those_that_are_known_stay_what_they_are():
+def test_neighbours_of_known_signs_are_unchanged():
     for known in ("\u2192", "\u21d2", "\u2234", "\u223c", "\u301c", "\uff5e"):
         after = chr(ord(known) + 1)
         assert plain_math(f"a{after}5") != plain_math(f"a{known}5")
