@@ -57,7 +57,7 @@ class Coverage(HeldOutAnswers):
         judgements: judgements per sample, for a judge that samples its verdicts; abstentions are
             ignored.
         vote: function from a response to its answer or None, such as a partial of
-            :func:`components.reward.majority_vote.found`. None: no maj@k.
+            :func:`components.reward.majority_vote.last_match`. None: no maj@k.
         equal_by: ``text`` compares wrong votes as texts; ``verifier`` also merges two votes if the
             ``reward`` accepts one with the other as the gold answer: a call for each vote and each
             earlier class, ``n * n / 2`` per prompt if no two are equal.

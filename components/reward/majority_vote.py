@@ -20,7 +20,7 @@ from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import time_limit
 
 
-def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
+def last_match(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
     """Return the first group of a pattern's last match in a text, or the whole match.
 
     Return None without a match, or for an empty text, which is no answer.
@@ -29,7 +29,7 @@ def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | No
         ConfigError: the search takes more than five seconds of processor time.
 
     Examples:
-        >>> found("so 3+4=7", pattern="=([0-9]+)"), found("I give up", pattern="[0-9]+")
+        >>> last_match("so 3+4=7", pattern="=([0-9]+)"), last_match("I give up", pattern="[0-9]+")
         ('7', None)
     """
     last = None
@@ -46,8 +46,8 @@ class MajorityVote(Component):
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
     (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes the first in the group
     counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
-    ratio, which rises both in success and in collapse. If nobody votes (``reward/unread`` is 1),
-    nothing is learnt: check ``vote``.
+    ratio; it rises both in success and in collapse. If no response votes (``reward/unread`` is 1),
+    there is nothing to learn: check ``vote``.
 
     For metrics it also runs the verifier on the responses and on the votes with the gold answers;
     the batch does not get these entries.
@@ -62,7 +62,8 @@ class MajorityVote(Component):
 
     Args:
         reward: the verifier.
-        vote: function from a response to its answer or None, such as a partial of :func:`found`.
+        vote: function from a response to its answer or None, such as a partial of
+            :func:`last_match`.
 
     Raises:
         ConfigError: the verifier reads more than texts.
@@ -103,7 +104,7 @@ class MajorityVote(Component):
                 labels[rows[0]] = str(votes[winners[0]])
         reward = reward.to(batch["response"].device)
         record("reward/unread", torch.tensor([float(vote is None) for vote in votes]))
-        self._hold_against_gold(batch, reward, labels, len(groups))
+        self._record_gold_agreement(batch, reward, labels, len(groups))
         right = reward > 0
         valid = torch.ones_like(right)
         return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
@@ -123,7 +124,7 @@ class MajorityVote(Component):
 
         return first_votes(cast, equal)
 
-    def _hold_against_gold(
+    def _record_gold_agreement(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
         true = torch.tensor(self._judged(batch.copy()), device=reward.device)

@@ -102,9 +102,9 @@ class StepAndOutcomeReward(Component):
                 reward[row, place] += score
                 count[row, place] += 1
         device = batch["tokens"].device
-        return self._put(batch, reward.to(device), count.to(device))
+        return self._write(batch, reward.to(device), count.to(device))
 
-    def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
+    def _write(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
         with recording() as ledger:
             outcome = self.outcome(batch.copy())
         record_calls_of(ledger)

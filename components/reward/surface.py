@@ -90,9 +90,9 @@ class Length(Component):
         """Count the tokens of every response."""
         tokens = batch["response_mask"].sum(1)
         reward = (tokens.float() / self.target).clamp(self.low, self.high)
-        at_most = reward >= self.high
+        is_right = reward >= self.high
         return write_reward(
-            batch, reward, {"length": reward}, at_most, torch.ones_like(at_most), decides=False
+            batch, reward, {"length": reward}, is_right, torch.ones_like(is_right), decides=False
         )
 
 

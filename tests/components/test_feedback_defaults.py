@@ -29,9 +29,8 @@ from components.pairwise_judge.learned import LearnedJudge
 from components.pairwise_judge.option_log_probs import OptionLogProbJudge
 from components.pairwise_judge.reasoned import ReasoningJudge
 from components.pairwise_judge.simulated import SimulatedJudge
-from components.reward.judged import JudgeScore
+from components.reward.judge import JudgeScore, Rubric
 from components.reward.reward_model import LearnedReward, ScorerReward
-from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
 from components.shaping.noise import RaterNoise

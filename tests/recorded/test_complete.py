@@ -875,7 +875,7 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/judged.py",
+        "components/reward/judge.py",
         {
             "reward/answered": TESTS
             + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
@@ -916,7 +916,7 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/combined.py",
+        "components/reward/composite.py",
         dict.fromkeys(
             ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
             TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
@@ -930,7 +930,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/reward/combined.py",
+        "components/reward/composite.py",
         {
             "reward/*": TESTS
             + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",

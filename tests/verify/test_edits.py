@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from components.reward.patch_similarity import PatchSimilarity
+from components.reward.answer import PatchSimilarity
 from rlcomp.verify import edits
 from rlcomp.verify.edits import patch_similarity
 

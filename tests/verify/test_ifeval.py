@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from components.reward.ifeval import IFEval
+from components.reward.benchmark import IFEval
 from rlcomp.errors import DataError
 from rlcomp.verify.ifeval import RULES, ifeval, instruction_verdicts
 from rlcomp.verify.language import count_sentences, words

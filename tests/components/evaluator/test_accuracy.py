@@ -10,7 +10,7 @@ from components.evaluator.budget import BudgetForcing
 from components.evaluator.coverage import Coverage
 from components.evaluator.forgetting import Forgetting
 from components.reward.answer import ExactMatch
-from components.reward.combined import ShuffledReward, WeightedSum
+from components.reward.composite import ShuffledReward, WeightedSum
 from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote
 from components.reward.surface import Brevity, Length

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import RewardByColumn, WeightedSum
+from components.reward.composite import RewardByColumn, WeightedSum
 from components.reward.function import FunctionReward
 from rlcomp.batch import cat, decode_texts, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.reward.code_calls import CodeCalls
+from components.reward.code_io import CodeCalls
 from rlcomp.errors import ConfigError, DataError
 
 # Of x * x - 8.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.reward.code_stdio import CodeStdio
+from components.reward.code_io import CodeStdio
 from rlcomp.errors import DataError
 
 PAIRS = {"inputs": ["1 2\n", "5 6\n"], "outputs": ["0.5\n", "0.8333\n"]}

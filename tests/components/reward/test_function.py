@@ -166,7 +166,7 @@ def wrapped(*args, **kwargs):
 )
 def test_an_async_function_is_refused_before_it_is_called(function):
     with pytest.raises(
-        ConfigError, match="an async function, which nobody awaits: make it a plain"
+        ConfigError, match="an async function, which is not awaited: make it a plain"
     ):
         FunctionReward(function=function)
 
@@ -240,7 +240,7 @@ wrapping = functools.wraps(held)(lambda response: held(response))  # as a config
 def test_a_message_names_the_function_that_a_partial_holds(function):
     called = FunctionReward(function=function)
 
-    assert called.called == "boxed"
+    assert called.function_name == "boxed"
     with pytest.raises(ConfigError, match=r"boxed \(.*test_function.py:\d+\) scored 'four' with"):
         called.write_scores(*scored_by(called))
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from components.reward.judged import JudgeScore
-from components.reward.rubric import Rubric
+from components.reward.judge import JudgeScore, Rubric
 from rlcomp.errors import ConfigError, DataError
 
 

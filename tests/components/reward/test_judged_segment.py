@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.judge import WordOverlapJudge, WordPrefixJudge
-from components.reward.judged import JudgedSegment
+from components.reward.judge import JudgedSegment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording

@@ -1,7 +1,7 @@
 import pytest
 from tensordict import TensorDict
 
-from components.reward.reasoning_gym import ReasoningGymReward
+from components.reward.benchmark import ReasoningGymReward
 from components.task.reasoning_gym import ReasoningGymTask
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch

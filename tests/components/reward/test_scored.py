@@ -82,9 +82,9 @@ def test_statistics_are_those_of_all_batches_so_far():
     whole, split = (ScorerReward(scorers=[Says()], normalised=True) for _ in range(2))
     values = torch.tensor([1.0, 3.0, 8.0])
 
-    whole._normalised(values[None], torch.ones(3).bool())
+    whole._normalise(values[None], torch.ones(3).bool())
     for part in (values[:2], values[2:]):
-        split._normalised(part[None], torch.ones(len(part)).bool())
+        split._normalise(part[None], torch.ones(len(part)).bool())
 
     # Mean 4, squares 9 + 1 + 16.
     assert (split.count.item(), split.mean.item(), split.squares.item()) == (3, 4, 26)

@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from components.reward.sentiment import Sentiment
+from components.reward.reward_model import Sentiment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.testing import check_component, example_batch

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.combined import ShuffledReward
+from components.reward.composite import ShuffledReward
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import WeightedSum
+from components.reward.composite import WeightedSum
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, RlcompWarning

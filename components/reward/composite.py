@@ -79,17 +79,17 @@ class WeightedSum(Component):
         total = weighted_total(rewards, self.weights)
         correct = results[self.correct_by or next(iter(results))]["correct"]
         valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
-        reasons = [result["invalid_reason"] for result in results.values() if _told(result)]
+        reasons = [
+            result["invalid_reason"]
+            for result in results.values()
+            if "invalid_reason" in result.keys()
+        ]
         if reasons:
-            batch["invalid_reason"] = _first(reasons)
+            batch["invalid_reason"] = _first_reasons(reasons)
         return write_reward(batch, total, rewards, correct, valid, decides=not self.is_free)
 
 
-def _told(result: TensorDict) -> bool:
-    return "invalid_reason" in result.keys()
-
-
-def _first(reasons: list[Tensor]) -> Tensor:
+def _first_reasons(reasons: list[Tensor]) -> Tensor:
     """Return the first reason of each row."""
     rows = zip(*(decode_texts(each) for each in reasons), strict=True)
     return encode_texts([next(filter(None, row), "") for row in rows]).to(reasons[0].device)
@@ -170,7 +170,7 @@ class RewardByColumn(Component):
         self.column = column
         # The same for all batches, because batches of other domains are joined.
         keys_of_routes = [{*route.writes, *route.may_write} for route in routes.values()]
-        self._tells_reasons = any("invalid_reason" in keys for keys in keys_of_routes)
+        self._writes_reasons = any("invalid_reason" in keys for keys in keys_of_routes)
 
     @property
     def needed_columns(self) -> frozenset[str]:
@@ -189,7 +189,7 @@ class RewardByColumn(Component):
         correct = torch.zeros(size, dtype=torch.bool, device=device)
         valid, reasons = correct.clone(), [""] * size
         kl_weight = torch.ones(size, device=device)
-        for domain, rows in self._rows(batch).items():
+        for domain, rows in self._rows_by_domain(batch).items():
             with recording() as ledger:
                 result = self.routes[domain](batch[rows].copy())
             record_calls_of(ledger)
@@ -206,11 +206,11 @@ class RewardByColumn(Component):
             record(f"reward/{domain}/invalid_fraction", (~judged).float())
         if self.kl_weights:
             batch["kl_weight"] = kl_weight
-        if self._tells_reasons:
+        if self._writes_reasons:
             batch["invalid_reason"] = encode_texts(reasons).to(device)
         return write_reward(batch, reward, rewards, correct, valid, decides=not self.is_free)
 
-    def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
+    def _rows_by_domain(self, batch: TensorDict) -> dict[str, list[int]]:
         """Return the rows of each domain that occurs."""
         rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
@@ -223,14 +223,14 @@ class RewardByColumn(Component):
             rows.setdefault(self._domain(row, columns[self.column]), []).append(row)
         return rows
 
-    def _domain(self, row: int, named: object) -> str:
+    def _domain(self, row: int, name: object) -> str:
         known: Sequence[str] = [*self.routes]
-        if not isinstance(named, str) or named not in known:
+        if not isinstance(name, str) or name not in known:
             raise DataError(
-                f"RewardByColumn: {self.column!r} of row {row} is {named!r:.60}"
-                f"{nearest(str(named)[:60], known)}"
+                f"RewardByColumn: {self.column!r} of row {row} is {name!r:.60}"
+                f"{nearest(str(name)[:60], known)}"
             )
-        return named
+        return name
 
 
 class ShuffledReward(Component):
