@@ -82,7 +82,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/proofs.py",
+        "components/evaluator/agent.py",
         dict.fromkeys(
             [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
             "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
@@ -157,14 +157,14 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/verifier_quality.py",
+        "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
             TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
         ),
     ),
     (
-        "components/evaluator/past_selves.py",
+        "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
             TESTS
@@ -418,7 +418,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/perplexity.py",
+        "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/*", "*/*_low", "*/*_high"],
             TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
@@ -443,7 +443,7 @@ BESIDE = [
         },
     ),
     (
-        "components/evaluator/next_token.py",
+        "components/evaluator/likelihood.py",
         {
             "*/direct": DIRECT,
             "*/direct_high": DIRECT,
@@ -534,7 +534,7 @@ BESIDE = [
         },
     ),
     (
-        "components/evaluator/preferences.py",
+        "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
             TESTS + "evaluator/test_preferences.py::"
@@ -632,7 +632,7 @@ BESIDE = [
         },
     ),
     (
-        "components/shaping/normalised.py",
+        "components/shaping/transform.py",
         dict.fromkeys(
             ["reward/running_mean", "reward/running_std"],
             TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.evaluator.next_token import NextTokenEvaluator
+from components.evaluator.likelihood import NextTokenEvaluator
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example

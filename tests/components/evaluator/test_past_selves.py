@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.past_selves import SelfPlayWinRate, _wins
+from components.evaluator.self_play import SelfPlayWinRate, _wins
 from components.worlds.matrix_game.environment import MatrixGame
 from components.worlds.matrix_game.moves import MoveDemonstrations
 from rlcomp.episodes.match_player import SeatedPlayer
@@ -131,5 +131,5 @@ def test_the_oldest_is_forgotten_first():
 
 
 def test_seats_of_different_policies_are_refused():
-    with pytest.raises(ConfigError, match="a game of two seats that one policy plays"):
+    with pytest.raises(ConfigError, match="must be one policy in two seats"):
         evaluator(second=tiny_policy(tokenizer=TOKENIZER, context_length=8))

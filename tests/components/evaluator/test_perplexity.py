@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.perplexity import Perplexity
+from components.evaluator.likelihood import Perplexity
 from components.worlds.addition.task import Addition
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError

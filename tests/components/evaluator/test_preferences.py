@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.evaluator.preferences import HeldOutPairs
+from components.evaluator.likelihood import HeldOutPairs
 from rlcomp.component import Component
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.verifier_quality import VerifierQuality
+from components.evaluator.self_play import VerdictQuality
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
@@ -99,7 +99,7 @@ class Player:
 
 def measured(answers=Answers, **settings):
     player = Player()
-    part = VerifierQuality(player=player, task=Sums(), verdicts=answers(), **settings)
+    part = VerdictQuality(player=player, task=Sums(), verdicts=answers(), **settings)
     with recording() as ledger:
         part(TensorDict({}, batch_size=[]))
     return player, ledger.means()
@@ -168,15 +168,15 @@ def test_a_match_needs_two_turns():
     with pytest.raises(
         ConfigError, match=r"player\.max_turns is 1: evaluation needs matches of two"
     ):
-        VerifierQuality(player=Player(turns=1), task=Sums(), verdicts=Answers())
+        VerdictQuality(player=Player(turns=1), task=Sums(), verdicts=Answers())
 
 
 def test_an_environment_of_another_kind_is_named():
     player = Player()
     player.silent = True
-    part = VerifierQuality(player=player, task=Sums(), verdicts=Answers())
+    part = VerdictQuality(player=player, task=Sums(), verdicts=Answers())
 
-    with pytest.raises(DataError, match="tells no facts right and verdict_right"):
+    with pytest.raises(DataError, match="reports no facts right and verdict_right"):
         part(TensorDict({}, batch_size=[]))
 
 
@@ -187,7 +187,7 @@ def test_matches_that_all_failed_are_not_measured():
             rows["episode_error"] = encode_texts(["broken"] * 8)
             return rows
 
-    part = VerifierQuality(player=Broken(), task=Sums(), verdicts=Answers())
+    part = VerdictQuality(player=Broken(), task=Sums(), verdicts=Answers())
     with recording() as ledger:
         part(TensorDict({}, batch_size=[]))
 

@@ -2,7 +2,7 @@ import pytest
 from tensordict import TensorDict
 
 from components.reward.benchmark import ReasoningGymReward
-from components.task.reasoning_gym import ReasoningGymTask
+from components.task.procedural import ReasoningGymTask
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError, DataError

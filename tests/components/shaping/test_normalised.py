@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.shaping.normalised import RunningNormalisation
+from components.shaping.transform import RunningNormalisation
 from rlcomp.functional.moments import merged_moments
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, make_batch

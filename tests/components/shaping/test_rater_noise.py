@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.noise import RaterNoise
+from components.shaping.transform import RaterNoise
 from rlcomp.batch import encode_texts
 from rlcomp.testing import check_component, make_batch
 

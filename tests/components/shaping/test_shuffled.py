@@ -2,7 +2,7 @@
 
 import torch
 
-from components.shaping.noise import ShuffledShaping
+from components.shaping.transform import ShuffledShaping
 from rlcomp.testing import check_component, make_batch
 
 

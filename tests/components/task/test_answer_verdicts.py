@@ -1,7 +1,7 @@
 import pytest
 
 from components.reward.answer import ExactMatch
-from components.task.answer_verdicts import AnswerVerdicts
+from components.task.composite import AnswerVerdicts
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example

@@ -105,7 +105,7 @@ def test_a_missing_file_is_told_with_place_name_and_form(tmp_path):
         Benchmark(folder=str(tmp_path / "data"), prompt_fields=["question"], **KNOWN)
 
     told = str(refused.value)
-    assert f"no file of this benchmark in '{tmp_path}/data', which is not there" in told
+    assert f"no file of this benchmark in '{tmp_path}/data' (no such folder)" in told
     assert "there is one called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
     assert "its rows hold question and answer" in told
     assert "set path=FILE, or data=FOLDER where there" in told

@@ -43,7 +43,7 @@ def test_the_split_is_by_the_source_where_there_is_one():
     assert (len(task), task.held_out) == (3, 0.25)
 
 
-def test_a_text_of_one_character_has_nothing_to_foretell():
-    with pytest.raises(DataError, match="example 2 has the text 'a': nothing to foretell"):
+def test_a_text_of_one_character_has_nothing_to_predict():
+    with pytest.raises(DataError, match="example 2 has the text 'a': nothing to predict"):
         DocumentTask(task=Given(Example("a", "", ""))).example(2)
     assert DocumentTask(task=Addition(digits=1)).example(34).answer == "3+4=7"

@@ -1,4 +1,4 @@
-from components.task.hinted import HintedTask
+from components.task.composite import HintedTask
 from components.worlds.sorting.task import Sorting
 
 TEMPLATE = "{answer}={prompt}"

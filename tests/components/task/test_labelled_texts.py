@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from components.sampler.labelled import LabelledTextsSampler
-from components.task.labelled_texts import LabelledTexts
+from components.task.labels import LabelledTexts
 from components.worlds.addition.task import Addition
 from rlcomp.data.labelled_rows import label_rows
 from rlcomp.errors import ConfigError, DataError, RlcompWarning

@@ -1,6 +1,6 @@
 import pytest
 
-from components.task.mixture import TaskMixture
+from components.task.composite import TaskMixture
 from components.worlds.addition.task import Addition
 from components.worlds.repeat_digit.task import RepeatDigit
 from components.worlds.sorting.task import Sorting

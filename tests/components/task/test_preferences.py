@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.task.preferences import PreferenceTask
+from components.task.labels import PreferenceTask
 from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.text.prompt import TextPrompt

@@ -1,4 +1,4 @@
-from components.task.seeds import SeedTask
+from components.task.procedural import SeedTask
 from rlcomp.interfaces.task import Task
 
 

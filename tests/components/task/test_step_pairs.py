@@ -59,7 +59,7 @@ def test_a_step_pair_is_held_out_as_its_solutions_are():
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (One("a\nb", rejected="a\n"), "one is the beginning of the other"),
+        (One("a\nb", rejected="a\n"), "one the beginning of the other"),
         (One("a\nb"), "is no pair of texts"),
         (One("a", rejected="b", conversation={"messages": []}), "is no pair of texts"),
     ],
