@@ -107,7 +107,7 @@ from components.evaluator.reward_model import RewardModelPairs as RewardModelPai
 from components.evaluator.reward_model import StepLabelAccuracy as StepLabelAccuracy
 from components.evaluator.rollouts import RolloutLog as RolloutLog
 from components.evaluator.self_play import SelfPlayWinRate as SelfPlayWinRate
-from components.evaluator.self_play import VerifierQuality as VerifierQuality
+from components.evaluator.self_play import VerdictQuality as VerdictQuality
 from components.evaluator.value_quality import HasValues as HasValues
 from components.evaluator.value_quality import ValueQuality as ValueQuality
 from components.expert import ExpertLabel as ExpertLabel

@@ -22,7 +22,7 @@ class UnitTests(NamedTuple):
     prefix: str
     sources: tuple[str, ...]
     entry_point: str
-    count: int
+    number: int
 
 
 class CodeTests(CodeReward):
@@ -115,9 +115,9 @@ class CodeTests(CodeReward):
     def verdicts(self, tests: UnitTests, outcomes: Sequence[Outcome]) -> list[bool]:
         """Return for each test whether it passed; False if it was not reached."""
         (outcome,) = outcomes
-        if tests.count == 1:  # a source that defines check gives two results
+        if tests.number == 1:  # a source that defines check gives two results
             return [outcome.status == "passed"]
-        return [*outcome.tests, *[False] * tests.count][: tests.count]
+        return [*outcome.tests, *[False] * tests.number][: tests.number]
 
 
 def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -> list[str]:
@@ -126,8 +126,11 @@ def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -
         return []
     value = column(row, name, "reward=code_tests")
     texts = [value] if isinstance(value, str) else value
-    is_list = isinstance(texts, list) and len(texts) >= min_count
-    if not is_list or not all(isinstance(text, str) for text in texts):
+    if (
+        not isinstance(texts, list)
+        or len(texts) < min_count
+        or not all(isinstance(text, str) for text in texts)
+    ):
         raise DataError(
             f"the column {name!r} is {value!r:.80}: must be a text, or a list of at "
             f"least {min_count}"

@@ -55,7 +55,7 @@ BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
 POOLS = TESTS + "sampler/test_difficulty_pools.py::"
 KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
-ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
+ADAPTED = TESTS + "shaping/test_length_penalty.py::"
 ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
@@ -160,15 +160,14 @@ BESIDE = [
         "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
-            TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
+            TESTS + "evaluator/test_verdict_quality.py::test_matches_and_verdicts_by_hand",
         ),
     ),
     (
         "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
-            TESTS
-            + "evaluator/test_past_selves.py::test_both_seats_are_taken_against_each_earlier_self",
+            TESTS + "evaluator/test_self_play_win_rate.py::test_each_copy_is_played_in_both_seats",
         ),
     ),
     (
@@ -256,7 +255,7 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "evaluation/cost@*": TESTS
-            + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
+            + "evaluator/test_episodes.py::test_errors_without_recovery_add_up_as_enumerated",
         },
     ),
     (
@@ -320,7 +319,7 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "evaluation/success": TESTS
-            + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
+            + "evaluator/test_episodes.py::test_the_share_of_copies_that_arrive_is_recorded",
         },
     ),
     (
@@ -421,7 +420,7 @@ BESIDE = [
         "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/*", "*/*_low", "*/*_high"],
-            TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
+            TESTS + "evaluator/test_likelihood.py::test_perplexities_by_hand",
         ),
     ),
     ("components/evaluator/coverage.py", {"*/invalid_fraction": COVERAGE}),
@@ -537,7 +536,7 @@ BESIDE = [
         "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
-            TESTS + "evaluator/test_preferences.py::"
+            TESTS + "evaluator/test_likelihood.py::"
             "test_with_a_reference_the_margin_is_that_of_the_changes",
         ),
     ),
@@ -592,8 +591,7 @@ BESIDE = [
         "components/shaping/process.py",
         dict.fromkeys(
             ["implicit_reward/token", "implicit_reward/auc"],
-            TESTS + "shaping/test_implicit_process.py::"
-            "test_how_well_it_tells_right_from_wrong_is_recorded",
+            TESTS + "shaping/test_process.py::test_how_well_it_tells_right_from_wrong_is_recorded",
         ),
     ),
     (
@@ -627,7 +625,7 @@ BESIDE = [
     (
         "components/reward/reward_model.py",
         {
-            "reward/steps": TESTS + "reward/test_process_scored.py::"
+            "reward/steps": TESTS + "reward/test_process_scorer_reward.py::"
             "test_steps_end_with_the_separator_and_the_last_with_the_text",
         },
     ),
@@ -635,27 +633,27 @@ BESIDE = [
         "components/shaping/transform.py",
         dict.fromkeys(
             ["reward/running_mean", "reward/running_std"],
-            TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",
+            TESTS + "shaping/test_transform.py::test_all_rewards_so_far_are_counted",
         ),
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/step": TESTS + "shaping/test_potential.py::"
+            "reward/step": TESTS + "shaping/test_process.py::"
             "test_each_step_is_paid_its_score_at_its_end",
         },
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/potential_step": TESTS + "shaping/test_potential.py::"
+            "reward/potential_step": TESTS + "shaping/test_process.py::"
             "test_shaping_pays_the_differences_of_the_potential",
         },
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/potential_turn": TESTS + "shaping/test_potential.py::"
+            "reward/potential_turn": TESTS + "shaping/test_process.py::"
             "test_turns_are_shaped_by_the_states_in_which_they_begin",
         },
     ),
@@ -676,9 +674,9 @@ BESIDE = [
     (
         "components/reward/reward_model.py",
         {
-            "reward/disagreement": TESTS + "reward/test_scored.py::"
+            "reward/disagreement": TESTS + "reward/test_scorer_reward.py::"
             "test_the_spread_of_the_members_is_recorded",
-            "reward/raw_score": TESTS + "reward/test_scored.py::"
+            "reward/raw_score": TESTS + "reward/test_scorer_reward.py::"
             "test_the_score_before_normalisation_is_recorded",
         },
     ),
@@ -877,8 +875,7 @@ BESIDE = [
     (
         "components/reward/judge.py",
         {
-            "reward/answered": TESTS
-            + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
+            "reward/answered": TESTS + "reward/test_judge.py::test_the_judge_s_score_is_the_reward",
         },
     ),
     (
@@ -933,7 +930,7 @@ BESIDE = [
         "components/reward/composite.py",
         {
             "reward/*": TESTS
-            + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
+            + "reward/test_composite.py::test_metrics_are_those_of_the_sum_and_each_part",
         },
     ),
     ("components/sampler/curriculum.py", {"curriculum/in_band": BAND, "curriculum/tried": BAND}),

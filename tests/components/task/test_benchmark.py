@@ -106,9 +106,9 @@ def test_a_missing_file_is_told_with_place_name_and_form(tmp_path):
 
     told = str(refused.value)
     assert f"no file of this benchmark in '{tmp_path}/data' (no such folder)" in told
-    assert "there is one called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
+    assert "with a file named sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
     assert "its rows hold question and answer" in told
-    assert "set path=FILE, or data=FOLDER where there" in told
+    assert "set path=FILE, or data=FOLDER with" in told
     with pytest.raises(DataError, match=f"in '{tmp_path}'; set path=FILE"):
         Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
 

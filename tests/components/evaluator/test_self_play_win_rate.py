@@ -91,7 +91,7 @@ def test_the_first_evaluation_has_nobody_to_play_against():
     assert int(part.taken) == 1
 
 
-def test_both_seats_are_taken_against_each_earlier_self():
+def test_each_copy_is_played_in_both_seats():
     _, part = evaluator(game=Rigged)
     measured(part)
 

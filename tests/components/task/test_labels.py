@@ -1,4 +1,4 @@
-"""Texts with labels from a file, and rows that are refused by file and line."""
+"""Preferences and labels of texts from files."""
 
 import json
 import math
@@ -8,11 +8,81 @@ import pytest
 import torch
 
 from components.sampler.labelled import LabelledTextsSampler
-from components.task.labels import LabelledTexts
+from components.task.labels import LabelledTexts, PreferenceTask
 from components.worlds.addition.task import Addition
 from rlcomp.data.labelled_rows import label_rows
+from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
+
+PAIR = {"prompt": "1?", "chosen": "yes", "rejected": "no"}
+RATED = {"prompt": "1?", "responses": ["a", "b"], "ratings": [1, 2]}
+
+
+@pytest.fixture
+def task(tmp_path):
+    """A task of given rows."""
+
+    def made(*rows, **settings):
+        file = tmp_path / "prefs.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return PreferenceTask(path=str(file), **settings)
+
+    return made
+
+
+def test_ties_are_left_out_and_counted(task):
+    tie = {**RATED, "ratings": [1, 1]}
+
+    with pytest.warns(
+        RlcompWarning, match="answers are all alike, left out: 2 of 3; task.ties=keep"
+    ):
+        assert len(task(tie, PAIR, tie)) == 1
+    with pytest.raises(DataError, match="all of its 1 rows are ties"):
+        task(tie)
+
+
+def test_a_tie_that_is_kept_warns_of_nothing(task, recwarn):
+    tied = task(PAIR | {"tie": True}, PAIR, ties="keep")
+
+    assert [one.columns.get("tie") for one in tied.examples] == [True, None]
+    assert not recwarn.list
+
+
+def test_a_bad_row_is_refused_with_file_and_line(task):
+    with pytest.raises(DataError, match=r"prefs\.jsonl:2: .*no preference"):
+        task(PAIR, {"prompt": "1?", "chosen": "yes"})
+
+
+def test_settings_reach_the_rows(task):
+    hh = "\n\nHuman: a?\n\nAssistant:"
+    talk = {"chosen": f"{hh} yes", "rejected": f"{hh} no"}
+
+    assert len(task(RATED)) == 1
+    assert len(task(RATED, ratings="each")) == 2
+    assert task(RATED, ratings="each").example(1).columns == {"rating": 2.0}
+    assert len(task(PAIR | {"tie": True}, ties="keep")) == 1
+    assert "conversation" in task(talk, dialogues="messages").example(0).columns
+    assert "conversation" not in task(talk).example(0).columns
+    assert (
+        task({"asked": "2?", "chosen": "y", "rejected": "n"}, prompt_field="asked")
+        .example(0)
+        .prompt
+        == "2?"
+    )
+    assert (task(PAIR).held_out, task(PAIR, held_out=0.5).held_out) == (0.1, 0.5)
+
+
+def test_the_pairs_of_hh_become_rows(shared_data):
+    task = PreferenceTask(path=str(shared_data / "prefs" / "hh_harmless_300.jsonl.gz"))
+    tokenizer = byte_tokenizer()
+
+    rows = pair_rows(tokenizer, TextPrompt(tokenizer=tokenizer), [task.example(n) for n in (0, 1)])
+
+    assert len(task) == 300
+    assert all(task.example(n).prompt.endswith("\n\nAssistant:") for n in range(300))
+    assert rows["chosen"].tolist() == [True, False, True, False]
 
 
 def written(folder, *rows):
@@ -21,14 +91,14 @@ def written(folder, *rows):
     return str(file)
 
 
-def task(folder, *rows, **settings):
+def labelled_task(folder, *rows, **settings):
     return LabelledTexts(**{"path": written(folder, *rows), "labels": ["a", "b"], **settings})
 
 
 def test_labels_are_numbers_or_unknown(tmp_path):
     rows = [{"prompt": "x", "a": 1, "b": None}, {"prompt": "yz", "b": 0.25, "c": 1, "a": False}]
 
-    found = task(tmp_path, *rows, longest=1)
+    found = labelled_task(tmp_path, *rows, longest=1)
 
     assert [found.example(n).prompt for n in range(len(found))] == ["x", "y"]
     assert found.example(1).columns == {"labels": {"a": 0.0, "b": 0.25}}
@@ -51,28 +121,28 @@ def test_labels_are_numbers_or_unknown(tmp_path):
 )
 def test_a_bad_row_is_refused_by_file_and_line(row, told, tmp_path):
     with pytest.raises(DataError, match=r"texts\.jsonl:2: .*" + re.escape(told)):
-        task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, row)
+        labelled_task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, row)
 
 
 def test_a_row_without_any_of_the_labels_is_left_out_with_a_warning(tmp_path):
     rows = [{"prompt": "x", "a": 1, "b": 0}, {"prompt": "y", "c": 1}, {"prompt": "z", "a": 0}]
 
     with pytest.warns(RlcompWarning, match="left out: 1 of 3"):
-        found = task(tmp_path, *rows)
+        found = labelled_task(tmp_path, *rows)
 
     assert [found.example(n).prompt for n in range(len(found))] == ["x", "z"]
 
 
 def test_a_label_that_no_row_knows_is_refused(tmp_path):
     with pytest.raises(DataError, match="no row has the label 'b'"):
-        task(tmp_path, {"prompt": "x", "a": 1})
+        labelled_task(tmp_path, {"prompt": "x", "a": 1})
 
 
 def test_a_batch_holds_texts_and_their_labels_each_once_an_epoch(tmp_path):
     rows = [{"prompt": "x" * n, "a": n % 2, "b": None if n == 3 else 1} for n in range(1, 7)]
     tokenizer = byte_tokenizer()
     sampler = LabelledTextsSampler(
-        task=task(tmp_path, *rows, held_out=0.0),
+        task=labelled_task(tmp_path, *rows, held_out=0.0),
         labels=["a", "b"],
         tokenizer=tokenizer,
         batch_size=3,
@@ -104,7 +174,7 @@ def test_a_task_without_labels_is_refused():
 def test_a_task_too_small_for_a_batch_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="batch_size"):
         LabelledTextsSampler(
-            task=task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, held_out=0.0),
+            task=labelled_task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, held_out=0.0),
             labels=["a"],
             tokenizer=byte_tokenizer(),
             batch_size=2,
