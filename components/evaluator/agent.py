@@ -95,7 +95,7 @@ class AgentAccuracy(Accuracy):
             generator=torch.Generator().manual_seed(self.seed),
             seed=self.seed,
         )
-        with recording():  # drop the reward's metrics, which are of training
+        with recording():  # drop the reward's metrics: they are for training
             judged: TensorDict = self.reward(rows)
         judged["reward_valid"] = without_failed(rows, judged["reward_valid"])
         return judged[last_rows(judged)]

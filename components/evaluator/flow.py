@@ -61,7 +61,7 @@ class FlowEvaluator(Component):
         return batch
 
     def _score(self, points: Tensor) -> TensorDict:
-        with recording():  # drop the metrics of this reward, which is not the one of training
+        with recording():  # drop the reward's metrics: they are for training
             return self.reward(TensorDict({"sample": points}, batch_size=[len(points)]))
 
 

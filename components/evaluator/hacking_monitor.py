@@ -37,7 +37,7 @@ class HackingMonitor(Component):
     reward as well.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``reward``,
-    ``reward_valid``, ``group_id`` ``[B]`` and what the verifier reads. The batch does not get the
+    ``reward_valid``, ``group_id`` ``[B]`` and the keys of the verifier. The batch does not get the
     verifier's entries. Rows that proxy or verifier could not judge are left out, and so is a batch
     with fewer than two prompts left. The choice of the audited prompts depends on their texts, the
     step and the seed alone.
@@ -77,7 +77,7 @@ class HackingMonitor(Component):
         """Audit and record."""
         audited = batch[self._audited_rows(batch)]
         proxy, judged, group = audited["reward"], audited["reward_valid"], audited["group_id"]
-        with recording():  # drop the verifier's metrics, which are not of training
+        with recording():  # drop the verifier's metrics: they are for training
             verdicts = self.verifier(audited)
         judged = judged & verdicts["reward_valid"]
         group, true = group[judged], verdicts["reward"].double()[judged]

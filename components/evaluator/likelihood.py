@@ -40,7 +40,8 @@ class Perplexity(HeldOutAnswers):
 
     Records ``<name>/reference`` with p the reference, ``<name>/reference_right`` over right samples
     only, and ``<name>/own`` with p the policy that sampled; each with a 95 % bootstrap interval
-    over prompts (``_low``, ``_high``). A low value says that the reference had such answers.
+    over prompts (``_low``, ``_high``). A low value means that the reference is likely to
+    write such answers.
 
     Args:
         policy: the model that answers, with its own sampling settings.
@@ -128,7 +129,7 @@ class HeldOutPairs(Component):
 
     Records ``<name>/chosen_log_prob`` and ``rejected_log_prob``, nats per answer; with a reference
     ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, the
-    change (without a reference, the log-prob) of the chosen minus that of the rejected answer;
+    change (without a reference, the log-prob) of the chosen minus the same of the rejected answer;
     ``accuracy``, the share of pairs with a margin above 0 (0 counts half). Margins can grow while
     chosen answers become less likely: look at both.
 
@@ -180,9 +181,9 @@ class HeldOutPairs(Component):
         record(f"{self.name}/accuracy", (margin > 0).double() + (margin == 0).double() / 2)
         return batch
 
-    def _record(self, what: str, sums: Tensor) -> None:
-        record(f"{self.name}/chosen_{what}", sums[0::2])
-        record(f"{self.name}/rejected_{what}", sums[1::2])
+    def _record(self, kind: str, sums: Tensor) -> None:
+        record(f"{self.name}/chosen_{kind}", sums[0::2])
+        record(f"{self.name}/rejected_{kind}", sums[1::2])
 
 
 def _sums(log_probs: Tensor, rows: TensorDict) -> Tensor:

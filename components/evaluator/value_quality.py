@@ -125,7 +125,7 @@ class ValueQuality(Component):
             max_new_tokens=self.max_new_tokens,
             generator=generator,
         )
-        with recording():  # drop the reward's metrics, which are of training
+        with recording():  # drop the reward's metrics: they are for training
             judged = self.reward(continued)
         shape = (len(cuts), self.continuations)
         return judged["reward"].view(shape), judged["reward_valid"].view(shape)

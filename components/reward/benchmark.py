@@ -66,7 +66,7 @@ class ReasoningGymReward(PooledReward):
     Args:
         where: place of the answer after the thought: ``whole``, ``boxed``, or ``tagged`` as
             ``<answer>...</answer>``.
-        partial: whether scores between 0 and 1 are paid too.
+        partial: whether scores between 0 and 1 count.
         timeout: time limit of a check, in seconds.
         calls: the reward pool that runs the checks; by default they run in the process, without a
             limit.

@@ -108,8 +108,8 @@ def _check_names(parts: list[str], weights: list[str], correct_by: str | None) -
             )
     if correct_by is None and len(parts) > 1:
         raise ConfigError(
-            "WeightedSum: correct_by is null: set it to what decides what is correct, one of "
-            f"the parts: {', '.join(parts)}"
+            "WeightedSum: correct_by is null: set it to the part that decides what is correct, "
+            f"one of {', '.join(parts)}"
         )
     if correct_by is not None and correct_by not in parts:
         raise ConfigError(f"WeightedSum: correct_by is {correct_by!r}{nearest(correct_by, parts)}")
@@ -125,10 +125,10 @@ class RewardByColumn(Component):
     (``batch_whitened``, ``group_whitened``, GAE's) mixes the scales; ``group_mean_std`` does not.
 
     Runs the rewards of the domains that occur, each on its rows. Reads ``prompt``, ``response``,
-    ``answer`` (``[B, W]`` uint8 texts), ``columns`` and what they read. Writes ``reward``
+    ``answer`` (``[B, W]`` uint8 texts), ``columns`` and the keys of its rewards. Writes ``reward``
     (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN if a row's domain has no such part),
     ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) if weights
-    are given, and ``invalid_reason`` (``[B, W]``) if a reward may write it. Records
+    are given, and ``invalid_reason`` (``[B, W]``) if a reward writes it. Records
     ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows),
     ``reward/<domain>/invalid_fraction`` and the metrics of
     :func:`rlcomp.interfaces.reward.write_reward`.

@@ -1,4 +1,4 @@
-"""Rewards from what an environment reports."""
+"""Rewards from returns and facts of an environment."""
 
 from __future__ import annotations
 

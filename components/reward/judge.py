@@ -156,8 +156,7 @@ class Rubric(JudgedReward):
     ``rubric``.
 
     Args:
-        judge: the judge of whether a response (``{prediction}``) meets a criterion
-            (``{reference}``).
+        judge: the judge of a response (``{prediction}``) and a criterion (``{reference}``).
         criteria: weight by criterion, for examples without the column.
         column: column of the examples with criteria.
         correct_from: least score of a correct response.

@@ -23,7 +23,7 @@ from rlcomp.verify.pattern import time_limit
 def last_match(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
     """Return the first group of a pattern's last match in a text, or the whole match.
 
-    Return None without a match, or for an empty text, which is no answer.
+    Return None without a match, and for an empty match.
 
     Raises:
         ConfigError: the search takes more than five seconds of processor time.
@@ -44,8 +44,8 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
-    (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes the first in the group
-    counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
+    (:func:`rlcomp.interfaces.votes.first_votes`). The first of two largest classes counts.
+    Responses without an answer do not vote and get 0. So the mean reward is the majority
     ratio; it rises both in success and in collapse. If no response votes (``reward/unread`` is 1),
     there is nothing to learn: check ``vote``.
 
@@ -53,7 +53,7 @@ class MajorityVote(Component):
     the batch does not get these entries.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``group_id`` ``[B]`` and
-    what the verifier reads. Writes ``reward``, float32 ``[B]``, ``rewards``
+    the keys of the verifier. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``,
     always True. Records ``reward/majority_ratio`` (mean over groups), ``reward/label_correct``
     (share of groups whose majority is right by the gold answer), ``reward/agreement`` (share of

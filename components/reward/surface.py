@@ -33,7 +33,7 @@ class Brevity(TextReward):
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
 
     Args:
-        longest: characters from which on the reward is 0.
+        longest: least number of characters with reward 0.
 
     Examples:
         >>> Brevity(longest=8).score("", "12", "")

@@ -87,7 +87,7 @@ def _check_tasks(tasks: Mapping[str, Task], held_out: float) -> None:
 class HintedTask(metaclass=Checked):
     """Task with privileged text, such as the solution, in a share of the prompts.
 
-    The prompt without this text decides what is held out. The choice of the hinted examples does
+    The prompt without this text decides the split. The choice of the hinted examples does
     not depend on their order.
 
     Args:

@@ -183,7 +183,7 @@ _EITHER = re.compile(
 
 
 def is_hedge(answer: str, gold: str) -> bool:
-    r"""Return whether an answer leaves open which of several values it gives.
+    r"""Return whether an answer does not commit itself to one value.
 
     Such an answer has alternatives, several lines, an operator at the end, a list of values or of
     equations with more than one value each, or more than three words of prose. Anything that the

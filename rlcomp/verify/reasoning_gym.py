@@ -27,10 +27,10 @@ _FORMULAS = frozenset(
 _NUMBERS = frozenset({"complex_arithmetic", "number_sorting"})
 # Version 0.1.25 accepts wrong answers for each of these; composite is made of others.
 _UNSOUND = {
-    "coin_flip": "takes 0 for right",
-    "game_of_life_halting": "takes any text for True",
-    "propositional_logic": "takes a premise that is copied for a conclusion",
-    "puzzle24": "does not look at which numbers an answer uses",
+    "coin_flip": "accepts 0 as right",
+    "game_of_life_halting": "accepts any text as True",
+    "propositional_logic": "accepts a copied premise as a conclusion",
+    "puzzle24": "ignores the numbers that an answer uses",
     "composite": "judges by other data sets: choose one of them",
 }
 # Excludes calls, attributes, comprehensions and format strings.

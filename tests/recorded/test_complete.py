@@ -28,7 +28,7 @@ AUDITS = TESTS + "evaluator/test_hacking_monitor.py::test_two_audits_by_hand"
 NEXT_TOKEN = TESTS + "evaluator/test_next_token.py::"
 DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
 OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
-GRID = OBJECTIVES + "test_a_conditioned_policy_is_asked_for_a_grid_of_preferences"
+GRID = OBJECTIVES + "test_a_conditioned_policy_is_evaluated_on_a_grid_of_preferences"
 LEARNER = TESTS + "learner/test_gradient.py::"
 SKIPPED = TESTS + "learner/test_non_finite.py::"
 SKIPPED += "test_only_the_minibatch_that_is_not_finite_is_skipped"
@@ -174,7 +174,7 @@ BESIDE = [
         "components/reward/tournament.py",
         {
             "tournament/untold": TESTS
-            + "reward/test_tournament.py::test_a_pair_that_was_not_told_is_left_out",
+            + "reward/test_tournament.py::test_a_pair_without_a_verdict_is_left_out",
         },
     ),
     (
@@ -269,14 +269,14 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "*/*": TESTS
-            + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
+            + "evaluator/test_action_tokens.py::test_sampled_and_greedy_actions_are_recorded_apart",
         },
     ),
     (
         "components/evaluator/episodes.py",
         dict.fromkeys(
             ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
-            TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+            TESTS + "evaluator/test_shifted.py::test_the_gap_of_each_shift_is_recorded_by_name",
         ),
     ),
     (
@@ -377,7 +377,7 @@ BESIDE = [
     (
         "components/evaluator/accuracy.py",
         {
-            "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/invalid_fraction": ACCURACY + "test_answers_without_a_verdict_are_left_out",
             "*/reward/*/*": ACCURACY
             + "test_means_of_a_reward_are_those_of_the_prompts_that_were_judged",
         },
@@ -385,7 +385,7 @@ BESIDE = [
     (
         "rlcomp/data/held_out_answers.py",
         {
-            "*/*": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/*": ACCURACY + "test_answers_without_a_verdict_are_left_out",
             "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
             "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         },
@@ -591,7 +591,7 @@ BESIDE = [
         "components/shaping/process.py",
         dict.fromkeys(
             ["implicit_reward/token", "implicit_reward/auc"],
-            TESTS + "shaping/test_process.py::test_how_well_it_tells_right_from_wrong_is_recorded",
+            TESTS + "shaping/test_process.py::test_the_auc_is_recorded",
         ),
     ),
     (
@@ -640,21 +640,21 @@ BESIDE = [
         "components/shaping/process.py",
         {
             "reward/step": TESTS + "shaping/test_process.py::"
-            "test_each_step_is_paid_its_score_at_its_end",
+            "test_each_step_has_its_score_at_its_end",
         },
     ),
     (
         "components/shaping/process.py",
         {
             "reward/potential_step": TESTS + "shaping/test_process.py::"
-            "test_shaping_pays_the_differences_of_the_potential",
+            "test_shaping_adds_the_differences_of_the_potential",
         },
     ),
     (
         "components/shaping/process.py",
         {
             "reward/potential_turn": TESTS + "shaping/test_process.py::"
-            "test_turns_are_shaped_by_the_states_in_which_they_begin",
+            "test_turns_are_shaped_by_their_first_states",
         },
     ),
     (
@@ -739,7 +739,7 @@ BESIDE = [
         "components/reward/ruler.py",
         dict.fromkeys(
             ["ruler/unscored", "ruler/replies"],
-            RULER + "test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+            RULER + "test_a_bad_reply_is_retried_and_then_the_group_is_invalid",
         ),
     ),
     (
@@ -990,7 +990,8 @@ BESIDE = [
         "rlcomp/interfaces/pooled_reward.py",
         {
             "reward/*": POOLED + "test_it_can_log_and_see_the_step",
-            "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
+            "reward/failed/*": POOLED
+            + "test_none_is_invalid_and_a_mistake_is_counted_and_reported",
             "reward/retried": OVERRUN,
             "time/reward_call": OVERRUN,
             "time/reward_call_max": OVERRUN,

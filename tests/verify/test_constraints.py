@@ -36,15 +36,15 @@ def test_a_constraint_holds_or_not(constraint, holds):
 def test_texts_are_values_and_the_share_counts_constraints():
     # Ann: "Bob is a knave." Bob: "We are both knaves." Only ann = knight, bob = knave fits.
     kinds = {name: ["knight", "knave"] for name in ("ann", "bob")}
-    said = [
+    result = [
         '(ann == "knight") == (bob == "knave")',
         '(bob == "knight") == (ann == "knave" and bob == "knave")',
         "ann != bob",
     ]
 
-    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, said) == 1.0
-    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, said) == pytest.approx(2 / 3)
-    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, said) == 0.0
+    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, result) == 1.0
+    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, result) == pytest.approx(2 / 3)
+    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, result) == 0.0
 
 
 @pytest.mark.parametrize(

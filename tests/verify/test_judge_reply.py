@@ -75,11 +75,11 @@ def test_a_token_that_begins_both_counts_for_none():
 
 
 def test_spellings_begin_with_the_option_and_have_cases_and_leads():
-    found = spellings("yes")
+    result = spellings("yes")
 
-    assert found[0] == "yes"
-    assert {"Yes", "YES", " Yes", '"yes', ' "Yes', "**YES", "\nyes", "(yes"} <= set(found)
-    assert len(found) == len(set(found))
+    assert result[0] == "yes"
+    assert {"Yes", "YES", " Yes", '"yes', ' "Yes', "**YES", "\nyes", "(yes"} <= set(result)
+    assert len(result) == len(set(result))
     assert spellings("1").count("1") == 1
 
 

@@ -18,8 +18,8 @@ def backtrack(characters):
 def test_an_endless_match_is_interrupted(monkeypatch):
     monkeypatch.setattr(pattern, "_SECONDS", 0.05)
 
-    told = r"takes more than 0.05 s in a text of 64 characters, 'a{60}': it backtracks"
-    with pytest.raises(ConfigError, match=told):
+    result = r"takes more than 0.05 s in a text of 64 characters, 'a{60}': it backtracks"
+    with pytest.raises(ConfigError, match=result):
         backtrack(64)
 
 
@@ -37,9 +37,9 @@ def test_the_earlier_signal_handler_is_restored():
 
 
 def test_other_threads_have_no_limit():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(backtrack(4)))
+    result = []
+    thread = threading.Thread(target=lambda: result.append(backtrack(4)))
     thread.start()
     thread.join()
 
-    assert found == [None]
+    assert result == [None]

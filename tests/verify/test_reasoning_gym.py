@@ -13,8 +13,8 @@ def of(name, index=0, **settings):
 
 
 def gold(puzzle):
-    made = puzzles(puzzle["name"], puzzle["settings"], puzzle["seed"], puzzle["size"])
-    return str(made[puzzle["index"]]["answer"])
+    result = puzzles(puzzle["name"], puzzle["settings"], puzzle["seed"], puzzle["size"])
+    return str(result[puzzle["index"]]["answer"])
 
 
 def test_its_own_answer_is_right_and_another_is_not():
@@ -37,10 +37,10 @@ def test_another_right_answer_is_right_as_well():
 
 def test_an_answer_at_which_the_checker_fails_is_wrong():
     puzzle = of("prime_factorization")
-    made = puzzles("prime_factorization", {}, 3, 5)
+    result = puzzles("prime_factorization", {}, 3, 5)
 
     with pytest.raises(ValueError, match="invalid literal"):
-        made.score_answer("abc", made[0])
+        result.score_answer("abc", result[0])
     assert reasoning_gym("abc", puzzle, where="whole") == 0.0
 
 
@@ -106,21 +106,21 @@ def test_code_never_reaches_a_checker(name, answer):
 def test_nan_is_not_sorted():
     # Each is at no distance from the one that stands there, and no list of them is out of order.
     puzzle = of("number_sorting")
-    made = puzzles("number_sorting", {}, 3, 5)
-    answer = json.dumps([math.nan] * len(made[0]["metadata"]["original_numbers"]))
+    result = puzzles("number_sorting", {}, 3, 5)
+    answer = json.dumps([math.nan] * len(result[0]["metadata"]["original_numbers"]))
 
-    assert made.score_answer(answer, made[0]) == 1.0
+    assert result.score_answer(answer, result[0]) == 1.0
     assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
 
 
 def test_a_countdown_makes_its_target_of_the_numbers_alone():
     puzzle = of("countdown")
-    made = puzzles("countdown", {}, 3, 5)
-    told = made[0]["metadata"]
+    result = puzzles("countdown", {}, 3, 5)
+    told = result[0]["metadata"]
     ones = "+".join(["x/x"] * told["target"])
     answer = f"{'*'.join(map(str, told['numbers']))}*(x-x)+{ones}"
 
-    assert made.score_answer(answer, made[0]) == 1.0
+    assert result.score_answer(answer, result[0]) == 1.0
     assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
 
 
@@ -147,14 +147,14 @@ def test_plain_answers_reach_the_checker(name, answer):
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "message"),
     [
         ("leg_countin", {}, r"no data set 'leg_countin'.*leg_counting"),
         ("composite", {}, "composite judges by other data sets"),
-        ("coin_flip", {}, "coin_flip takes 0 for right"),
-        ("propositional_logic", {}, "propositional_logic takes a premise that is copied"),
-        ("puzzle24", {}, "puzzle24 does not look at which numbers"),
-        ("game_of_life_halting", {}, "game_of_life_halting takes any text for True"),
+        ("coin_flip", {}, "coin_flip accepts 0 as right"),
+        ("propositional_logic", {}, "propositional_logic accepts a copied premise"),
+        ("puzzle24", {}, "puzzle24 ignores the numbers"),
+        ("game_of_life_halting", {}, "game_of_life_halting accepts any text as True"),
         (
             "leg_counting",
             {"animals": 3},
@@ -163,8 +163,8 @@ def test_plain_answers_reach_the_checker(name, answer):
         ("leg_counting", {"min_animals": 0}, "does not take the settings"),
     ],
 )
-def test_unknown_data_sets_and_settings_are_refused(name, settings, told):
-    with pytest.raises(ConfigError, match=told):
+def test_unknown_data_sets_and_settings_are_refused(name, settings, message):
+    with pytest.raises(ConfigError, match=message):
         puzzles(name, settings, 0, 3)
 
 
@@ -179,13 +179,13 @@ def test_every_data_set_takes_its_own_answers_and_no_stock_ones():
     refused, tried = [], 0
     for name in sorted(factory.DATASETS):
         try:
-            made = puzzles(name, {}, 3, 5)
+            result = puzzles(name, {}, 3, 5)
         except ConfigError:
             refused.append(name)
             continue
         for index in range(2):
             tried += 1
-            answer, puzzle = made[index]["answer"], of(name, index)
+            answer, puzzle = result[index]["answer"], of(name, index)
             if answer is not None and is_plain(str(answer), name):
                 assert reasoning_gym(str(answer), puzzle, where="whole") == 1.0, (name, answer)
             for stock in STOCK:

@@ -163,7 +163,7 @@ def test_each_level_of_difficulty_has_its_curves():
     assert means["coverage/pass@1"] == pytest.approx(17 / 36)
 
 
-def test_half_of_the_samples_are_asked_for_unless_told_otherwise():
+def test_the_default_threshold_is_one_half():
     torch.manual_seed(3)
     reward = Dealt(verdicts="++-- +--- ----")
     part = Coverage(
@@ -195,7 +195,7 @@ def test_a_single_level_is_the_whole():
     assert not [name for name in measured(part).means() if name.count("/") > 1]
 
 
-def test_the_counts_of_each_problem_are_kept():
+def test_the_counts_of_each_problem_are_saved():
     part = coverage(by="kind")
 
     samples = measured(part).samples
@@ -222,13 +222,13 @@ def test_the_first_80_characters_of_a_prompt_are_kept():
     assert {row["text"] for row in measured(part).samples} == {"1" * 79 + "+"}
 
 
-def test_what_is_not_asked_for_is_not_recorded():
+def test_curves_without_their_arguments_are_not_recorded():
     part = coverage(verdicts="+-+- -+-+ ++++", reasoning=None, vote=None)
 
     ledger = measured(part)
 
-    found = {name.split("/")[1].split("@")[0] for name in ledger.means()}
-    assert found == {"pass", "g_pass", "invalid_fraction"}
+    metrics = {name.split("/")[1].split("@")[0] for name in ledger.means()}
+    assert metrics == {"pass", "g_pass", "invalid_fraction"}
     assert {row["d"] for row in ledger.samples} == {None}
 
 
@@ -240,7 +240,7 @@ def test_the_last_k_is_the_number_of_samples():
 
 
 @pytest.mark.parametrize(("equal_by", "wins"), [("text", 1.0), ("verifier", 1 / 2)])
-def test_wrong_votes_are_one_class_where_the_verifier_takes_one_for_the_other(equal_by, wins):
+def test_wrong_votes_are_one_class_if_the_verifier_finds_them_equal(equal_by, wins):
     # Nothing right; then two right ones against 7, 07 and 8: against two sevens it is a draw.
     part = coverage(
         verdicts="----- ++---",
@@ -261,7 +261,7 @@ def test_without_a_right_answer_no_thought_is_judged():
     assert "coverage/reasoning_given_right" not in means
 
 
-def test_training_prompts_are_asked_instead():
+def test_split_training_takes_training_prompts():
     class Half(Three):
         held_out = 0.5
 
@@ -276,6 +276,6 @@ def test_training_prompts_are_asked_instead():
     assert all(asked.values())
 
 
-def test_a_column_that_is_not_there_is_told_at_once():
+def test_a_missing_column_is_refused_at_once():
     with pytest.raises(ConfigError, match=r"by is 'knd', a column .* lacks.*kind"):
         coverage(by="knd")

@@ -50,7 +50,7 @@ def test_a_pole_pushed_to_one_side_soon_falls():
     assert 8 <= measured(evaluation(right)) <= 11
 
 
-def test_the_likeliest_action_is_taken_however_small_its_lead():
+def test_the_likeliest_action_is_taken_even_with_a_small_lead():
     lead = TensorDictModule(
         lambda seen: torch.tensor([0.0, 1e-3]).expand(*seen.shape[:-1], 2),
         in_keys=["observation"],
@@ -86,7 +86,7 @@ def test_the_mean_over_the_copies_is_recorded(monkeypatch):
     assert measured(episodes) == pytest.approx(123 / 3)
 
 
-def test_steps_are_taken_until_every_copy_has_ended_one_episode():
+def test_steps_continue_until_every_copy_has_ended_one_episode():
     with seeded(0, "environment"):
         environment = gymnasium_environment(name="CartPole-v1", num_envs=4)
     right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
@@ -105,7 +105,7 @@ def test_every_evaluation_has_the_same_starts():
     assert measured(episodes) == measured(episodes)
 
 
-def test_copies_that_torchrl_made_start_each_in_its_own_state():
+def test_copies_of_torchrl_start_in_different_states():
     environment = SerialEnv(2, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
 
     def stay(seen):
@@ -117,7 +117,7 @@ def test_copies_that_torchrl_made_start_each_in_its_own_state():
     assert not torch.equal(first["observation"][0], first["observation"][1])
 
 
-def test_the_training_batch_passes_unseen():
+def test_the_training_batch_is_returned_unchanged():
     right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
     batch = make_batch(reward=torch.zeros(3))
 

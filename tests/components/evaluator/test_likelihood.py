@@ -62,21 +62,21 @@ def test_perplexities_by_hand(dealt):
     lengths = [len(row) for row in SEEN]
     assert len(set(lengths)) > 1
     # The mean of 1 ... T is (T + 1) / 2.
-    told = [(row + 1) * (length + 1) / 20 for row, length in enumerate(lengths)]
+    result = [(row + 1) * (length + 1) / 20 for row, length in enumerate(lengths)]
     own = [-mean(row) for row in SEEN]
     pairs = [(0, 1), (2, 3), (4, 5)]
     assert means["perplexity/reference"] == pytest.approx(
-        math.exp(mean([mean([told[a], told[b]]) for a, b in pairs]))
+        math.exp(mean([mean([result[a], result[b]]) for a, b in pairs]))
     )
     assert means["perplexity/own"] == pytest.approx(
         math.exp(mean([mean([own[a], own[b]]) for a, b in pairs]))
     )
     # The second prompt has no right answer.
     assert means["perplexity/reference_right"] == pytest.approx(
-        math.exp(mean([told[0], mean([told[4], told[5]])]))
+        math.exp(mean([result[0], mean([result[4], result[5]])]))
     )
     # Three prompts: the ends are draws of the lowest or the highest alone (1 of 27 each).
-    by_prompt = [math.exp(mean([told[a], told[b]])) for a, b in pairs]
+    by_prompt = [math.exp(mean([result[a], result[b]])) for a, b in pairs]
     assert means["perplexity/reference_low"] == pytest.approx(min(by_prompt))
     assert means["perplexity/reference_high"] == pytest.approx(max(by_prompt))
     assert {name.split("/")[0] for name in means} == {"perplexity"}
@@ -185,7 +185,7 @@ def test_with_a_reference_the_margin_is_that_of_the_changes():
     )
 
 
-def test_the_reference_is_told_that_these_are_no_training_batches():
+def test_the_reference_scores_in_eval_mode():
     seen = []
 
     class Noted(Letters):

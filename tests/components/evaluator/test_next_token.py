@@ -70,7 +70,7 @@ def bytes_of(policy, token):
     return token_bytes(policy.tokenizer)[token]
 
 
-def test_what_is_not_one_token_cannot_be_ruled_out(policy):
+def test_a_suppressed_text_must_be_one_token(policy):
     with pytest.raises(
         ConfigError, match="suppressed_tokens names 'to be', which is not one token"
     ):
@@ -92,9 +92,9 @@ def test_nats_are_those_of_the_first_byte_after_the_bare_context(policy):
             nats -= float(logits.log_softmax(-1)[second])
         expected.append(nats)
 
-    found = recorded(policy)["evaluation/nats"]
+    metrics = recorded(policy)["evaluation/nats"]
 
-    assert found == pytest.approx(sum(expected) / 4, abs=1e-5)
+    assert metrics == pytest.approx(sum(expected) / 4, abs=1e-5)
 
 
 def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(policy):

@@ -46,7 +46,7 @@ def measured(part):
     return ledger.means()
 
 
-def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
+def test_higher_pay_is_a_win_and_equal_pay_half_a_win():
     rows = make_batch(
         turn_reward=[[1.0], [2.0], [1.0], [0.5], [1.0]],
         response_mask=torch.tensor([[True]] * 4 + [[False]]),
@@ -59,7 +59,7 @@ def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
     assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
 
 
-def test_a_match_whose_environment_failed_is_nobodys():
+def test_a_match_with_a_failed_environment_does_not_count():
     rows = make_batch(
         turn_reward=[[1.0], [0.0], [0.0], [0.0]],
         response_mask=torch.ones(4, 1, dtype=torch.bool),
@@ -73,7 +73,7 @@ def test_a_match_whose_environment_failed_is_nobodys():
     assert _wins(rows, 1).tolist() == [0.0]
 
 
-def test_nothing_is_recorded_where_all_matches_failed():
+def test_nothing_is_recorded_if_all_matches_failed():
     class Broken(Rigged):
         def step(self, action):
             raise RuntimeError("out of order")
@@ -84,7 +84,7 @@ def test_nothing_is_recorded_where_all_matches_failed():
     assert measured(part) == {}
 
 
-def test_the_first_evaluation_has_nobody_to_play_against():
+def test_the_first_evaluation_has_no_opponent():
     _, part = evaluator()
 
     assert measured(part) == {}
@@ -124,10 +124,10 @@ def test_earlier_selves_play_with_the_weights_that_they_had():
 def test_the_oldest_is_forgotten_first():
     _, part = evaluator(game=Rigged, keep=1)
     for _ in range(3):
-        told = measured(part)
+        metrics = measured(part)
 
     assert int(part.taken) == 3
-    assert told["past_selves/win_rate_oldest"] == told["past_selves/win_rate_newest"]
+    assert metrics["past_selves/win_rate_oldest"] == metrics["past_selves/win_rate_newest"]
 
 
 def test_seats_of_different_policies_are_refused():

@@ -138,7 +138,7 @@ class AllWrong(Answers):
 
 
 @pytest.mark.parametrize("answers", [AllRight, AllWrong])
-def test_where_all_are_of_one_kind_there_is_no_area(answers):
+def test_answers_of_one_kind_have_no_area(answers):
     _, told = measured(answers)
 
     assert told["evaluation/given/accuracy"] == 0.5
@@ -151,7 +151,7 @@ def test_one_option_within_the_other_is_refused():
         measured(reject="ny")
 
 
-def test_a_stop_text_ends_what_is_read():
+def test_a_stop_text_ends_the_turn():
     _, told = measured(stop="7")
 
     # "7y" ends before its verdict, and is none, as "7=" is.

@@ -33,10 +33,10 @@ def huge(response):
 def everything(prompts, completions, answer, level=None, **rest):
     assert sorted(rest) == ["conversation", "tag"]
     shown = [prompt if isinstance(prompt, str) else prompt[-1]["content"] for prompt in prompts]
-    said = [one if isinstance(one, str) else one[0]["content"] for one in completions]
+    result = [one if isinstance(one, str) else one[0]["content"] for one in completions]
     return [
         len(question) + 10 * len(reply) + 100 * len(gold) + 1000 * (number or 0)
-        for question, reply, gold, number in zip(shown, said, answer, level, strict=True)
+        for question, reply, gold, number in zip(shown, result, answer, level, strict=True)
     ]
 
 

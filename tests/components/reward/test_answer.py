@@ -55,7 +55,7 @@ def test_a_column_can_hold_the_gold_text():
     assert reward.needed_columns == {"reasoning"}
 
 
-def test_an_example_without_the_column_is_told():
+def test_an_example_without_the_column_is_refused():
     with pytest.raises(DataError, match="reward=exact_match needs the column 'thought'"):
         ExactMatch(column="thought").score_row({"prompt": "", "response": "1", "answer": "1"})
 
@@ -106,7 +106,7 @@ def test_the_format_is_digits_in_round_brackets_right_or_wrong(response, score):
         ("", 0.0),
     ],
 )
-def test_unwrapped_judges_what_is_inside_or_the_whole(response, score):
+def test_unwrapped_judges_the_content_or_the_whole(response, score):
     assert reward("unwrapped").score("", response, "124") == score
 
 

@@ -61,13 +61,13 @@ def test_a_row_without_its_puzzle_stops_the_run():
     assert ReasoningGymReward().needed_columns == {"reasoning_gym"}
 
 
-def test_a_puzzle_is_made_again_from_seed_and_index():
+def test_a_puzzle_is_determined_by_seed_and_index():
     assert task(seed=1).example(3) == task(seed=1).example(3)
     assert task(seed=1).example(3) != task(seed=2).example(3)
     assert len(task()) == 6
 
 
-def test_the_question_is_worded_as_asked():
+def test_the_template_words_the_question():
     example = task(prompt_template="Q: {question}A:").example(0)
 
     assert example.prompt.startswith("Q: Your task is")

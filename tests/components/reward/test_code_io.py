@@ -37,11 +37,11 @@ def parts(sandbox):
     ],
 )
 def test_an_expression_is_evaluated_at_every_input(parts, source, share):
-    found = parts(source, EXPRESSION, inputs=INPUTS, outputs=OUTPUTS)
+    result = parts(source, EXPRESSION, inputs=INPUTS, outputs=OUTPUTS)
 
-    assert found["passed_share"] == pytest.approx(share)
-    assert found["passed"] == float(share == 1)
-    assert found["compiles"] == float(source not in ("x=5", ""))
+    assert result["passed_share"] == pytest.approx(share)
+    assert result["passed"] == float(share == 1)
+    assert result["compiles"] == float(source not in ("x=5", ""))
 
 
 def test_a_function_is_called_by_the_name_in_its_column(parts):
@@ -60,17 +60,17 @@ def test_a_function_is_called_by_the_name_in_its_column(parts):
 def test_calls_that_were_not_reached_are_wrong(parts):
     source = "```\nimport os\ndef f(a):\n    if a: os._exit(0)\n    return 1\n```"
 
-    found = parts(source, {}, inputs=[[0], [0], [1], [0]], outputs=[1, 1, 1, 1], entry_point="f")
+    result = parts(source, {}, inputs=[[0], [0], [1], [0]], outputs=[1, 1, 1, 1], entry_point="f")
 
-    assert (found["passed"], found["passed_share"]) == (0.0, 0.5)
+    assert (result["passed"], result["passed_share"]) == (0.0, 0.5)
 
 
 def test_right_values_of_a_program_that_ends_badly_do_not_pass(parts):
     source = "```\nimport atexit, os\natexit.register(os._exit, 3)\ndef f(a): return 1\n```"
 
-    found = parts(source, {}, inputs=[[0]], outputs=[1], entry_point="f")
+    result = parts(source, {}, inputs=[[0]], outputs=[1], entry_point="f")
 
-    assert (found["passed"], found["passed_share"]) == (0.0, 1.0)
+    assert (result["passed"], result["passed_share"]) == (0.0, 1.0)
 
 
 def test_all_inputs_go_into_one_job_and_no_expected_value(sandbox):
@@ -84,7 +84,7 @@ def test_all_inputs_go_into_one_job_and_no_expected_value(sandbox):
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"inputs": [1, 2], "outputs": [1, 2]}, "'inputs' is .* the arguments of each call"),
         ({"inputs": "ab", "outputs": [1, 2]}, "'inputs' is .* the arguments of each call"),
@@ -95,8 +95,8 @@ def test_all_inputs_go_into_one_job_and_no_expected_value(sandbox):
         ({"outputs": [1]}, "needs the column 'inputs'"),
     ],
 )
-def test_columns_that_hold_no_pairs_are_told(parts, columns, told):
-    with pytest.raises(DataError, match=told):
+def test_malformed_columns_of_pairs_are_refused(parts, columns, message):
+    with pytest.raises(DataError, match=message):
         parts("x", EXPRESSION, **columns)
 
 
@@ -137,13 +137,13 @@ def test_outputs_are_compared_within_the_tolerance(passed):
     assert passed(DIVIDES, PAIRS, relative=1e-5) == (0.0, 0.5)
 
 
-def test_pairs_may_stand_one_by_one(passed):
+def test_pairs_may_be_listed_one_by_one(passed):
     pairs = [{"input": "1 2", "output": "0.5"}, {"input": "1 4", "output": "0.26"}]
 
     assert passed(DIVIDES, pairs) == (0.0, 0.5)
 
 
-def test_what_a_program_wrote_before_it_failed_does_not_count(passed):
+def test_the_output_of_a_failed_program_does_not_count(passed):
     source = f"{DIVIDES}\nif a == 1: raise SystemExit(3)"
 
     assert passed(source, PAIRS, absolute=1e-4) == (0.0, 0.5)
@@ -173,7 +173,7 @@ def test_outputs_do_not_enter_the_sandbox(sandbox):
         {"inputs": [["1"]], "outputs": ["1"]},
     ],
 )
-def test_a_column_that_holds_no_pairs_is_told(passed, value):
+def test_a_malformed_column_of_pairs_is_refused(passed, value):
     with pytest.raises(DataError, match=r"the column 'input_output' is .*: must be a list of"):
         passed("", value)
 

@@ -35,7 +35,7 @@ def both(**changes) -> WeightedSum:
     return WeightedSum(**{**defaults, **changes})
 
 
-def test_the_reward_is_the_weighted_sum_where_every_part_is_valid():
+def test_the_reward_is_the_weighted_sum_if_every_part_is_valid():
     result = both()(batch())
 
     # 2 * 1 - 0.5 * 1 = 1.5;  2 * 0 - 0.5 * 3 = -1.5;  the length of the third cannot be judged.
@@ -43,7 +43,7 @@ def test_the_reward_is_the_weighted_sum_where_every_part_is_valid():
     assert result["reward_valid"].tolist() == [True, True, False]
 
 
-def test_each_part_is_kept_unweighted_under_its_name():
+def test_each_part_is_written_unweighted_under_its_name():
     result = both()(batch())
 
     assert set(result["rewards"].keys()) == {"right", "length"}
@@ -133,7 +133,7 @@ def test_failures_of_a_part_are_recorded_and_their_reasons_kept():
     assert means["reward/length"] == 1.0
 
 
-def test_of_two_parts_that_fail_the_first_says_why():
+def test_the_first_of_two_failed_parts_gives_the_reason():
     def failing(message):
         class Always:
             def map(self, function, arguments, **_):
@@ -148,7 +148,7 @@ def test_of_two_parts_that_fail_the_first_says_why():
     assert decode_texts(result["invalid_reason"]) == ["one"] * 3
 
 
-def test_without_such_a_part_nothing_says_why():
+def test_without_a_pooled_part_there_are_no_reasons():
     plain = both(parts={"right": ExactMatch(), "length": ExactMatch()})
 
     assert "invalid_reason" not in plain(batch()).keys()
@@ -162,9 +162,9 @@ def test_equal_totals_of_different_parts_are_equal_rewards():
         "y": FunctionReward(function=lambda response: second[response], name="y"),
     }
 
-    made = WeightedSum(parts=parts, weights={"x": 0.2, "y": 0.6}, correct_by="x")(batch())
+    result = WeightedSum(parts=parts, weights={"x": 0.2, "y": 0.6}, correct_by="x")(batch())
 
-    assert made["reward"].tolist() == [120, 120, 120]
+    assert result["reward"].tolist() == [120, 120, 120]
 
 
 def number(response: str) -> float | None:
@@ -181,7 +181,7 @@ def shuffled(seed: int = 0) -> ShuffledReward:
     return ShuffledReward(reward=FunctionReward(function=number))
 
 
-def test_the_values_are_the_same_but_on_other_rows():
+def test_values_are_permuted():
     responses = [str(n) for n in range(50)]
 
     dealt = shuffled()(batch_of(*responses))["reward"].tolist()
@@ -215,7 +215,7 @@ def test_over_many_batches_each_row_gets_the_mean():
     assert torch.all((dealt.mean(0) - 0.5).abs() < 5 * 0.025)
 
 
-def test_the_deal_follows_the_seed_of_the_construction():
+def test_the_permutation_follows_the_seed_of_the_construction():
     responses = [str(n) for n in range(20)]
     first, again, other = (shuffled(seed)(batch_of(*responses))["reward"] for seed in (0, 0, 1))
 
@@ -223,7 +223,7 @@ def test_the_deal_follows_the_seed_of_the_construction():
     assert not torch.equal(first, other)
 
 
-def test_the_deal_does_not_touch_the_global_generator():
+def test_the_permutation_does_not_use_the_global_generator():
     deal = shuffled()
     before = torch.get_rng_state()
 
@@ -232,7 +232,7 @@ def test_the_deal_does_not_touch_the_global_generator():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_why_a_row_is_invalid_stays_with_the_row():
+def test_reasons_are_not_permuted():
     class CallExecutor:
         def map(self, function, arguments, **_):
             return [FailedCall("error", "why"), *(ReturnedCall(float(n), 0.0) for n in range(1, 9))]

@@ -18,13 +18,13 @@ def test_rewards_of_turns_are_summed():
     batch = make_batch(response_mask=mask, turn_reward=paid)
 
     with recording() as ledger:
-        found = EpisodeReturn(correct_from=1.25)(batch)
+        result = EpisodeReturn(correct_from=1.25)(batch)
 
     # What stands outside the response was paid to nobody.
-    assert found["reward"].tolist() == [1.25, -1.0]
-    assert found["rewards"]["episode_return"].tolist() == [1.25, -1.0]
-    assert found["correct"].tolist() == [True, False]
-    assert found["reward_valid"].all()
+    assert result["reward"].tolist() == [1.25, -1.0]
+    assert result["rewards"]["episode_return"].tolist() == [1.25, -1.0]
+    assert result["correct"].tolist() == [True, False]
+    assert result["reward_valid"].all()
     assert ledger.means()["reward/mean"] == pytest.approx(0.125)
 
 
@@ -41,10 +41,10 @@ def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
     )
 
     with recording() as ledger:
-        found = reward(batch)
+        result = reward(batch)
 
-    assert found["reward"].tolist() == [1.0, 0.0, 1.0, 0.0]
-    assert found["reward_valid"].tolist() == [True, False, True, True]
+    assert result["reward"].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert result["reward_valid"].tolist() == [True, False, True, True]
     means = ledger.means()
     assert means["reward/mean"] == pytest.approx(2 / 3)
     assert means["reward/correct"] == pytest.approx(2 / 3)
@@ -55,14 +55,14 @@ def test_a_return_that_is_beyond_float32_is_not_valid():
     turns = torch.tensor([[3e38, 3e38], [1.0, 0.0]])
     batch = make_batch(response_mask=torch.ones(2, 2).bool(), turn_reward=turns)
 
-    found = EpisodeReturn()(batch)
+    result = EpisodeReturn()(batch)
 
-    assert found["reward_valid"].tolist() == [False, True]
-    assert found["reward"].tolist() == [0.0, 1.0]
-    assert found["correct"].tolist() == [False, True]
+    assert result["reward_valid"].tolist() == [False, True]
+    assert result["reward"].tolist() == [0.0, 1.0]
+    assert result["correct"].tolist() == [False, True]
 
 
-def test_every_reward_declares_what_makes_its_rows_invalid():
+def test_every_reward_declares_episode_error():
     files = sorted((config_directory() / "reward").glob("*.yaml"))
     targets = {(yaml.safe_load(file.read_text()) or {}).get("_target_") for file in files}
     rewards = [declare(target) for target in targets - {None}]

@@ -35,7 +35,7 @@ def test_the_judge_compares_response_and_answer():
 @pytest.mark.parametrize(
     ("response", "score"), [("a", 0.75), ("ab", 1.0), ("ab!", 0.5), ("!", 0.0), ("b", 0.25)]
 )
-def test_weights_add_up_and_what_is_forbidden_takes_away(response, score):
+def test_negative_weights_reduce_the_reward(response, score):
     reward = Rubric(judge=contains, criteria={"a": 3, "b": 1, "!": -2})
 
     assert reward.score_row(row(response)) == score
@@ -97,7 +97,7 @@ def segment(judge, **arguments):
     return JudgedSegment(judge=judge, tokenizer=TOKENIZER, **arguments)
 
 
-def test_the_last_box_behind_the_thought_is_judged():
+def test_the_last_box_after_the_thought_is_judged():
     heard = []
 
     def listen(prediction, reference):
@@ -157,7 +157,7 @@ def test_half_a_character_in_the_box_is_wrong_and_valid():
     assert half["reward_valid"].item()
 
 
-def test_where_the_judge_cannot_tell_the_row_is_not_valid():
+def test_a_row_without_a_verdict_is_invalid():
     batch = segment(lambda prediction, _: None if prediction == "?" else 1.0)(
         answered(r"</think>\boxed{?}", r"</think>\boxed{!}")
     )
@@ -175,7 +175,7 @@ def test_a_score_outside_of_0_and_1_stops_the_run(score):
         reward(answered(r"</think>\boxed{a}"))
 
 
-def test_the_prompt_s_own_box_is_nobody_s_prediction():
+def test_a_box_in_the_prompt_is_not_judged():
     batch = answered("so")
     batch.update(encode_rows(TOKENIZER, [r"</think>\boxed{the cat sat}"], ["so"]))
 

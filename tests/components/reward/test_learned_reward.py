@@ -47,12 +47,12 @@ def test_the_named_output_at_the_last_token_is_the_reward(tmp_path):
     model, _ = load_classifier(path)
     # Characters a, b, > are the tokens 2, 3, 4; unpadded, so that the last position is the last.
     with torch.no_grad():
-        wanted = float(model(input_ids=torch.tensor([[4, 2, 3]])).logits[0, 1])
+        expected = float(model(input_ids=torch.tensor([[4, 2, 3]])).logits[0, 1])
 
     result = LearnedReward(path=path, label="ends_in_b")(batch("ab", "bbbbbb"))
 
-    assert result["reward"][0].item() == pytest.approx(wanted, abs=1e-6)
-    assert result["correct"][0].item() == (wanted > 0)
+    assert result["reward"][0].item() == pytest.approx(expected, abs=1e-6)
+    assert result["correct"][0].item() == (expected > 0)
 
 
 def test_padding_and_the_size_of_a_pass_change_nothing(tmp_path):
@@ -107,7 +107,7 @@ def test_the_output_must_be_one_of_the_model(tmp_path, label, words):
         LearnedReward(path=saved(tmp_path), label=label)
 
 
-def test_a_missing_folder_and_an_empty_one_are_told(tmp_path):
+def test_missing_and_empty_folders_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"no reward model: '.*nowhere' is not a folder"):
         LearnedReward(path=str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"it needs config.json and model.safetensors"):
@@ -128,7 +128,7 @@ def test_a_text_too_long_for_the_model_is_refused(tmp_path):
         LearnedReward(path=saved(tmp_path), label="many_a")(batch("a" * 17))
 
 
-def test_it_learns_labels_of_which_half_are_unknown():
+def test_it_learns_half_known_labels():
     draw = torch.Generator().manual_seed(0)
     marks = torch.randint(2, (256, 6), generator=draw).tolist()
     texts = ["".join("ab"[mark] for mark in row) for row in marks]
@@ -156,7 +156,7 @@ def test_it_learns_labels_of_which_half_are_unknown():
     assert not model.training
 
 
-def test_a_label_nobody_gave_leaves_its_output_alone():
+def test_an_unknown_label_does_not_change_its_output():
     model = classifier()
     before = model.score.weight.detach().clone()
     labels = torch.tensor([[1.0, torch.nan], [0.0, torch.nan]])

@@ -88,7 +88,7 @@ def test_answers_that_mean_the_same_vote_together():
     assert (of_text["reward/label_correct"], of_value["reward/label_correct"]) == (0, 1)
 
 
-def test_of_two_majorities_that_met_first_counts():
+def test_the_first_of_two_majorities_counts():
     result, _ = voted(ExactMatch(), (0, "2", "1"), (0, "1", "1"), (0, "1", "1"), (0, "2", "1"))
 
     assert result["reward"].tolist() == [1, 0, 0, 1]
@@ -146,7 +146,7 @@ def test_columns_reach_the_verifier():
     assert set(seen) == {"m"}
 
 
-def test_a_vote_stands_in_for_the_gold_answer_as_a_whole():
+def test_a_vote_replaces_the_whole_gold_answer():
     class WholeAnswer(ExactMatch):
         """Looks where the answer ends, as rewards of texts that go on do."""
 

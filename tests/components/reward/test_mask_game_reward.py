@@ -77,7 +77,7 @@ def test_anything_else_is_wrong(response):
     assert not judged(response, "New York")
 
 
-def test_case_can_be_made_not_to_matter():
+def test_casefold_ignores_case():
     assert judged(r"</think>\boxed{new york}", "New York", casefold=True)
     assert judged(r"</think>\boxed{STRASSE}", "Stra\u00dfe", casefold=True)
 
@@ -227,7 +227,7 @@ def test_the_share_of_generators_without_their_predictors_is_recorded():
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4))
-def test_what_a_mask_earns_follows_from_its_own_predictors_only(successes):
+def test_the_reward_of_a_mask_depends_on_its_predictors_alone(successes):
     reward = MaskGameReward(tokenizer=TOKENIZER)
 
     together = reward(game(tuple(successes), attempts=4))["reward"][: len(successes)]
@@ -240,7 +240,7 @@ def test_it_keeps_the_contract():
     check_component(MaskGameReward(tokenizer=TOKENIZER))
 
 
-def test_it_keeps_the_contract_where_predictors_are_right():
+def test_it_keeps_the_contract_with_right_predictors():
     batch = game(successes=(0, 1, 2), attempts=2, unusable=1)
 
     check_component(MaskGameReward(tokenizer=TOKENIZER), batch)

@@ -44,22 +44,22 @@ def scored(*responses, **settings):
 )
 def test_steps_end_with_the_separator_and_the_last_with_the_text(aggregation, expected):
     with recording() as ledger:
-        found = scored("ab;a;b", aggregation=aggregation)
+        result = scored("ab;a;b", aggregation=aggregation)
 
-    assert found["reward"].item() == pytest.approx(expected)
+    assert result["reward"].item() == pytest.approx(expected)
     # The prompt, the answer and EOS.
-    assert found["step_end"].int().tolist() == [[0, 0, 0, 1, 0, 1, 1, 0]]
+    assert result["step_end"].int().tolist() == [[0, 0, 0, 1, 0, 1, 1, 0]]
     wanted = torch.tensor([[0, 0, 0, 0.5, 0, 0.5, 0.2, 0]])
-    torch.testing.assert_close(found["step_score"], wanted)
+    torch.testing.assert_close(result["step_score"], wanted)
     assert ledger.means()["reward/steps"] == 3
 
 
 def test_an_answer_is_right_above_one_half_and_an_empty_one_has_no_reward():
-    found = scored("a", "b", "", ";")
+    result = scored("a", "b", "", ";")
 
-    assert found["reward"][3] == 0.5
-    assert found["correct"].tolist() == [True, False, False, False]
-    assert found["reward_valid"].tolist() == [True, True, False, True]
+    assert result["reward"][3] == 0.5
+    assert result["correct"].tolist() == [True, False, False, False]
+    assert result["reward_valid"].tolist() == [True, True, False, True]
 
 
 def test_without_a_separator_every_character_is_a_step():
@@ -71,9 +71,9 @@ def test_the_potential_is_the_chance_before_the_token():
     model = TokenScorer(policy=policy)
     batch = encode_rows(TOKENIZER, ["?"], ["ab"])
 
-    found = TokenScore(scorer=model)(batch.copy())["potential"]
+    result = TokenScore(scorer=model)(batch.copy())["potential"]
 
     after = model.token_scores(batch).sigmoid()
-    torch.testing.assert_close(found[0, 2:], after[0, 1:3])
-    assert found[0, 0] == 0
-    assert 0 < found[0, 1] < 1
+    torch.testing.assert_close(result[0, 2:], after[0, 1:3])
+    assert result[0, 0] == 0
+    assert 0 < result[0, 1] < 1

@@ -40,7 +40,7 @@ def rewarded(*members, rows=2, **settings):
 
 
 @pytest.mark.parametrize(
-    ("combination", "wanted"),
+    ("combination", "expected"),
     [
         ("mean", [2.0, 0.0]),
         ("median", [1.0, 0.0]),
@@ -50,32 +50,32 @@ def rewarded(*members, rows=2, **settings):
         ("mean_minus_variance", [2 - 0.5 * 14 / 3, -3.0]),
     ],
 )
-def test_members_are_combined(combination, wanted):
-    found = rewarded([1.0, -3.0], [0.0, 0.0], [5.0, 3.0], combination=combination)
+def test_members_are_combined(combination, expected):
+    result = rewarded([1.0, -3.0], [0.0, 0.0], [5.0, 3.0], combination=combination)
 
-    torch.testing.assert_close(found["reward"], torch.tensor(wanted))
-    assert found["correct"].tolist() == [value > 0 for value in wanted]
-    assert torch.equal(found["rewards", "scored"], found["reward"])
+    torch.testing.assert_close(result["reward"], torch.tensor(expected))
+    assert result["correct"].tolist() == [value > 0 for value in expected]
+    assert torch.equal(result["rewards", "scored"], result["reward"])
 
 
 def test_one_member_has_no_uncertainty():
-    found = rewarded([1.0, -3.0], combination="mean_minus_std", penalty=9.0)
+    result = rewarded([1.0, -3.0], combination="mean_minus_std", penalty=9.0)
 
-    assert found["reward"].tolist() == [1.0, -3.0]
+    assert result["reward"].tolist() == [1.0, -3.0]
 
 
 def test_a_score_that_is_not_finite_is_not_valid():
-    found = rewarded([float("nan"), 1.0], [0.0, 1.0])
+    result = rewarded([float("nan"), 1.0], [0.0, 1.0])
 
-    assert found["reward"].tolist() == [0.0, 1.0]
-    assert found["reward_valid"].tolist() == [False, True]
+    assert result["reward"].tolist() == [0.0, 1.0]
+    assert result["reward_valid"].tolist() == [False, True]
 
 
 def test_normalised_members_weigh_alike():
     # 1, 3 and 100, 500 are both -1, 1 in their standard deviations.
-    found = rewarded([1.0, 3.0], [100.0, 500.0], normalised=True, combination="min")
+    result = rewarded([1.0, 3.0], [100.0, 500.0], normalised=True, combination="min")
 
-    torch.testing.assert_close(found["reward"], torch.tensor([-1.0, 1.0]))
+    torch.testing.assert_close(result["reward"], torch.tensor([-1.0, 1.0]))
 
 
 def test_statistics_are_those_of_all_batches_so_far():
@@ -126,9 +126,9 @@ def test_the_score_before_normalisation_is_recorded():
 def test_a_scorer_is_read_without_gradient_and_not_its_own():
     member = scorer()
 
-    found = ScorerReward(scorers=[member])(batch(2))
+    result = ScorerReward(scorers=[member])(batch(2))
 
-    assert not found["reward"].requires_grad
+    assert not result["reward"].requires_grad
     assert list(ScorerReward(scorers=[member]).parameters()) == []
 
 
@@ -138,6 +138,6 @@ def test_it_keeps_the_contract():
 
 def test_a_spread_that_is_rounding_is_not_blown_up():
     # Mean and standard deviation 1e-7, which is taken for 1e-6.
-    found = rewarded([0.0, 2e-7], normalised=True)["reward"]
+    result = rewarded([0.0, 2e-7], normalised=True)["reward"]
 
-    assert found.tolist() == pytest.approx([-0.1, 0.1])
+    assert result.tolist() == pytest.approx([-0.1, 0.1])

@@ -43,7 +43,7 @@ def test_a_letter_of_several_bytes_is_one_character():
     assert Brevity(longest=4).score("", "né", "") == 0.5
 
 
-def test_nothing_cannot_be_longest():
+def test_longest_must_be_positive():
     with pytest.raises(ConfigError, match="longest is 0: must be greater than 0"):
         Brevity(longest=0)
 
@@ -109,7 +109,7 @@ def test_bounds_that_leave_nothing_are_refused():
 
 
 @pytest.mark.parametrize(("response", "score"), [("<think>a</think> 4", 1.0), ("4", 0.0)])
-def test_it_is_1_where_the_pattern_is_found(response, score):
+def test_it_is_1_if_the_pattern_matches(response, score):
     assert Regex(pattern="<think>.*</think>").score("", response, "") == score
 
 
@@ -122,7 +122,7 @@ def test_with_compare_the_first_match_must_be_the_answer(response, score):
     assert reward.score("", response, " 4") == score
 
 
-def test_a_group_that_took_no_part_is_not_the_answer():
+def test_an_unmatched_group_is_not_the_answer():
     assert Regex(pattern="a|(b)", group=1, compare=True).score("", "a", "") == 0.0
 
 
@@ -133,7 +133,7 @@ def test_a_pattern_that_backtracks_ends_with_its_name(monkeypatch):
         Regex(pattern="(a|a)*b").score("", "a" * 40, "")
 
 
-def test_a_pattern_that_is_none_is_refused():
+def test_a_malformed_pattern_is_refused():
     with pytest.raises(ConfigError, match=r"pattern '\(' is no regular expression"):
         Regex(pattern="(")
 
@@ -153,7 +153,7 @@ def scored(reward, *rows):
     return reward(make_batch(tokens=tokens, response_mask=mask))
 
 
-def test_the_share_of_n_grams_that_were_there_before():
+def test_the_share_of_repeated_n_grams():
     # Pairs 12 21 12 21 12: 2 of 5 are distinct. Pairs 12 23: all. A lone token has none.
     result = scored(Repetition(size=2, penalty=0.5), [1, 2, 1, 2, 1], [1, 2, 3], [9])
 
@@ -292,7 +292,7 @@ def test_the_same_text_has_always_the_same_language():
     assert len({detect_language("no die in un do") for _ in range(8)}) == 1
 
 
-def test_a_column_goes_before_the_argument():
+def test_a_column_overrides_the_argument():
     row = {"prompt": "", "answer": "", "response": GERMAN}
 
     assert LanguageConsistency().score_row(row) == 0.0

@@ -49,7 +49,7 @@ def log_prob(policy, context, target, tokenizer=TOKENIZER):
 
 
 @pytest.mark.parametrize(("num_tokens", "target"), [(1, "x"), (2, "xy"), (5, "xyz")])
-def test_it_is_the_log_prob_of_the_next_tokens_behind_the_thought(num_tokens, target):
+def test_it_is_the_log_prob_of_the_next_tokens_after_the_thought(num_tokens, target):
     batch = ThoughtLikelihood(policy=POLICY, num_tokens=num_tokens)(
         answered(["so</think>no", "hm, so"])
     )
@@ -74,7 +74,7 @@ REWARD = ThoughtLikelihood(policy=POLICY)
 
 @settings(max_examples=15, deadline=None)
 @given(st.text(alphabet="ab {}\\>", max_size=8))
-def test_what_follows_the_thought_does_not_count(rest):
+def test_text_after_the_thought_does_not_count(rest):
     batch = REWARD(answered(["so</think>", f"so</think>{rest}"]))
 
     assert batch["reward"][0].item() == pytest.approx(batch["reward"][1].item(), abs=1e-5)
@@ -149,5 +149,5 @@ def test_above_the_group_s_mean_and_clipped_it_is_quiet_stars_reward():
 
     mean = sum(scores) / 4
     first = batch["response_mask"].int().argmax(1)
-    found = advantage[torch.arange(4), first].tolist()
-    assert found == pytest.approx([max(0.0, score - mean) for score in scores], abs=1e-4)
+    result = advantage[torch.arange(4), first].tolist()
+    assert result == pytest.approx([max(0.0, score - mean) for score in scores], abs=1e-4)

@@ -40,7 +40,7 @@ def test_the_worked_example():
     assert result["rewards", "exact_match"].tolist() == right.double().tolist()
 
 
-def test_what_each_end_gets_is_an_argument():
+def test_the_rewards_of_both_ends_are_arguments():
     shaping = CosineLength(
         max_length=10**6, right_start=5.0, right_end=4.0, wrong_start=-1.0, wrong_end=-2.0
     )
@@ -92,7 +92,7 @@ def test_groups_of_equal_lengths_and_invalid_rows_are_left_alone():
     assert result["reward"].tolist() == [1.0, 1.0, 0.0]
 
 
-def test_exact_takes_a_price_for_every_token_off_the_target():
+def test_exact_penalises_every_token_off_the_target():
     given = graded_answers([3, 5, 9, 9], [True, True, True, False])
 
     result = L1Exact(target_length=5, alpha=0.1)(given)
@@ -107,7 +107,7 @@ def test_an_invalid_row_stays_at_0_with_l1_exact():
     assert L1Exact(target_length=5)(given)["reward"][1].item() == 0.0
 
 
-def test_max_pays_right_answers_for_staying_below_the_target():
+def test_max_rewards_right_answers_below_the_target():
     # 0.1 a token below 5, 0.5 at it, clipped to [0, 1].
     given = graded_answers([1, 5, 8, 11, 1], [True, True, True, True, False])
 
@@ -117,7 +117,7 @@ def test_max_pays_right_answers_for_staying_below_the_target():
     assert torch.equal(result["rewards", "l1_max"], result["reward"])
 
 
-def test_max_pays_a_half_at_the_target_and_3e_4_a_token_where_nothing_else_is_said():
+def test_max_has_defaults_of_one_half_and_3e_4_per_token():
     result = L1Max(target_length=5)(graded_answers([1, 5, 8], [True, True, True]))
 
     # 4 tokens saved, none, 3 too many.

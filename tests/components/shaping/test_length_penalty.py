@@ -10,7 +10,7 @@ from rlcomp.metrics import recording
 from rlcomp.testing import graded_answers
 
 
-def test_the_right_answers_of_a_solved_group_pay_for_length():
+def test_right_answers_of_a_solved_group_have_a_penalty():
     # Group 1, two of three right, 2 and 6 tokens: z = -1 and 1. Group 2, one of three right.
     given = graded_answers(
         [2, 6, 4, 2, 6, 4], [True, True, False, True, False, False], [1, 1, 1, 2, 2, 2]
@@ -23,7 +23,7 @@ def test_the_right_answers_of_a_solved_group_pay_for_length():
     assert result["rewards", "length_penalty"][2:].tolist() == [0.0] * 4
 
 
-def test_without_a_threshold_every_group_pays():
+def test_without_a_threshold_every_group_has_a_penalty():
     given = graded_answers([2, 6, 4, 4], [True, True, False, False], [1, 1, 1, 1])
 
     result = LengthPenalty(weight=0.5, min_accuracy=0.0)(given)
@@ -41,7 +41,7 @@ def test_an_invalid_answer_is_no_right_one():
     assert result["reward"].tolist() == [0.75, 0.0, 0.0]
 
 
-def test_right_answers_pay_for_their_length_and_wrong_ones_never_do():
+def test_only_right_answers_have_a_length_penalty():
     part = AdaptiveLengthPenalty(max_length=10, weight=0.5, target=1.0)
 
     result = part(graded_answers([2, 5, 8], [True, True, False]))
@@ -93,7 +93,7 @@ def test_the_weight_stays_within_its_bounds():
         assert float(part.weight) == pytest.approx(weight)
 
 
-def test_invalid_rows_neither_pay_nor_count():
+def test_invalid_rows_have_no_penalty_and_do_not_count():
     part = AdaptiveLengthPenalty(max_length=10, weight=0.5, target=0.5)
 
     result = part(graded_answers([4, 4, 4], [True, True, False], valid=[True, False, False]))
@@ -120,7 +120,7 @@ def test_weight_and_average_are_state():
     assert (float(other.weight), float(other.accuracy)) == (float(part.weight), 0.5)
 
 
-def test_right_answers_go_by_their_length_among_the_right_ones():
+def test_right_answers_are_ranked_by_length():
     # Right ones 2 and 6: mean 4, std 2, z = -1 and 1. The long wrong one does not count.
     given = graded_answers([2, 6, 60], [True, True, False], [7, 7, 7])
 
@@ -137,7 +137,7 @@ def test_the_only_right_answer_gets_1():
     ]
 
 
-def test_an_invalid_row_counts_for_nobody():
+def test_an_invalid_row_does_not_count():
     given = graded_answers([4, 4, 90], [True, True, True], [0, 0, 0], valid=[True, True, False])
 
     assert GRPOLead()(given)["reward"].tolist() == [1.0, 1.0, 0.0]

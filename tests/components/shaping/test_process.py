@@ -41,23 +41,23 @@ def rows(**more):
     return TensorDict(entries, [3])
 
 
-def test_a_token_is_paid_its_log_ratio():
-    found = ImplicitProcessReward(scorer=Table(), beta=0.5)(rows())["token_reward"]
+def test_the_reward_of_a_token_is_its_log_ratio():
+    result = ImplicitProcessReward(scorer=Table(), beta=0.5)(rows())["token_reward"]
 
-    assert found.tolist() == [[0, 0.5, -0.25], [0, -1, 0], [0, 0, 1]]
+    assert result.tolist() == [[0, 0.5, -0.25], [0, -1, 0], [0, 0, 1]]
 
 
-def test_it_is_added_to_what_is_there():
+def test_it_is_added_to_existing_token_rewards():
     there = torch.full((3, 3), 2.0)
 
-    found = ImplicitProcessReward(scorer=Table(), beta=0.5)(rows(token_reward=there))[
+    result = ImplicitProcessReward(scorer=Table(), beta=0.5)(rows(token_reward=there))[
         "token_reward"
     ]
 
-    assert found.tolist() == [[0, 2.5, 1.75], [0, 1, 0], [0, 2, 3]]
+    assert result.tolist() == [[0, 2.5, 1.75], [0, 1, 0], [0, 2, 3]]
 
 
-def test_how_well_it_tells_right_from_wrong_is_recorded():
+def test_the_auc_is_recorded():
     # Sums .25, -1 and 1: right are the first and the last of three valid rows.
     with recording() as ledger:
         ImplicitProcessReward(scorer=Table(), beta=0.5)(
@@ -69,12 +69,12 @@ def test_how_well_it_tells_right_from_wrong_is_recorded():
     assert ledger.means()["implicit_reward/token"] == pytest.approx((0.5 + 0.25 + 1 + 0 + 1) / 5)
 
 
-def test_an_answer_that_was_not_judged_is_not_counted():
-    found = {"correct": torch.tensor([True, False, False])}
-    found["reward_valid"] = torch.tensor([True, True, False])
+def test_an_answer_without_a_verdict_is_not_counted():
+    result = {"correct": torch.tensor([True, False, False])}
+    result["reward_valid"] = torch.tensor([True, True, False])
 
     with recording() as ledger:
-        ImplicitProcessReward(scorer=Table(), beta=0.5)(rows(**found))
+        ImplicitProcessReward(scorer=Table(), beta=0.5)(rows(**result))
 
     assert ledger.means()["implicit_reward/auc"] == 1.0
     assert ledger.means()["implicit_reward/token"] == pytest.approx((0.5 + 0.25 + 1) / 3)
@@ -102,18 +102,18 @@ def steps(**more):
     )
 
 
-def test_each_step_is_paid_its_score_at_its_end():
+def test_each_step_has_its_score_at_its_end():
     with recording() as ledger:
-        found = StepRewards(coef=2.0)(steps(token_reward=torch.full((1, 5), 1.0)))
+        result = StepRewards(coef=2.0)(steps(token_reward=torch.full((1, 5), 1.0)))
 
-    assert found["token_reward"].tolist() == [[0, 1, 2, 2.5, 1]]
+    assert result["token_reward"].tolist() == [[0, 1, 2, 2.5, 1]]
     assert ledger.means() == {"reward/step": 1.25}
 
 
 def test_the_potential_is_that_of_the_latest_complete_step():
-    found = StepScore()(steps())["potential"]
+    result = StepScore()(steps())["potential"]
 
-    assert found.tolist() == [[0, 0, 0, 0.5, 0.75]]
+    assert result.tolist() == [[0, 0, 0, 0.5, 0.75]]
 
 
 def test_a_step_of_the_first_token_counts():
@@ -126,23 +126,23 @@ def test_a_step_of_the_first_token_counts():
     assert StepScore()(TensorDict(rows, [1]))["potential"].tolist() == [[0, 0.25]]
 
 
-def test_shaping_pays_the_differences_of_the_potential():
+def test_shaping_adds_the_differences_of_the_potential():
     with recording() as ledger:
-        found = PotentialShaping(potential=StepScore(), coef=2.0)(steps())["token_reward"]
+        result = PotentialShaping(potential=StepScore(), coef=2.0)(steps())["token_reward"]
 
     # Phi 0, 0, 1/2, 3/4, and 0 behind the last token.
-    assert found.tolist() == [[0, 0, 1, 0.5, -1.5]]
-    assert found.sum().item() == 0  # of a prompt without a potential
+    assert result.tolist() == [[0, 0, 1, 0.5, -1.5]]
+    assert result.sum().item() == 0  # of a prompt without a potential
     assert ledger.means()["reward/potential_step"] == pytest.approx(3 / 4)
 
 
-def test_it_is_added_to_what_is_there_and_leaves_the_batch_alone():
+def test_it_is_added_to_existing_rewards_and_changes_nothing_else():
     batch = steps(token_reward=torch.ones(1, 5))
 
-    found = PotentialShaping(potential=StepScore(), gamma=0.5)(batch)
+    result = PotentialShaping(potential=StepScore(), gamma=0.5)(batch)
 
-    assert found["token_reward"].tolist() == [[0, 1, 1.25, 1 + 0.375 - 0.5, 1 - 0.75]]
-    assert "potential" not in found.keys()
+    assert result["token_reward"].tolist() == [[0, 1, 1.25, 1 + 0.375 - 0.5, 1 - 0.75]]
+    assert "potential" not in result.keys()
 
 
 def test_all_first_tokens_of_a_group_keep_their_advantage_but_for_the_start_s_potential():
@@ -192,7 +192,7 @@ def test_no_gradient_goes_through_rewards_or_potentials(stage, key):
     assert not stage(batch)[key].requires_grad
 
 
-def test_turns_are_shaped_by_the_states_in_which_they_begin():
+def test_turns_are_shaped_by_their_first_states():
     rows = make_batch(
         response_mask=[[False, True, True, False, True], [True] * 5],
         turn_id=[[-1, 0, 0, -1, 1], [0, 1, 1, 1, 2]],
@@ -201,8 +201,8 @@ def test_turns_are_shaped_by_the_states_in_which_they_begin():
     )
 
     with recording() as ledger:
-        found = TurnPotentialShaping(potential=Given(), gamma=0.5)(rows)["turn_reward"]
+        result = TurnPotentialShaping(potential=Given(), gamma=0.5)(rows)["turn_reward"]
 
     # 4 / 2 - 1 and -4; 3 / 2 - 2, 5 / 2 - 3 and -5.
-    assert found.tolist() == [[0, 0, 11, 0, 16], [0.5, 0, 0, -0.5, -5]]
+    assert result.tolist() == [[0, 0, 11, 0, 16], [0.5, 0, 0, -0.5, -5]]
     assert ledger.means()["reward/potential_turn"] == pytest.approx(11 / 5)

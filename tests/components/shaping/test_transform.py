@@ -69,9 +69,9 @@ def test_running_normalisation_keeps_the_contract():
 
 def test_a_spread_that_is_rounding_is_not_blown_up():
     # Mean and standard deviation 1e-7, which is taken for 1e-6.
-    found = RunningNormalisation()(rows(0.0, 2e-7))["reward"]
+    result = RunningNormalisation()(rows(0.0, 2e-7))["reward"]
 
-    assert found.tolist() == pytest.approx([-0.1, 0.1])
+    assert result.tolist() == pytest.approx([-0.1, 0.1])
 
 
 def answer_rows(reward, responses, groups):
@@ -92,9 +92,9 @@ def test_the_better_answer_leads_by_the_bradley_terry_model():
     groups = [group for group in range(count) for _ in range(2)]
     batch = answer_rows(torch.tensor([0.5, 0.3] * count), ["a", "b"] * count, groups)
 
-    found = RaterNoise(temperature=0.1)(batch)["reward"].view(-1, 2)
+    result = RaterNoise(temperature=0.1)(batch)["reward"].view(-1, 2)
 
-    share = (found[:, 0] > found[:, 1]).double().mean().item()
+    share = (result[:, 0] > result[:, 1]).double().mean().item()
     # Three standard errors of 4,000 pairs are .015.
     assert share == pytest.approx(1 / (1 + math.exp(-2)), abs=0.016)
 
@@ -138,33 +138,33 @@ def dealt(values, valid, seed=0):
     return ShuffledShaping()(batch(values, valid))
 
 
-def test_the_values_are_the_same_but_on_other_rows_and_move_together():
+def test_values_are_permuted_together():
     values = [float(n) for n in range(40)]
 
-    found = dealt(values, [True] * 40)
+    result = dealt(values, [True] * 40)
 
-    assert sorted(found["reward"].tolist()) == values != found["reward"].tolist()
-    assert found["rewards", "a"].tolist() == [2 * value for value in found["reward"].tolist()]
-    assert found["correct"].tolist() == [value > 1.5 for value in found["reward"].tolist()]
-    assert found["row"].tolist() == [*range(40)]
+    assert sorted(result["reward"].tolist()) == values != result["reward"].tolist()
+    assert result["rewards", "a"].tolist() == [2 * value for value in result["reward"].tolist()]
+    assert result["correct"].tolist() == [value > 1.5 for value in result["reward"].tolist()]
+    assert result["row"].tolist() == [*range(40)]
 
 
 def test_an_invalid_row_takes_part_in_nothing():
     for seed in range(20):
-        found = dealt([1.0, 0.0, 2.0], [True, False, True], seed)["reward"].tolist()
+        result = dealt([1.0, 0.0, 2.0], [True, False, True], seed)["reward"].tolist()
 
-        assert found[1] == 0.0
-        assert sorted(found) == [0.0, 1.0, 2.0]
+        assert result[1] == 0.0
+        assert sorted(result) == [0.0, 1.0, 2.0]
 
 
 def test_over_many_batches_each_row_gets_the_mean():
     # 400 deals of 0 or 1 to each row: mean 0.5, standard error 0.025.
-    found = torch.stack([dealt([0.0, 1.0], [True] * 2, seed)["reward"] for seed in range(400)])
+    result = torch.stack([dealt([0.0, 1.0], [True] * 2, seed)["reward"] for seed in range(400)])
 
-    assert torch.all((found.mean(0) - 0.5).abs() < 5 * 0.025)
+    assert torch.all((result.mean(0) - 0.5).abs() < 5 * 0.025)
 
 
-def test_the_batch_it_was_given_keeps_its_parts():
+def test_the_parts_of_the_batch_are_unchanged():
     some = batch([1.0, 2.0, 3.0, 4.0], [True] * 4)
     parts = some["rewards"]
 

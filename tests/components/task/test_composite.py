@@ -32,13 +32,13 @@ def test_an_example_is_that_of_its_task_with_its_name():
     assert (mixed.prompt, mixed.answer, mixed.demonstration) == ("41>", "14", own.demonstration)
 
 
-def test_columns_of_the_task_are_kept():
+def test_columns_of_the_task_are_copied():
     task = mixture(tasks={"say": RepeatDigit()}, column="domain")
 
     assert {*task.example(0).columns} == {"domain", "instruction_id_list", "kwargs"}
 
 
-def test_what_a_task_holds_out_is_not_trained_on():
+def test_held_out_prompts_of_a_task_are_not_trained_on():
     task = TaskMixture(
         tasks={"a": Addition(digits=1, held_out=0.2), "b": Sorting(length=2)}, held_out=0.3
     )
@@ -89,12 +89,12 @@ def examples(share):
     return [task.example(index) for index in range(len(task))]
 
 
-def test_of_all_examples_the_share_has_its_answer_in_front():
+def test_the_share_of_all_examples_has_its_answer_in_the_prompt():
     # 1,000 examples: .8 of them, with a standard deviation of .013.
-    told = [example for example in examples(0.8) if "=" in example.prompt]
+    result = [example for example in examples(0.8) if "=" in example.prompt]
 
-    assert 760 <= len(told) <= 840
-    assert {e.prompt for e in told} == {f"{e.answer}={e.source}" for e in told}
+    assert 760 <= len(result) <= 840
+    assert {e.prompt for e in result} == {f"{e.answer}={e.source}" for e in result}
 
 
 def test_answers_demonstrations_and_the_split_are_those_of_the_task():
@@ -152,26 +152,26 @@ def task(**settings):
     return AnswerVerdicts(answers=Answers(), verifier=ExactMatch(), **settings)
 
 
-def test_a_demonstration_is_shown_and_its_verdict_is_asked_for():
-    made = task()
+def test_the_prompt_is_a_demonstration_and_the_answer_its_verdict():
+    result = task()
 
-    assert len(made) == 600
-    assert made.held_out == 0.2
-    assert (made.example(3).prompt, made.example(3).answer) == ("3>9?", "n")
-    assert (made.example(4).prompt, made.example(4).demonstration) == ("4>4?", "y")
+    assert len(result) == 600
+    assert result.held_out == 0.2
+    assert (result.example(3).prompt, result.example(3).answer) == ("3>9?", "n")
+    assert (result.example(4).prompt, result.example(4).demonstration) == ("4>4?", "y")
 
 
-def test_what_is_held_out_is_what_the_answers_hold_out():
-    made = task()
+def test_the_split_is_the_split_of_the_answers():
+    result = task()
 
     for index in range(60):
-        assert made.example(index).source == f"source {index % 50}"
+        assert result.example(index).source == f"source {index % 50}"
 
 
 @pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0, 0), (0.3, 140, 220), (1.0, 600, 600)])
 def test_a_share_of_the_demonstrations_gives_the_other_verdict(share, low, high):
-    made = task(mislabelled=share, accept="+", reject="-", asks="!")
-    examples = [made.example(index) for index in range(600)]
+    result = task(mislabelled=share, accept="+", reject="-", asks="!")
+    examples = [result.example(index) for index in range(600)]
 
     # 180 of 600 with a standard deviation of 11.
     assert low <= sum(each.answer != each.demonstration for each in examples) <= high
@@ -179,13 +179,13 @@ def test_a_share_of_the_demonstrations_gives_the_other_verdict(share, low, high)
     assert examples[1].prompt == "1>1!"
 
 
-def test_a_column_of_reasoning_stands_before_the_verdict():
-    made = task(reasons="thought")
+def test_a_column_of_reasoning_precedes_the_verdict():
+    result = task(reasons="thought")
 
-    assert made.example(3).demonstration == "3%7=n"
-    assert made.example(3).answer == "n"
+    assert result.example(3).demonstration == "3%7=n"
+    assert result.example(3).answer == "n"
     with pytest.raises(DataError, match=r"verdicts.reasons is 'thought': the example '13>' has no"):
-        made.example(13)
+        result.example(13)
 
 
 def test_the_same_index_gives_the_same_verdict():

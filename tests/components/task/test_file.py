@@ -35,12 +35,12 @@ def test_each_row_is_an_example(path):
     )
 
 
-def test_a_wrong_column_is_found_when_the_task_is_made(path):
+def test_a_wrong_column_is_refused_at_construction(path):
     with pytest.raises(DataError, match=r"sums.jsonl:1: .*'prompt'"):
         FileTask(path=path, prompt_field="prompt")
 
 
-def test_a_wrong_template_is_found_when_the_task_is_made(path):
+def test_a_wrong_template_is_refused_at_construction(path):
     with pytest.raises(ConfigError, match=r"\{lvl\}"):
         FileTask(path=path, prompt_template="{lvl} {prompt}")
 

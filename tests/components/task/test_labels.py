@@ -43,7 +43,7 @@ def test_ties_are_left_out_and_counted(task):
         task(tie)
 
 
-def test_a_tie_that_is_kept_warns_of_nothing(task, recwarn):
+def test_ties_keep_warns_of_nothing(task, recwarn):
     tied = task(PAIR | {"tie": True}, PAIR, ties="keep")
 
     assert [one.columns.get("tie") for one in tied.examples] == [True, None]
@@ -98,18 +98,18 @@ def labelled_task(folder, *rows, **settings):
 def test_labels_are_numbers_or_unknown(tmp_path):
     rows = [{"prompt": "x", "a": 1, "b": None}, {"prompt": "yz", "b": 0.25, "c": 1, "a": False}]
 
-    found = labelled_task(tmp_path, *rows, longest=1)
+    result = labelled_task(tmp_path, *rows, longest=1)
 
-    assert [found.example(n).prompt for n in range(len(found))] == ["x", "y"]
-    assert found.example(1).columns == {"labels": {"a": 0.0, "b": 0.25}}
-    labels = label_rows([found.example(0), found.example(1)], ["b", "a"])
+    assert [result.example(n).prompt for n in range(len(result))] == ["x", "y"]
+    assert result.example(1).columns == {"labels": {"a": 0.0, "b": 0.25}}
+    labels = label_rows([result.example(0), result.example(1)], ["b", "a"])
     assert labels[1].tolist() == [0.25, 0.0]
     assert math.isnan(labels[0, 0])
     assert float(labels[0, 1]) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ({"a": 1}, "column 'prompt' is None: must be a text"),
         ({"prompt": "  ", "a": 1}, "column 'prompt' is '  '"),
@@ -119,8 +119,8 @@ def test_labels_are_numbers_or_unknown(tmp_path):
         ({"prompt": "x", "a": "1"}, "label 'a' is '1'"),
     ],
 )
-def test_a_bad_row_is_refused_by_file_and_line(row, told, tmp_path):
-    with pytest.raises(DataError, match=r"texts\.jsonl:2: .*" + re.escape(told)):
+def test_a_bad_row_is_refused_by_file_and_line(row, message, tmp_path):
+    with pytest.raises(DataError, match=r"texts\.jsonl:2: .*" + re.escape(message)):
         labelled_task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, row)
 
 
@@ -128,9 +128,9 @@ def test_a_row_without_any_of_the_labels_is_left_out_with_a_warning(tmp_path):
     rows = [{"prompt": "x", "a": 1, "b": 0}, {"prompt": "y", "c": 1}, {"prompt": "z", "a": 0}]
 
     with pytest.warns(RlcompWarning, match="left out: 1 of 3"):
-        found = labelled_task(tmp_path, *rows)
+        result = labelled_task(tmp_path, *rows)
 
-    assert [found.example(n).prompt for n in range(len(found))] == ["x", "z"]
+    assert [result.example(n).prompt for n in range(len(result))] == ["x", "z"]
 
 
 def test_a_label_that_no_row_knows_is_refused(tmp_path):

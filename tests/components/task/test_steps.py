@@ -26,7 +26,7 @@ class One:
         return self.pair
 
 
-def test_the_prompt_goes_on_with_the_shared_steps_and_nothing_ends_a_step():
+def test_the_prompt_includes_the_shared_steps_and_a_step_has_no_eos():
     example = StepPairs(task=One("a\nb\nc", rejected="a\nx\nc", level=2)).example(0)
 
     tokenizer = byte_tokenizer()
@@ -64,6 +64,6 @@ def test_a_step_pair_is_held_out_as_its_solutions_are():
         (One("a", rejected="b", conversation={"messages": []}), "is no pair of texts"),
     ],
 )
-def test_what_has_no_differing_step_is_refused(task, words):
+def test_pairs_without_a_differing_step_are_refused(task, words):
     with pytest.raises(DataError, match=words):
         StepPairs(task=task).example(0)

@@ -27,21 +27,21 @@ def written(folder, data, name="a.txt"):
     return str(folder / name)
 
 
-def test_a_document_goes_on_from_its_first_word_and_is_held_out_by_its_text(tmp_path):
+def test_a_document_continues_its_first_word_and_is_split_by_its_text(tmp_path):
     example = TextTask(path=written(tmp_path, b"To be"), shortest=1).example(0)
 
     assert (example.prompt, example.answer, example.demonstration) == ("To", "To be", " be")
     assert (example.source, example.answer_ends) == ("To be", None)
 
 
-def test_documents_end_at_the_separator_which_belongs_to_none(tmp_path):
+def test_the_separator_belongs_to_no_document(tmp_path):
     task = TextTask(path=written(tmp_path, b"a\nb\n\nc\n\n\n\nd\n"), separator="\n\n", shortest=1)
 
     assert texts(task) == ["a\nb", "c", "d\n"]
     assert [task.document(index).start for index in range(3)] == [0, 5, 10]
 
 
-def test_a_long_document_is_cut_behind_line_ends(tmp_path):
+def test_a_long_document_is_cut_after_line_ends(tmp_path):
     # Of the first 8 bytes "aa bb\ncc" the line end at 5 lies in the second half.
     task = TextTask(path=written(tmp_path, b"aa bb\ncc dd"), longest=8, shortest=1)
 
@@ -78,7 +78,7 @@ def test_short_pieces_are_left_out(tmp_path):
     st.integers(4, 12),
     st.sampled_from([None, "|", "é|"]),
 )
-def test_a_document_stands_where_it_says_and_nothing_is_lost(tmp_path_factory, text, most, between):
+def test_documents_are_at_their_offsets_and_nothing_is_lost(tmp_path_factory, text, most, between):
     data = text.encode()
     path = written(tmp_path_factory.getbasetemp(), data)
     assume(between is None or text.replace(between, ""))
@@ -123,7 +123,7 @@ def test_a_row_of_json_lines_is_a_text_of_its_own(tmp_path, pack):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl"])
-def test_a_corpus_that_no_memory_holds_is_told(tmp_path, monkeypatch, name):
+def test_a_corpus_beyond_the_memory_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.setattr(corpus, "_LARGEST", 2 << 20)
 
     def write(size):
@@ -240,7 +240,7 @@ def test_without_a_demonstration_it_is_the_answer():
     assert (example.prompt, example.demonstration) == ("a", "bcd")
 
 
-def test_the_split_is_by_the_source_where_there_is_one():
+def test_the_split_is_by_an_existing_source():
     task = DocumentTask(task=Given(Example("ab", "cd", "e", source="book 7")))
 
     assert task.example(1).held_out_by == "book 7"
