@@ -104,7 +104,7 @@ def test_code_never_reaches_a_checker(name, answer):
 
 
 def test_nan_is_not_sorted():
-    # Each is at no distance from the one that stands there, and no list of them is out of order.
+    # NaN is at no distance from a number, and a list of NaN is in order.
     puzzle = of("number_sorting")
     result = puzzles("number_sorting", {}, 3, 5)
     answer = json.dumps([math.nan] * len(result[0]["metadata"]["original_numbers"]))

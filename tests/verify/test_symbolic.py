@@ -20,7 +20,7 @@ def library():
         Symbolic()
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    symbolic(r"\boxed{1}", "1")  # what is imported on the first call is not timed
+    symbolic(r"\boxed{1}", "1")  # imports of the first call are not timed
 
 
 EQUAL = [

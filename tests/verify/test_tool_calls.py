@@ -120,7 +120,7 @@ def test_an_argument_that_python_cannot_hold_is_none(text):
 
 def test_python_warns_of_no_escape():
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an escape that is none is told, or an error
+        warnings.simplefilter("error")  # an invalid escape warns
 
         assert read_calls(r"f(a='\d')") == [("f", {"a": r"\d"})]
 

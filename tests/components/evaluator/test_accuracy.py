@@ -49,7 +49,7 @@ def empty() -> TensorDict:
 
 
 def right_by_hand(policy, examples, group_size, decoding):
-    """Which of the answers are right, [prompts, group_size]: generated and judged here."""
+    """Return the right answers, [prompts, group_size], generated and judged here."""
     answered = answer_prompts(
         policy,
         [example.prompt for example in examples],
@@ -106,7 +106,7 @@ def test_a_second_evaluation_of_the_same_policy_gives_the_same_numbers():
 
 
 class Verdicts(Component):
-    """Deals out the same verdicts every time, by the number of rows, whatever the response."""
+    """Reward with the same verdicts every time, by the number of rows."""
 
     reads = ("answer",)
     writes = ("correct", "reward_valid")
@@ -125,7 +125,7 @@ class Verdicts(Component):
 
 
 def measured(greedy: str, sampled: str) -> dict[str, float]:
-    """What is recorded of 3 prompts with 4 answers each: + right, - wrong, ? not judged."""
+    """Return the metrics of 3 prompts with 4 answers: + right, - wrong, ? not judged."""
     reward = Verdicts(greedy=greedy, sampled=sampled.replace(" ", ""))
     with recording() as ledger:
         evaluator(tiny_policy(), reward=reward, num_prompts=3)(empty())
@@ -139,7 +139,7 @@ def test_answers_without_a_verdict_are_left_out():
     # The third prompt has no judged answer: the mean of 1/2 and 3/3.
     assert means["evaluation/sampled"] == 3 / 4
     assert means["evaluation/pass@1"] == 3 / 4
-    # 2 of {+, -} hold the right one, 2 of {+, +, +} as well; nobody has 4 judged answers.
+    # 2 of {+, -} hold the right one, 2 of {+, +, +} as well; no prompt has 4 judged answers.
     assert means["evaluation/pass@2"] == 1.0
     assert "evaluation/pass@4" not in means
     # 1 of 3 greedy and 7 of 12 sampled answers.
@@ -193,7 +193,7 @@ def test_num_shown_0_saves_no_sample():
     assert ledger.samples == []
 
 
-def test_the_batch_is_handed_on_as_it_is():
+def test_the_batch_is_returned_unchanged():
     batch = make_batch(reward=torch.ones(2))
 
     result = evaluator(tiny_policy())(batch)
@@ -315,7 +315,7 @@ def test_means_of_a_reward_are_recorded_for_each_level():
     with recording() as ledger:
         measured(empty())
 
-    # Of each level its prompts' length, which is what the reward is.
+    # The reward is the length of a prompt.
     for level in {*measured.levels}:
         assert ledger.means()[f"evaluation/{level}/greedy"] == int(level)
 
@@ -347,7 +347,7 @@ def test_a_function_with_correct_by_has_a_verdict():
 
 
 class LabelledAddition(Addition):
-    """Sums of which every other answer has a label that calls it bad."""
+    """Sums; every other answer is labelled as bad."""
 
     def example(self, index):
         return replace(super().example(index), columns={"desirable": index % 2 > 0})

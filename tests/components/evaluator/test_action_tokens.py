@@ -9,7 +9,7 @@ COPIES = 200
 
 
 class Some:
-    """Goes to the goal in 150 of 200 copies where it draws, greedily in 50; the others stay."""
+    """Policy that reaches the goal in 150 of 200 copies sampled, and in 50 greedily."""
 
     seen_size = 0
 

@@ -15,7 +15,7 @@ CHARACTERS = "abcdefghijklmnop0123456789=<>|?"
 
 
 class Knows:
-    """Lets a policy's rows say what solves the task; of ``odd`` rows nothing but an answer."""
+    """Policy with the solution in its rows; ``odd`` rows hold an answer alone."""
 
     def __init__(self, policy):
         self.policy = policy

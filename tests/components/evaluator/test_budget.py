@@ -19,7 +19,7 @@ WRITTEN = ["12/7.", "1234/8.", "5.", "1234567"]
 
 
 class Scripted(LanguageModel):
-    """Says what it is told, call by call; notes what it was asked."""
+    """Policy with a script of responses; it records its prompts."""
 
     def __init__(self, *calls: list[str], context_length: int = 32) -> None:
         tokenizer = character_tokenizer(characters="0123456789+=/")
@@ -48,7 +48,7 @@ class Scripted(LanguageModel):
 
 
 def sevens(response):
-    """Right with a 7 behind the thought; a 9 there cannot be judged."""
+    """Return 1 for a 7 after the thought, None for a 9."""
     return None if response.endswith("/9") else float(response.endswith("/7"))
 
 
@@ -80,7 +80,7 @@ def test_two_budgets_by_hand():
     metrics = measured(part)
 
     first, second = (example.prompt for example in part.examples)
-    # Cut after two tokens: all but 5, which is shorter; after four: thoughts of five and more.
+    # Cut after two tokens: all but 5; after four: thoughts of five and more.
     assert policy.asked[1:] == [
         [f"{first}12/", f"{first}12/", f"{second}12/"],
         [f"{first}1234/", f"{second}1234/"],
@@ -93,7 +93,7 @@ def test_two_budgets_by_hand():
     assert metrics["thinking_tokens@2"] == (2 + 2 + 0 + 2) / 4
     assert metrics["tokens_per_right@2"] == (5 + 5 + 2 + 5) / 1
     assert metrics["forced@4"] == 2 / 4
-    # 12/7 as it stood and 1234/7; 5, and 1234/9, which cannot be judged.
+    # 12/7 unchanged and 1234/7; 5, and 1234/9 without a verdict.
     assert metrics["accuracy@4"] == (2 / 2 + 0 / 1) / 2
     assert metrics["thinking_tokens@4"] == (3 + 4 + 0 + 4) / 4
     assert metrics["tokens_per_right@4"] == (5 + 7 + 2) / 2

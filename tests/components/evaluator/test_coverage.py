@@ -31,8 +31,8 @@ class Three:
         return Example(prompt, "2", "2", columns={"kind": ("easy", "easy", "hard/1")[index]})
 
 
-class Dealt(Component):
-    """Deals out verdicts row by row; compares numbers where another count of rows is asked."""
+class Scripted(Component):
+    """Reward with a verdict for each row; it compares numbers for other counts of rows."""
 
     reads = ("response", "answer")
     writes = ("correct", "reward_valid")
@@ -43,16 +43,16 @@ class Dealt(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         texts = zip(decode_texts(batch["response"]), decode_texts(batch["answer"]), strict=True)
-        dealt = len(batch) == len(self.verdicts)
-        told = self.verdicts if dealt else ["-+"[int(a) == int(b)] for a, b in texts]
+        scripted = len(batch) == len(self.verdicts)
+        told = self.verdicts if scripted else ["-+"[int(a) == int(b)] for a, b in texts]
         batch["correct"] = torch.tensor([one == "+" for one in told])
         batch["reward_valid"] = torch.tensor([one != "?" for one in told])
         return batch
 
 
 def voting(votes):
-    dealt = iter(votes.split())
-    return lambda response: (vote := next(dealt)) and (None if vote == "." else vote)
+    scripted = iter(votes.split())
+    return lambda response: (vote := next(scripted)) and (None if vote == "." else vote)
 
 
 def coverage(verdicts=VERDICTS, **changed):
@@ -60,8 +60,8 @@ def coverage(verdicts=VERDICTS, **changed):
     arguments = {
         "policy": tiny_policy(),
         "task": Three(),
-        "reward": Dealt(verdicts=verdicts),
-        "reasoning": Dealt(verdicts=THOUGHTS),
+        "reward": Scripted(verdicts=verdicts),
+        "reasoning": Scripted(verdicts=THOUGHTS),
         "vote": voting(". a . . . . x . b b . ."),
         "threshold": 1.0,
         "samples_per_prompt": 4,
@@ -79,7 +79,7 @@ def measured(part):
 def test_three_prompts_by_hand():
     means = measured(coverage()).means()
 
-    # Judged n = 2, 3, 4 (what cannot be told of a right one's thought is not judged either);
+    # Judged n = 2, 3, 4 (a right one whose thought has no verdict does not count);
     # right c = 1, 2, 1; for right reasons d = 1, 1, 0.
     assert means["coverage/invalid_fraction"] == 3 / 12
     assert means["coverage/pass@1"] == pytest.approx((1 / 2 + 2 / 3 + 1 / 4) / 3)
@@ -111,20 +111,20 @@ def test_every_curve_has_its_interval():
     assert 1 / 4 <= means["coverage/pass@1_low"] < 17 / 36 < means["coverage/pass@1_high"] <= 2 / 3
 
 
-class DealtInTurn(Dealt):
-    """Other verdicts each time."""
+class ScriptedInTurn(Scripted):
+    """Reward with other verdicts at each call."""
 
     def forward(self, batch):
         now, _, later = self.verdicts.partition("|")
         self.verdicts = later
-        return Dealt(verdicts=now)(batch)
+        return Scripted(verdicts=now)(batch)
 
 
 def test_a_thought_can_be_judged_several_times():
     # Of the five right ones, (+), (++ +) and (+), three judgements each. Of the second prompt's one
     # has a yes, a no and an abstention, which is no majority, one nothing but abstentions, and one
     # two noes and a yes.
-    reasoning = DealtInTurn(verdicts="+ +?- +|+ -?- +|- ??+ +")
+    reasoning = ScriptedInTurn(verdicts="+ +?- +|+ -?- +|- ??+ +")
 
     means = measured(coverage(reasoning=reasoning, judgements=3)).means()
 
@@ -139,7 +139,7 @@ def test_a_thought_can_be_judged_several_times():
 
 def test_two_judgements_have_their_three_rules():
     # The five right ones: yes and yes, no and yes, yes and no, no and no, yes and abstention.
-    reasoning = DealtInTurn(verdicts="+ -+- +|+ +-- ?")
+    reasoning = ScriptedInTurn(verdicts="+ -+- +|+ +-- ?")
 
     means = measured(
         coverage(verdicts="+--- +++- +---", reasoning=reasoning, judgements=2, vote=None)
@@ -165,7 +165,7 @@ def test_each_level_of_difficulty_has_its_curves():
 
 def test_the_default_threshold_is_one_half():
     torch.manual_seed(3)
-    reward = Dealt(verdicts="++-- +--- ----")
+    reward = Scripted(verdicts="++-- +--- ----")
     part = Coverage(
         policy=tiny_policy(), task=Three(), reward=reward, samples_per_prompt=4, max_new_tokens=3
     )
@@ -255,7 +255,7 @@ def test_wrong_votes_are_one_class_if_the_verifier_finds_them_equal(equal_by, wi
 
 
 def test_without_a_right_answer_no_thought_is_judged():
-    means = measured(coverage(verdicts="---- ---- ----", reasoning=Dealt(verdicts=""))).means()
+    means = measured(coverage(verdicts="---- ---- ----", reasoning=Scripted(verdicts=""))).means()
 
     assert means["coverage/cot_pass@4"] == 0.0
     assert "coverage/reasoning_given_right" not in means

@@ -33,7 +33,7 @@ def evaluation(policy, max_steps=60, num_envs=4):
 
 
 def rule(choose):
-    """A policy that is a function of what is observed."""
+    """Return a policy that is a function of the observation."""
     return TensorDictModule(choose, in_keys=["observation"], out_keys=["action"])
 
 
@@ -63,7 +63,7 @@ def test_the_likeliest_action_is_taken_even_with_a_small_lead():
 
 
 def test_longer_episodes_count_with_the_rewards_so_far():
-    # Push towards where the pole leans and moves: this rule balances for hundreds of steps.
+    # Push in the direction of the pole: this rule balances for hundreds of steps.
     follow = rule(lambda seen: (seen[..., 2] + seen[..., 3] > 0).long())
 
     assert measured(evaluation(follow, max_steps=30)) == 30.0
@@ -169,7 +169,7 @@ def test_the_share_of_copies_that_arrive_is_recorded():
 
 
 def test_only_the_first_episode_of_a_copy_counts():
-    # Episodes of two steps begin where they began: the second copy never arrives.
+    # Episodes of two steps return to their start: the second copy never arrives.
     assert success(9, episode=2) == 0.3333
 
 
@@ -177,7 +177,7 @@ EPSILON = 0.05
 
 
 class Cliff(BatchedEnvironment):
-    """A chain beside a cliff: whoever errs (probability epsilon a step) falls.
+    """A chain beside a cliff: an error (probability epsilon a step) is a fall.
 
     What falls stays down; with ``recovers`` it is back on the path for the next step. Off the path
     a step costs 1.

@@ -16,7 +16,7 @@ GROUPS, PROMPTS = [4, 4, 4, 9, 9, 7], ["a", "a", "a", "b", "b", "c"]
 
 
 class Truth(Component):
-    """The true reward stands in the response; NaN: it cannot be judged."""
+    """Verifier that reads the true reward in the response; NaN: no verdict."""
 
     reads = ("response",)
     writes = ("reward", "reward_valid")
@@ -44,7 +44,7 @@ def batch(proxy, true, groups=GROUPS, prompts=PROMPTS):
 
 
 def audits(part, *batches):
-    """What each audit records, without the monitor's name."""
+    """Return the metrics of each audit, without the monitor's name."""
     result = []
     for number, rows in enumerate(batches):
         with recording(step=number) as ledger:
@@ -169,7 +169,7 @@ def test_a_share_of_the_prompts_is_audited_others_at_every_step():
     assert len(seen[0]) == 2
 
 
-def test_the_batch_stays_as_it_is():
+def test_the_batch_is_unchanged():
     rows = BEFORE.clone()
 
     with recording() as ledger:
@@ -180,7 +180,7 @@ def test_the_batch_stays_as_it_is():
     assert {name.split("/")[0] for name in ledger.means()} == {"hacking_monitor"}
 
 
-def test_it_goes_on_where_it_was_saved():
+def test_a_saved_state_is_restored():
     part, other, whole = monitor(window=2), monitor(window=2), monitor(window=2)
     steps = [BEFORE, AFTER, AFTER, BEFORE, AFTER, AFTER]
     audits(part, *steps[:4])
@@ -211,13 +211,13 @@ def test_a_phase_has_audits_of_its_own():
         ({"more": 1}, "'more' is there"),
     ],
 )
-def test_a_state_that_is_none_is_refused(changed, message):
+def test_a_malformed_state_is_refused(changed, message):
     with pytest.raises(CheckpointError, match=message):
         monitor().load_run_state({**monitor().run_state(), **changed})
 
 
 def alarm_at(gaps, trues, variance=0.01):
-    """After which audit, counted from 1, the phase ends; None: never."""
+    """Return the audit, counted from 1, after which the phase ends; None: it never does."""
     part, stop = HackingMonitor(verifier=Truth()), RewardHacking()
     for number, (gap, true) in enumerate(zip(gaps, trues, strict=True), 1):
         with recording() as ledger:

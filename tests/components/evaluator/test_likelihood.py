@@ -20,7 +20,7 @@ SEEN = []
 
 
 class Told(Component):
-    """Row r costs (r + 1) (t + 1) / 10 nats at its t-th token; NaN where there is no response."""
+    """Row r costs (r + 1) (t + 1) / 10 nats at its t-th token; NaN outside the response."""
 
     reads = ("response_mask", "rollout_log_probs")
     writes = ("ref_log_probs",)
@@ -54,9 +54,9 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def test_perplexities_by_hand(dealt):
+def test_perplexities_by_hand(scripted):
     with recording() as ledger:
-        perplexity(dealt("+- ?- ++"))(TensorDict({}, batch_size=[]))
+        perplexity(scripted("+- ?- ++"))(TensorDict({}, batch_size=[]))
 
     means = ledger.means()
     lengths = [len(row) for row in SEEN]
@@ -82,15 +82,15 @@ def test_perplexities_by_hand(dealt):
     assert {name.split("/")[0] for name in means} == {"perplexity"}
 
 
-def test_without_a_right_answer_there_is_none_of_right_ones(dealt):
+def test_without_a_right_answer_there_is_none_of_right_ones(scripted):
     with recording() as ledger:
-        perplexity(dealt("-- ?- --"))(TensorDict({}, batch_size=[]))
+        perplexity(scripted("-- ?- --"))(TensorDict({}, batch_size=[]))
 
     assert "perplexity/reference" in ledger.means()
     assert "perplexity/reference_right" not in ledger.means()
 
 
-def test_the_policy_as_its_own_reference_is_as_sure_as_it_was(dealt):
+def test_the_policy_as_its_own_reference_is_as_sure_as_it_was(scripted):
     policy = tiny_policy(scale=2.0)
 
     class Itself(Component):
@@ -102,18 +102,18 @@ def test_the_policy_as_its_own_reference_is_as_sure_as_it_was(dealt):
             return batch
 
     with recording() as ledger:
-        part = perplexity(dealt("++ ++ ++"), policy=policy, reference=Itself())
+        part = perplexity(scripted("++ ++ ++"), policy=policy, reference=Itself())
         part(TensorDict({}, batch_size=[]))
 
     means = ledger.means()
     assert means["perplexity/reference"] == pytest.approx(means["perplexity/own"], abs=1e-4)
 
 
-def test_without_a_reference_it_is_refused(dealt):
+def test_without_a_reference_it_is_refused(scripted):
     with pytest.raises(
         ConfigError, match=r"perplexity.reference is a Nothing, .* reference=frozen"
     ):
-        perplexity(dealt(), reference=Nothing())
+        perplexity(scripted(), reference=Nothing())
 
 
 class Two:

@@ -14,7 +14,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 
 
 class Held:
-    """Four positions of which all are held out; the answers go on behind their first token."""
+    """Four held-out positions; the answers continue after their first token."""
 
     held_out = 1.0
     rows = (("to be", " or"), ("né", "é!"), ("or not t", "o"), ("that", "\n is"))
@@ -30,7 +30,7 @@ class Held:
 
 @pytest.fixture(scope="module")
 def policy():
-    # Cold: what is recorded is at temperature 1 all the same.
+    # A low temperature: the metrics are at temperature 1.
     cold = Decoding(temperature=0.3)
     return tiny_policy(tokenizer=byte_tokenizer(), context_length=32, decoding=cold)
 
@@ -109,7 +109,7 @@ def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(
     easy = next(index for index in whole if likeliest[index] != firsts[index])
 
     class Easier(Held):
-        # At one position the truth is now what the policy finds likeliest.
+        # At one position the truth is now the likeliest token.
         def example(self, index):
             if index != easy:
                 return super().example(index)

@@ -26,14 +26,14 @@ TOKENIZER = character_tokenizer(characters="0123456789+=>")
 
 
 class Untouched(Aggregator):
-    """Nobody weighs in an evaluation."""
+    """Aggregator that an evaluation must not call."""
 
     def weigh(self, objectives):
         raise AssertionError
 
 
 class Says:
-    """A policy whose answers are a function of what it is asked and of the number of the answer."""
+    """Policy with answers by a function of the prompt and of the number of the answer."""
 
     def __init__(self, answer) -> None:
         self.answer = answer

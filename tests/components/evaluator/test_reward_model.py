@@ -1,4 +1,4 @@
-"""Held-out pairs and a reward model that says what a table says."""
+"""Held-out pairs and a reward model with scores by a rule."""
 
 import math
 

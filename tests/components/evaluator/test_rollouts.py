@@ -44,7 +44,7 @@ def test_the_first_groups_are_saved_with_all_their_answers(policy, batch):
 
 
 def test_tokens_without_training_are_saved_and_marked(policy, batch):
-    # A prompt of 5 tokens: the answer stands at 5, 6, 7; its second token is a tool's.
+    # A prompt of 5 tokens: the answer is at 5, 6, 7; its second token is a tool's.
     batch["response_mask"][0, 6] = False
 
     sample = kept(policy, batch)[0]
@@ -95,7 +95,7 @@ def test_masked_first_tokens_are_saved_and_marked(policy, batch):
 
 
 def test_an_empty_prompt_is_one_token_all_the_same(policy):
-    # An empty prompt is <eos>, so that the answer stands at 1, 2, 3.
+    # An empty prompt is <eos>, so that the answer is at 1, 2, 3.
     rows = encode_answers(policy, [""], ["15"])
     rows["group_id"] = torch.tensor([0])
     for key, text in {"prompt": "", "response": "15"}.items():
@@ -140,7 +140,7 @@ def test_an_answer_in_one_piece_is_not_cut(policy, batch):
 
 
 def test_questions_of_a_saved_group_are_saved_with_their_answers(policy, batch):
-    # The first row of group 7 poses what group 9 answers, the second one nothing.
+    # Group 9 answers the question of the first row of group 7.
     batch["answers_group_id"] = torch.tensor([9, -1, -1, -1, -1, -1])
 
     samples = kept(policy, batch, num_groups=1)
@@ -149,7 +149,7 @@ def test_questions_of_a_saved_group_are_saved_with_their_answers(policy, batch):
 
 
 def test_turns_rewards_and_facts_of_episodes_are_saved(policy, batch):
-    # The answer's tokens at 5, 6, 7: said, heard, said.
+    # The answer's tokens at 5, 6, 7: sampled, observed, sampled.
     batch["turn_id"] = torch.tensor([[-1] * 5 + [0, -1, 1]] * 6)
     batch["turn_reward"] = torch.tensor([[0.0] * 5 + [0.25, 0.0, 1 / 3]] * 6)
     batch["facts"] = make_batch(cost=[2.0] + [math.nan] * 5)

@@ -54,7 +54,7 @@ def test_higher_pay_is_a_win_and_equal_pay_half_a_win():
         match_id=[0, 1, 0, 1, 2],
     )
 
-    # 1 against 1; 2 against .5; nothing was said in the last match, which nobody won.
+    # 1 against 1; 2 against .5; the last match has no pay and no winner.
     assert _wins(rows, 0).tolist() == [0.5, 1.0, 0.5]
     assert _wins(rows, 1).tolist() == [0.5, 0.0, 0.5]
 

@@ -77,7 +77,7 @@ def test_values_are_read_at_any_token_of_the_response():
     assert metrics["value_quality/brier"] == pytest.approx(expected.mean().item(), rel=0.5)
 
 
-def test_every_evaluation_asks_the_same():
+def test_every_evaluation_has_the_same_prompts_and_draws():
     part = evaluator(FunctionReward(function=lambda response: float(len(response) > 1)))
 
     assert measured(part) == measured(part)

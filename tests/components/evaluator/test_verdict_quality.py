@@ -17,8 +17,8 @@ from rlcomp.text.tokenizer import character_tokenizer
 TOKENIZER = character_tokenizer(characters="0123456789=>?yn")
 IDS = TOKENIZER.get_vocab()
 
-# What the verifier is given, whether it is right, and what it says; "!" is EOS. A text is the more
-# acceptable the more sevens stand before the verdict: 3, 1, 1, 0, and 4 where there is none.
+# Prompts of the judge, their truth, and its turns; "!" is EOS. A text is the more
+# acceptable the more sevens precede the verdict: 3, 1, 1, 0, and 4 without a verdict.
 GIVEN = {
     "1>77?": ("y", "7y!"),
     "2>27?": ("y", "n!"),

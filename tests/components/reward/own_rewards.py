@@ -8,7 +8,7 @@ def equal(response, answer):
 
 
 def judged(response, answer, level, **columns):
-    """Named parts; what starts with "?" cannot be judged, what starts with "!" is a mistake."""
+    """Return named parts; "?..." cannot be judged, "!..." raises an error."""
     if response.startswith("?"):
         return None
     if response.startswith("!"):
@@ -83,7 +83,7 @@ def soft_overlong(completion_ids, completions, **columns):
 
 
 async def repetition(prompts, completions, completion_ids, size, most, **_):
-    """``most (1 - distinct n-grams / n-grams)``; 0 where there is none."""
+    """``most (1 - distinct n-grams / n-grams)``; 0 without n-grams."""
     rewards = []
     for ids, n, penalty in zip(completion_ids, size, most, strict=True):
         grams = [tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)]

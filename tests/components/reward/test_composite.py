@@ -54,13 +54,13 @@ def test_each_part_is_written_unweighted_under_its_name():
 @pytest.mark.parametrize(
     ("judge", "correct"), [("right", [True, False, False]), ("length", [True, True, False])]
 )
-def test_the_named_part_decides_what_is_correct(judge, correct):
-    # Exact match: rows 0 and 2; length says correct for every score of 1 or more: rows 0 and 1.
+def test_the_named_part_decides_correctness(judge, correct):
+    # Exact match: rows 0 and 2; length: scores of 1 or more, rows 0 and 1.
     # The third row is not valid.
     assert both(correct_by=judge)(batch())["correct"].tolist() == correct
 
 
-def test_a_part_alone_decides_what_is_correct():
+def test_a_single_part_decides_correctness():
     alone = WeightedSum(parts={"right": ExactMatch()}, weights={"right": 2.0})
 
     assert alone(batch())["correct"].tolist() == [True, False, True]
@@ -101,7 +101,7 @@ def test_a_sum_of_sums_is_a_sum():
         ({"parts": {}, "weights": {}}, "parts is empty"),
         ({"weights": {"right": 1.0, "lenght": 1.0}}, "'lenght'; did you mean 'length'"),
         ({"weights": {"right": 1.0}}, "the part 'length' has no weight"),
-        ({"correct_by": None}, r"correct_by is null: .*one of the parts: right, length"),
+        ({"correct_by": None}, r"correct_by is null: .*one of right, length"),
         ({"correct_by": "rigth"}, "correct_by is 'rigth'; did you mean 'right'"),
         ({"weights": {"right": 1.0, "length": "1"}}, "must be a number"),
     ],
@@ -112,7 +112,7 @@ def test_names_that_do_not_fit_are_refused(changes, words):
 
 
 class CallExecutor:
-    """Calls of which the last failed, at the second try."""
+    """Calls; the last one fails at the second try."""
 
     def map(self, function, arguments, *, timeout, concurrency, whole_batch):
         failed = FailedCall("died", "its process died", 2)
@@ -207,7 +207,7 @@ def test_an_invalid_row_takes_part_in_nothing():
 
 
 def test_over_many_batches_each_row_gets_the_mean():
-    # 400 deals of 0 or 1 to each row: mean 0.5, standard error 0.025.
+    # 400 draws of 0 or 1 for each row: mean 0.5, standard error 0.025.
     deal = shuffled()
 
     dealt = torch.stack([deal(batch_of("0", "1"))["reward"] for _ in range(400)])

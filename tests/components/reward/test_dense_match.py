@@ -17,7 +17,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 
 CONTEXT, TRUTH = "ba", "ab"
 
-# Far from uniform, so that one token is told from another. It samples neither at temperature 1 nor
+# Far from uniform, so that tokens differ in probability. It samples neither at temperature 1 nor
 # from everything: the reference does both.
 make_policy = partial(
     tiny_policy,

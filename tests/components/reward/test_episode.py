@@ -20,7 +20,7 @@ def test_rewards_of_turns_are_summed():
     with recording() as ledger:
         result = EpisodeReturn(correct_from=1.25)(batch)
 
-    # What stands outside the response was paid to nobody.
+    # Rewards outside the response do not count.
     assert result["reward"].tolist() == [1.25, -1.0]
     assert result["rewards"]["episode_return"].tolist() == [1.25, -1.0]
     assert result["correct"].tolist() == [True, False]
@@ -30,7 +30,7 @@ def test_rewards_of_turns_are_summed():
 
 @pytest.mark.parametrize("reward", [EpisodeReturn(), ExactMatch()])
 def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
-    # Of three right ones the second failed, and of what it says nothing counts.
+    # The second of three right ones failed and does not count.
     batch = make_batch(
         prompt=["a="] * 4,
         answer=["b"] * 4,
@@ -70,6 +70,6 @@ def test_every_reward_declares_episode_error():
 
     assert len(judging) > 30
     unsaid = {each.name for each in judging if "episode_error" not in each.optional}
-    # One goes by what another reward has written; a game of masks, a search and a flow
+    # ShuffledReward copies another reward; a game of masks, a search and a flow
     # have no episodes.
     assert unsaid == {"ShuffledReward", "MaskGameReward", "ProofMembership", "ModeDistance"}

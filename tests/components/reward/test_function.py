@@ -102,7 +102,7 @@ def test_a_column_that_the_example_lacks_is_named_beside_those_it_has():
         reward.score_row(row("", "", "", unit_tests=[]))
 
 
-def test_a_batch_hands_over_the_columns_of_each_row():
+def test_the_function_gets_the_columns_of_each_row():
     examples = [
         Example("a", "", "", columns={"allowed": ["x", "y"]}),
         Example("b", "", "", columns={"allowed": ["y"]}),
@@ -127,7 +127,7 @@ def test_positional_only_parameters_are_refused():
         ({1, 2}, r"function is \{1, 2\}: must be callable"),
     ],
 )
-def test_what_cannot_be_called_is_refused(value, message):
+def test_objects_that_cannot_be_called_are_refused(value, message):
     with pytest.raises(ConfigError, match=message):
         FunctionReward(function=value)
 
@@ -201,7 +201,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_refused_and_closed(recwarn
     assert not recwarn.list
 
 
-# 3.4028235e38 is the largest float32; what is nearer to it than to infinity rounds down to it.
+# 3.4028235e38 is the largest float32; numbers nearer to it than to infinity round to it.
 @pytest.mark.parametrize("returned", [1e39, -3.4029e38, 10**400, 10**5000, float("inf")], ids=type)
 def test_a_score_that_float32_cannot_hold_is_refused(returned):
     with pytest.raises(

@@ -73,7 +73,7 @@ def test_an_async_function_is_awaited(calls):
     assert own("awaited", calls)(batch(["ab", ""]))["reward"].tolist() == [2.0, 0.0]
 
 
-def test_named_parts_are_weighted_and_one_decides_what_is_correct(calls):
+def test_named_parts_are_weighted_and_one_decides_correctness(calls):
     reward = own("judged", calls, weights={"right": 2.0, "level": 0.5}, correct_by="right")
     columns = [{"level": 3, "tag": "x"}, {"level": 4, "tag": "y"}]
 
@@ -116,7 +116,7 @@ def test_none_is_invalid_and_a_mistake_is_counted_and_reported(calls):
     (warning,) = told
     assert "'function': 2 of 4 calls failed (error)" in str(warning.message)
     assert "ValueError: a mistake" in str(warning.message)
-    reward(rows)  # told once: a second warning would be an error
+    reward(rows)  # warned once: a second warning would be an error
 
 
 def test_a_score_that_is_not_finite_is_invalid(calls):
@@ -291,7 +291,7 @@ def _rows(cases):
 
 
 class Slow:
-    """Calls of which the second overran."""
+    """Calls; the second one runs out of time."""
 
     def map(self, function, arguments, *, timeout, concurrency, whole_batch):
         assert (function, timeout, concurrency, whole_batch) == ("own_rewards.equal", 0.3, 1, False)
@@ -333,7 +333,7 @@ def test_calls_of_an_async_function_run_together():
         (Unbuilt("own_rewards.Judge", {"threshold": {1}}), "not JSON serializable"),
     ],
 )
-def test_what_cannot_be_called_is_refused_when_it_is_made(function, message):
+def test_objects_that_cannot_be_called_are_refused_at_construction(function, message):
     with pytest.raises(ConfigError, match=message):
         FunctionReward(function=function)
 

@@ -68,7 +68,7 @@ def at_step(reward, batch, step):
 
 
 def log_prob(model, context, target):
-    """Of a text behind another, by the forward pass of transformers; the pad token is barred."""
+    """Return a continuation's log-prob by transformers' forward pass, without the pad token."""
     ids = torch.tensor([TOKENIZER(context + target)["input_ids"]])
     start = len(TOKENIZER(context)["input_ids"])
     with torch.no_grad():
@@ -189,7 +189,7 @@ def test_several_calls_in_a_step_move_the_slow_policy_once():
     at_step(reward, batch, 0)
     fill(policy, 1.0)
 
-    at_step(reward, batch, 0)  # an evaluation behind the learner
+    at_step(reward, batch, 0)  # an evaluation after the learner
     before = level(reward)
     for _ in range(3):  # a refill
         at_step(reward, batch, 1)
@@ -197,7 +197,7 @@ def test_several_calls_in_a_step_move_the_slow_policy_once():
     assert (before, level(reward)) == (0.0, 0.25)
 
 
-def test_a_phase_begins_with_the_policy_as_it_is():
+def test_a_phase_begins_with_the_current_policy():
     policy, batch = make_policy(), answered(["so"])
     reward = InformationGain(policy=policy, tau=0.75)
     fill(policy, 0.0)

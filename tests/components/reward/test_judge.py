@@ -49,7 +49,7 @@ def test_the_criteria_of_an_example_go_first():
     assert reward.score_row(row("ax")) == 1.0
 
 
-def test_a_criterion_that_the_judge_cannot_tell_makes_the_row_invalid():
+def test_a_criterion_without_a_verdict_makes_the_row_invalid():
     assert Rubric(judge=contains, criteria={"a": 1.0, "?": 0.1}).score_row(row("a")) is None
 
 
@@ -79,7 +79,7 @@ def test_no_criteria_at_all_and_none_to_earn_by_are_refused():
         Rubric(judge=contains, criteria={"a": -1.0, "b": 0.0})
 
 
-def test_all_of_it_is_right_unless_told():
+def test_correct_from_is_1_by_default():
     assert [Rubric(judge=contains).is_correct(score) for score in (0.99, 1.0)] == [False, True]
     assert Rubric(judge=contains, correct_from=0.5).is_correct(0.5)
 
@@ -183,7 +183,7 @@ def test_a_box_in_the_prompt_is_not_judged():
 
 
 @given(st.lists(st.sampled_from(["the", "cat", "sat", "on"]), max_size=4), st.integers(1, 3))
-def test_it_says_what_the_judge_says_of_the_texts(words, least):
+def test_the_reward_is_the_judge_s_score_of_the_texts(words, least):
     judge, prediction = WordPrefixJudge(least=least), " ".join(words)
 
     batch = segment(judge)(answered(f"so</think>\\boxed{{{prediction}}}"))

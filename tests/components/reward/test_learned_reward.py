@@ -165,7 +165,7 @@ def test_an_unknown_label_does_not_change_its_output():
 
     after = model.score.weight.detach()
     assert not after[0].equal(before[0])
-    # Only weight decay (0.01 a step at lr 0.01) moves what has no gradient.
+    # Weights without gradient change by weight decay alone (0.01 a step at lr 0.01).
     torch.testing.assert_close(after[1], before[1] * (1 - 1e-4) ** 2)
 
 

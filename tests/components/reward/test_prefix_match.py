@@ -82,7 +82,7 @@ def test_the_last_box_counts():
     assert reward_of(two, other) == [0, 1]
 
 
-def test_braces_in_the_truth_are_predicted_as_they_stand():
+def test_braces_in_the_truth_are_predicted_literally():
     assert reward_of(boxed("{a}"), boxed("a"), answer="{a} b", ends=(3, 5)) == [1, 0]
 
 
@@ -136,7 +136,7 @@ def test_it_records_how_many_answered_and_how_far_they_saw():
 
 
 def test_tokens_outside_the_response_mask_are_not_read():
-    # The mask has a hole over " x": what is left is the right prediction.
+    # The mask has a hole over " x": the rest is the right prediction.
     batch = rows([boxed(" para x")])
     # Behind them stand a brace and EOS, nothing else.
     batch["response_mask"][0, -4:-2] = False

@@ -1,4 +1,4 @@
-"""RULER with judges that permute, forget, repeat, retry and are told what to say."""
+"""RULER with judges that permute, omit and repeat scores, and with hostile responses."""
 
 import json
 
@@ -32,7 +32,7 @@ def reply(scores):
 
 
 class ByText:
-    """Scores texts as told; the last asked first."""
+    """Judge with a table of scores; it lists the last response first."""
 
     def __init__(self, **scores):
         self.scores = scores
@@ -48,7 +48,7 @@ class ByText:
         return found
 
 
-def test_scores_are_matched_by_id_in_whatever_order_they_come():
+def test_scores_are_matched_by_id_in_any_order():
     judge = ByText(a=0.25, b=1.0, c=0.0, d=0.75)
 
     result = Ruler(writer=judge)(batch(["a", "b", "c", "b", "d"], [7, 7, 7, 4, 4]))

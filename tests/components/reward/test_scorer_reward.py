@@ -1,4 +1,4 @@
-"""Reward of reward models: members that say what a table says."""
+"""Reward of reward models: members with scores from a table."""
 
 import pytest
 import torch
@@ -137,7 +137,7 @@ def test_it_keeps_the_contract():
 
 
 def test_a_spread_that_is_rounding_is_not_blown_up():
-    # Mean and standard deviation 1e-7, which is taken for 1e-6.
+    # Mean and standard deviation 1e-7, raised to 1e-6.
     result = rewarded([0.0, 2e-7], normalised=True)["reward"]
 
     assert result.tolist() == pytest.approx([-0.1, 0.1])

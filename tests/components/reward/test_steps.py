@@ -171,7 +171,7 @@ def test_tokens_within_a_character_are_distinguished():
 
 
 def test_only_sampled_tokens_are_read():
-    # A hole over the separator: what is left is one step.
+    # A hole over the separator: the rest is one step.
     tokenizer = character_tokenizer(characters="?abc;")
     batch = answered(tokenizer, ["a;b"])
     batch["response_mask"][0, 2] = False
@@ -196,7 +196,7 @@ def test_every_step_ends_at_its_last_byte(responses):
     batch = steps(tokenizer, length)(answered(tokenizer, responses))
 
     for row, response in enumerate(responses):
-        ends, place = [], 1  # behind the prompt
+        ends, place = [], 1  # after the prompt
         for step in split_steps(response, ";"):
             place += len(step.encode())
             ends.append(place - 1)

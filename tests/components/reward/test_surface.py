@@ -96,7 +96,7 @@ def test_it_grows_with_the_tokens_between_its_bounds():
     assert result["rewards"]["length"].tolist() == [0.125, 0.25, 0.75, 0.75]
     assert result["correct"].tolist() == [False, False, True, True]
     assert result["reward_valid"].tolist() == [True] * 4
-    # (1/8 + 1/4 + 3/4 + 3/4) / 4; how long says nothing of right and wrong.
+    # (1/8 + 1/4 + 3/4 + 3/4) / 4; a length has no verdict.
     assert ledger.means() == {
         "reward/mean": 0.46875,
         "reward/invalid_fraction": 0.0,
@@ -144,7 +144,7 @@ def test_a_group_that_the_pattern_does_not_have_is_refused():
 
 
 def scored(reward, *rows):
-    """The rewards of rows of tokens, behind a prompt token that counts for nothing."""
+    """Return the rewards of rows of tokens after a prompt token that does not count."""
     width = max(map(len, rows)) + 1
     tokens = torch.tensor([[9, *row, *[9] * (width - 1 - len(row))] for row in rows])
     mask = torch.tensor(
@@ -223,7 +223,7 @@ def test_letters_in_the_script_of_the_prompt_count(prompt, response, share):
 
 
 @pytest.mark.parametrize(("prompt", "response"), [("12>", "ab"), ("ab>", "12"), ("ab>", "")])
-def test_without_letters_it_cannot_tell(prompt, response):
+def test_without_letters_there_is_no_verdict(prompt, response):
     assert ScriptConsistency().score(prompt, response, "") is None
 
 
@@ -274,7 +274,7 @@ def test_short_texts_are_judged_as_a_whole():
 
 
 def test_short_lines_hide_no_other_language():
-    # 12 lines of 12 letters each, none long enough to be judged alone, behind one in English.
+    # 12 lines of 12 letters each, none long enough alone, after one in English.
     line = "今天天气很好所以他们出去"
     text = "\n".join([ENGLISH, *[line] * 12])
 
@@ -283,7 +283,7 @@ def test_short_lines_hide_no_other_language():
 
 
 @pytest.mark.parametrize("text", ["https://example.com/about", "ada@example.com", "ᚠᚢᚦᚨᚱᚲ"])
-def test_letters_that_tell_no_language_are_in_none(text):
+def test_letters_of_unknown_language_are_in_no_language(text):
     assert detect_language(text) is None
     assert language_share(text, "en") == 0.0
 

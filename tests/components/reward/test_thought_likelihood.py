@@ -38,7 +38,7 @@ def answered(responses, *, answer="xyz", ends=(1, 2, 3), prompt="ab<think>"):
 
 
 def log_prob(policy, context, target, tokenizer=TOKENIZER):
-    """Of a text behind another, by the forward pass of transformers; the pad token is barred."""
+    """Return a continuation's log-prob by transformers' forward pass, without the pad token."""
     ids = torch.tensor([tokenizer(context + target)["input_ids"]])
     start = len(tokenizer(context)["input_ids"])
     with torch.no_grad():
@@ -98,7 +98,7 @@ def test_correct_is_more_than_half_of_the_probability(logit):
 
 
 def test_half_of_the_probability_is_not_correct():
-    # The logits of x and y are 0, those of all others -200, which is e^-200 of them.
+    # The logits of x and y are 0, of all others -200.
     policy = make_policy()
     ids = torch.tensor([TOKENIZER("ab<think>so</think>")["input_ids"]])
     with torch.no_grad():

@@ -11,7 +11,7 @@ from rlcomp.testing import check_component, make_batch
 
 
 class ByTable:
-    """Probabilities of what is shown first, by the two texts."""
+    """Judge with a table of probabilities for the text shown first."""
 
     def __init__(self, **table):
         self.table = table

@@ -21,7 +21,7 @@ SCORED = torch.tensor([[0.0, -1.0, -2.0], [0.0, -3.0, 0.0], [0.0, -1.0, -1.0]])
 
 
 class Table:
-    """What the implicit model says of the tokens."""
+    """Implicit model with log-probs from a table."""
 
     def log_probs(self, batch):
         return SCORED
@@ -81,7 +81,7 @@ def test_an_answer_without_a_verdict_is_not_counted():
 
 
 class Given(Component):
-    """A potential that stands in the batch as token rewards do."""
+    """Potential from an entry of the batch."""
 
     keys = {"potential": ("B T", "float", "Phi of the state before the token, in reward units")}
     reads = ("value",)
@@ -93,7 +93,7 @@ class Given(Component):
 
 
 def steps(**more):
-    # A prompt's token, a step of two tokens, one of one, and what is behind.
+    # A prompt's token, a step of two tokens, a step of one, and a tail.
     return make_batch(
         response_mask=[[False, True, True, True, True]],
         step_end=[[False, False, True, True, False]],
@@ -130,7 +130,7 @@ def test_shaping_adds_the_differences_of_the_potential():
     with recording() as ledger:
         result = PotentialShaping(potential=StepScore(), coef=2.0)(steps())["token_reward"]
 
-    # Phi 0, 0, 1/2, 3/4, and 0 behind the last token.
+    # Phi 0, 0, 1/2, 3/4, and 0 after the last token.
     assert result.tolist() == [[0, 0, 1, 0.5, -1.5]]
     assert result.sum().item() == 0  # of a prompt without a potential
     assert ledger.means()["reward/potential_step"] == pytest.approx(3 / 4)
@@ -164,7 +164,7 @@ def test_all_first_tokens_of_a_group_keep_their_advantage_but_for_the_start_s_po
 
 
 def test_turns_begin_and_end_at_sampled_tokens():
-    # Turns 0, 1 and 3 with what the environment said in between; turn 0 has a hole.
+    # Turns 0, 1 and 3 with text of the environment in between; turn 0 has a hole.
     turn = torch.tensor([[-1, 0, 0, 0, -1, 1, -1, 3, 3]])
     mask = torch.tensor([[0, 1, 0, 1, 0, 1, 0, 1, 1]]).bool()
 

@@ -68,7 +68,7 @@ def test_running_normalisation_keeps_the_contract():
 
 
 def test_a_spread_that_is_rounding_is_not_blown_up():
-    # Mean and standard deviation 1e-7, which is taken for 1e-6.
+    # Mean and standard deviation 1e-7, raised to 1e-6.
     result = RunningNormalisation()(rows(0.0, 2e-7))["reward"]
 
     assert result.tolist() == pytest.approx([-0.1, 0.1])
@@ -158,7 +158,7 @@ def test_an_invalid_row_takes_part_in_nothing():
 
 
 def test_over_many_batches_each_row_gets_the_mean():
-    # 400 deals of 0 or 1 to each row: mean 0.5, standard error 0.025.
+    # 400 draws of 0 or 1 for each row: mean 0.5, standard error 0.025.
     result = torch.stack([dealt([0.0, 1.0], [True] * 2, seed)["reward"] for seed in range(400)])
 
     assert torch.all((result.mean(0) - 0.5).abs() < 5 * 0.025)

@@ -17,7 +17,7 @@ def mixture(**changes):
     return TaskMixture(**{"tasks": tasks, **changes})
 
 
-def test_the_tasks_take_turns_and_short_ones_repeat_themselves():
+def test_the_tasks_alternate_and_short_ones_repeat():
     task = mixture()
 
     assert len(task) == 300

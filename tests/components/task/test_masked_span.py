@@ -1,4 +1,4 @@
-"""What is missing in a text, and what to ask about it."""
+"""Masked spans, and proposals of masks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What comes next in a text."""
+"""Next-token prediction."""
 
 import pytest
 from hypothesis import given, settings
@@ -187,7 +187,7 @@ def test_a_sampler_puts_the_ends_beside_the_answer():
 
     batch = sampler()
 
-    # Behind "x parameter" stand " =" and " 1"; behind "x parameter =" the latter alone.
+    # " =" and " 1" follow "x parameter"; " 1" alone follows "x parameter =".
     last_bytes = {" = 1": [1, 3], " 1": [1]}
     result = zip(decode_texts(batch["answer"]), batch["answer_ends"], strict=True)
     for answer, ends in result:

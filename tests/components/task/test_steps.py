@@ -1,4 +1,4 @@
-"""Step pairs: the first differing step, behind the shared ones."""
+"""Step pairs: the first differing step, after the shared ones."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def test_a_long_document_is_cut_after_line_ends(tmp_path):
     ("data", "pieces"),
     [
         (b"a bbb cccc", ["a bbb", " cccc"]),
-        (b"aa bb cc dd", ["aa bb cc", " dd"]),  # the space right behind what fits
+        (b"aa bb cc dd", ["aa bb cc", " dd"]),  # the space right after the limit
         (b"a bbbbbbbbb", ["a bbbbbb", "bbb"]),  # too early a space
     ],
 )
@@ -152,7 +152,7 @@ def test_a_folder_is_all_text_files_below_it_in_order(tmp_path):
     written(tmp_path, b"two", "b.txt.txt")
     written(tmp_path, b"\xff", "README.md")
 
-    # "b" before "b.txt.txt": a folder's files stand where the folder does.
+    # "b" before "b.txt.txt": a folder's files are in the folder's place.
     assert texts(TextTask(path=str(tmp_path), shortest=1)) == ["one", "three", "two"]
 
 
