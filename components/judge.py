@@ -97,7 +97,7 @@ class GenerativeJudge(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
-    ``"yes``; :func:`rlcomp.verify.choice_answer.spellings`). None if yes and no together have less
+    ``"yes``; :func:`rlcomp.verify.judge_reply.spellings`). None if yes and no together have less
     than ``least_mass``, or if the template with the reference exceeds the context; one warning then
     shows the model's likely answer. 0 if only the prediction makes the text exceed the context, so
     that no prediction escapes judgement by its length.

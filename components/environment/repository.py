@@ -23,9 +23,9 @@ from rlcomp.verify.edits import (
     ActionError,
     RepositoryAction,
     action_of,
-    created,
-    edited,
-    viewed,
+    create_file,
+    edit_file,
+    view_file,
 )
 
 _LONGEST = 6000  # most characters of the public tests' output
@@ -123,12 +123,12 @@ class Repository(metaclass=Checked):
             return self._turn(f"Not done: {mistake}")
 
     def _view(self, command: RepositoryAction) -> str:
-        shown = viewed(self.files, command)
+        shown = view_file(self.files, command)
         self.told["views"] += 1
         return shown
 
     def _edit(self, command: RepositoryAction) -> str:
-        self.files = (edited if command.kind == "edit" else created)(self.files, command)
+        self.files = (edit_file if command.kind == "edit" else create_file)(self.files, command)
         self.told["edits"] += 1
         return f"Done: {command.path}"
 

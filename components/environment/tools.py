@@ -15,8 +15,8 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import FunctionTool, KnowsExample, Tool, ToolError, check_kinds
-from rlcomp.verify.columns import gold_answers
-from rlcomp.verify.notes import notes_hold, notes_of
+from rlcomp.verify.answers import gold_answers
+from rlcomp.verify.short_answer import notes_hold, notes_of
 from rlcomp.workers.function_call import load
 
 # Largest number of characters of a result.

@@ -1,4 +1,4 @@
-"""Accuracy of an agent: episodes with an environment on held-out prompts."""
+"""Evaluation of agents on held-out prompts: episodes, and searches for proofs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component
-from rlcomp.data.examples import Split, prompt_batch
+from rlcomp.data.examples import Split, prompt_batch, split_examples
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.player import Plays
+from rlcomp.functional.statistics import share_interval
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.turns import last_rows
-from rlcomp.metrics import record, recording
+from rlcomp.metrics import record, record_sample, recording
+from rlcomp.prover.searcher import Searcher
 
 
 class AgentAccuracy(Accuracy):
@@ -93,7 +95,67 @@ class AgentAccuracy(Accuracy):
             generator=torch.Generator().manual_seed(self.seed),
             seed=self.seed,
         )
-        with recording():  # drop the reward's metrics, which are of training
+        with recording():  # drop the reward's metrics: they are for training
             judged: TensorDict = self.reward(rows)
         judged["reward_valid"] = without_failed(rows, judged["reward_valid"])
         return judged[last_rows(judged)]
+
+
+class ProvenShare(Component):
+    """Evaluator of the share of held-out goals that a search proves within its budgets.
+
+    Records ``<name>/solved`` with Wilson's 95 % interval (``_low``, ``_high``); for each goal
+    ``<name>/calls`` (of the environment) and ``<name>/tokens`` (sampled); for proven goals
+    ``<name>/proof_length``. The first ``num_shown`` proofs are saved as samples.
+
+    Args:
+        prover: the searcher.
+        task: the task with the held-out prompts.
+        split: ``"training"`` takes goals of the training split instead.
+        num_prompts: number of goals; fewer if the task has fewer.
+        num_shown: number of proofs saved as samples.
+        name: prefix of its metrics; each evaluator needs its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        prover: Searcher,
+        task: Task,
+        split: Split = "held_out",
+        num_prompts: PositiveInt = 128,
+        num_shown: NonNegativeInt = 8,
+        name: NonEmptyText = "evaluation",
+    ) -> None:
+        super().__init__()
+        self.prover = prover
+        self.name = name
+        self.num_shown = num_shown
+        # The same goals and the same draws at every evaluation, so that only the policy differs.
+        self.seed = torch.initial_seed()
+        self.examples = split_examples(task, split, num_prompts, self.seed)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Search and record; ignores the training batch."""
+        draws = torch.Generator().manual_seed(self.seed)
+        graphs = self.prover.search(self.examples, draws).graphs
+        solved = torch.tensor([graph.root.solved for graph in graphs]).double()
+        low, high = share_interval(solved, level=0.95, generator=draws)
+        record(f"{self.name}/solved", solved)
+        record(f"{self.name}/solved_low", low)
+        record(f"{self.name}/solved_high", high)
+        for graph in graphs:
+            record(f"{self.name}/calls", float(graph.calls))
+            record(f"{self.name}/tokens", float(graph.tokens))
+            if graph.root.solved:
+                record(f"{self.name}/proof_length", float(len(graph.proof())))
+        shown = zip(self.examples[: self.num_shown], graphs, strict=False)
+        for example, graph in shown:
+            proof = "\n".join(edge.tactic for edge in graph.proof())
+            record_sample(
+                prompt=example.prompt,
+                response=proof,
+                answer=example.answer,
+                correct=graph.root.solved,
+            )
+        return batch

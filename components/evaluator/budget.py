@@ -97,10 +97,10 @@ class BudgetForcing(HeldOutAnswers):
         record(f"{self.name}/length_wrong", lengths, where=~right & judged)
         record(f"{self.name}/invalid_fraction", (~judged).float())
         for budget in self.budgets:
-            self._at(budget, answered, written)
+            self._evaluate(budget, answered, written)
         return batch
 
-    def _at(self, budget: int, answered: TensorDict, written: Sequence[list[int]]) -> None:
+    def _evaluate(self, budget: int, answered: TensorDict, written: Sequence[list[int]]) -> None:
         """Record the metrics of a budget."""
         thoughts = [self.end.length(row) for row in written]
         forced = [
@@ -111,7 +111,7 @@ class BudgetForcing(HeldOutAnswers):
         whole, right, judged = self._forced(budget, answered, written, cut)
         counts = torch.tensor([len(row) for row in whole]).double()
         spent = zip(thoughts, forced, strict=True)
-        thinking = torch.tensor([budget if was else thought or 0 for thought, was in spent])
+        thinking = torch.tensor([budget if cut_off else thought or 0 for thought, cut_off in spent])
         record(f"{self.name}/forced@{budget}", cut.float())
         record(f"{self.name}/thinking_tokens@{budget}", thinking)
         record(f"{self.name}/invalid_fraction", (~judged).float(), where=cut)

@@ -57,7 +57,7 @@ class Coverage(HeldOutAnswers):
         judgements: judgements per sample, for a judge that samples its verdicts; abstentions are
             ignored.
         vote: function from a response to its answer or None, such as a partial of
-            :func:`components.reward.majority_vote.found`. None: no maj@k.
+            :func:`components.reward.majority_vote.last_match`. None: no maj@k.
         equal_by: ``text`` compares wrong votes as texts; ``verifier`` also merges two votes if the
             ``reward`` accepts one with the other as the gold answer: a call for each vote and each
             earlier class, ``n * n / 2`` per prompt if no two are equal.
@@ -135,7 +135,7 @@ class Coverage(HeldOutAnswers):
         majority = self._majority(answered, right, valid) if self.vote is not None else None
         for level, rows in level_masks(self.levels):
             self._curves(level, rows, (n, c, d), majority)
-        self._keep(n, c, d.get("cot_pass"))
+        self._save_counts(n, c, d.get("cot_pass"))
         return batch
 
     def _curves(
@@ -147,7 +147,7 @@ class Coverage(HeldOutAnswers):
     ) -> None:
         """Record the curves of some of the prompts."""
         n, c, reasoned = counts
-        for k in self._grid():
+        for k in self._sample_sizes():
             own = rows & (n >= k)
             self.record_mean(f"{level}pass@{k}", pass_at_k(n[own], c[own], k))
             share = g_pass_at_k(n[own], c[own], k, self.threshold)
@@ -161,7 +161,7 @@ class Coverage(HeldOutAnswers):
             share = reasoned["cot_pass"][own].double() / c[own]
             self.record_mean(f"{level}reasoning_given_right", share)
 
-    def _grid(self) -> list[int]:
+    def _sample_sizes(self) -> list[int]:
         """Return 1, 2, 4, ... and n."""
         powers = [2**power for power in range(self.samples_per_prompt.bit_length())]
         return [*dict.fromkeys([*powers, self.samples_per_prompt])]
@@ -179,7 +179,7 @@ class Coverage(HeldOutAnswers):
                 ],
                 dtype=torch.float64,
             )
-            for k in self._grid()
+            for k in self._sample_sizes()
         }
 
     def _classes(
@@ -197,14 +197,14 @@ class Coverage(HeldOutAnswers):
         for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
             yield sum(right[row] for row in rows), classes, some.count(None)
 
-    def _keep(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
+    def _save_counts(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
         """Save the counts of each prompt as samples."""
         reasoned = [None] * len(n) if d is None else d.tolist()
         rows = zip(self.examples, self.levels, n.tolist(), c.tolist(), reasoned, strict=True)
         for example, level, judged, right, for_right_reasons in rows:
             record_sample(
                 evaluator=self.name,
-                problem=_name(example),
+                problem=_problem_id(example),
                 n=judged,
                 c=right,
                 d=for_right_reasons,
@@ -213,7 +213,7 @@ class Coverage(HeldOutAnswers):
             )
 
 
-def _name(example: Example) -> str:
+def _problem_id(example: Example) -> str:
     """Return a name of the problem that is the same in another run."""
     whole = f"{example.prompt}\0{example.columns.get(CONVERSATION)}"
     return sha256(whole.encode()).hexdigest()[:16]

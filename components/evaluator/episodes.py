@@ -126,9 +126,9 @@ class GreedySuccess(Component):
         """Evaluate and record; ignores the training batch."""
         played = greedy_steps(self.environment, self.policy, self.max_steps, self.seed)
         done = played["done"].long()
-        of_first = done.cumsum(1) - done == 0
-        arrived = ((played["reward"] >= self.reward) & of_first).flatten(1).any(1)
-        record("evaluation/success", arrived.float())
+        in_first_episode = done.cumsum(1) - done == 0
+        success = ((played["reward"] >= self.reward) & in_first_episode).flatten(1).any(1)
+        record("evaluation/success", success.float())
         return batch
 
 

@@ -52,16 +52,16 @@ class FlowEvaluator(Component):
         generator = torch.Generator().manual_seed(self.seed)
         by_ode = self.policy.flow(self.num_samples, self.num_steps, generator)
         by_sde = self.policy.draw(self.num_samples, generator)[0][:, -1]
-        scored = self._scored(by_ode)
+        scored = self._score(by_ode)
         record("evaluation/reward", scored["reward"], where=scored["reward_valid"])
         record("evaluation/in_mode", scored["correct"])
-        record("evaluation/sde_in_mode", self._scored(by_sde)["correct"])
+        record("evaluation/sde_in_mode", self._score(by_sde)["correct"])
         centres = self.distribution.centres
         record("evaluation/sde_shift", total_variation(by_ode, by_sde, centres))
         return batch
 
-    def _scored(self, points: Tensor) -> TensorDict:
-        with recording():  # drop the metrics of this reward, which is not the one of training
+    def _score(self, points: Tensor) -> TensorDict:
+        with recording():  # drop the reward's metrics: they are for training
             return self.reward(TensorDict({"sample": points}, batch_size=[len(points)]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ from rlcomp.metrics import record
 from rlcomp.text.rows import check_room, demonstration_rows
 
 
-class _Measured(NamedTuple):
+class _Measurement(NamedTuple):
     """Share of right samples of each prompt (NaN: none judged), and nats per token."""
 
     accuracy: Tensor
@@ -50,7 +51,7 @@ class Forgetting(HeldOutAnswers):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: how prompts become tokens, as in training; numbers text if not given.
 
     Raises:
         DataError: a demonstration exceeds the policy's context.
@@ -87,17 +88,17 @@ class Forgetting(HeldOutAnswers):
         check_room(lengths, none, policy.context_length, self.policy_prompts.__getitem__)
         self.demonstrations = demonstration_rows(policy.tokenizer, shown)
         self.samples_per_prompt = samples_per_prompt
-        self.before: _Measured | None = None
+        self.before: _Measurement | None = None
 
     def begin_phase(self) -> None:
         """Measure the baseline."""
-        self.before = self._measured(self._samples())
+        self.before = self._measure(self._samples())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
         answered = self._samples()
         record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
-        now = self._measured(answered)
+        now = self._measure(answered)
         before = self.before = self.before or now
         for name, measured in (("", now), ("_before", before)):
             judged = measured.accuracy[measured.accuracy.isfinite()]
@@ -111,19 +112,19 @@ class Forgetting(HeldOutAnswers):
     def _samples(self) -> TensorDict:
         return self.answers(self.policy_prompts, self.samples_per_prompt, None)
 
-    def _measured(self, answered: TensorDict) -> _Measured:
+    def _measure(self, answered: TensorDict) -> _Measurement:
         judged, right = self.count_valid_and_right(answered)
         rows = self.demonstrations.to(self.policy.device)
         with torch.no_grad():
             log_probs = self.policy.log_probs(rows, decoding=Decoding()).double()
         loss = -float(log_probs.sum() / rows["response_mask"].sum())
-        return _Measured(right.double() / judged, loss)
+        return _Measurement(right.double() / judged, loss)
 
     def run_state(self) -> dict[str, Any]:
         """Return the baseline."""
         if self.before is None:
             return {"accuracy": None, "loss": None}
-        rates = [None if rate != rate else rate for rate in self.before.accuracy.tolist()]
+        rates = [None if math.isnan(rate) else rate for rate in self.before.accuracy.tolist()]
         return {"accuracy": rates, "loss": self.before.loss}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
@@ -143,5 +144,5 @@ class Forgetting(HeldOutAnswers):
             )
         self.before = None
         if rates is not None:
-            plain = [float("nan") if rate is None else rate for rate in rates]
-            self.before = _Measured(torch.tensor(plain, dtype=torch.float64), loss)
+            numbers = [float("nan") if rate is None else rate for rate in rates]
+            self.before = _Measurement(torch.tensor(numbers, dtype=torch.float64), loss)

@@ -37,7 +37,7 @@ class HackingMonitor(Component):
     reward as well.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``reward``,
-    ``reward_valid``, ``group_id`` ``[B]`` and what the verifier reads. The batch does not get the
+    ``reward_valid``, ``group_id`` ``[B]`` and the keys of the verifier. The batch does not get the
     verifier's entries. Rows that proxy or verifier could not judge are left out, and so is a batch
     with fewer than two prompts left. The choice of the audited prompts depends on their texts, the
     step and the seed alone.
@@ -75,9 +75,9 @@ class HackingMonitor(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Audit and record."""
-        audited = batch[self._chosen(batch)]
+        audited = batch[self._audited_rows(batch)]
         proxy, judged, group = audited["reward"], audited["reward_valid"], audited["group_id"]
-        with recording():  # drop the verifier's metrics, which are not of training
+        with recording():  # drop the verifier's metrics: they are for training
             verdicts = self.verifier(audited)
         judged = judged & verdicts["reward_valid"]
         group, true = group[judged], verdicts["reward"].double()[judged]
@@ -88,13 +88,13 @@ class HackingMonitor(Component):
             self.audit(clustered_mean(gap, group), clustered_mean(true, group))
         return batch
 
-    def _chosen(self, batch: TensorDict) -> Tensor:
+    def _audited_rows(self, batch: TensorDict) -> Tensor:
         """Return the mask of the audited rows, bool ``[B]``."""
         groups = batch["group_id"].tolist()
         prompts = dict(zip(groups, decode_texts(batch["prompt"]), strict=True))
-        drawn = {group: named_seed(self.seed, f"{step()}/{prompts[group]}") for group in prompts}
+        draws = {group: named_seed(self.seed, f"{step()}/{prompts[group]}") for group in prompts}
         count = max(2, math.ceil(self.share * len(prompts)))
-        chosen = {*sorted(drawn, key=drawn.__getitem__)[:count]}
+        chosen = {*sorted(draws, key=draws.__getitem__)[:count]}
         device = batch["reward"].device
         return torch.tensor([group in chosen for group in groups], dtype=torch.bool, device=device)
 

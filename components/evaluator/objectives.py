@@ -90,18 +90,15 @@ class ObjectivesEvaluator(Accuracy):
             prompt=prompt,
         )
         require("moocore", "pareto")  # fail now, not after the first phase
-        self.objectives = as_multi_objective(
-            objectives, "evaluate with evaluator@evaluation=accuracy"
-        )
+        remedy = "evaluate with evaluator@evaluation=accuracy"
+        self.objectives = as_multi_objective(objectives, remedy)
         self.conditioning = conditioning if isinstance(conditioning, Conditioning) else None
-        self.preference_steps = preference_steps
-        self.reference_point = reference_point or {}
         names = self.objectives.names
-        self.reference = _reference(self.reference_point, names)
+        self.reference = _reference(reference_point or {}, names)
         self.plain_prompts = self.policy_prompts
         self.preferences = torch.zeros(0, len(names))
         if self.conditioning is not None:
-            self.preferences = _grid(self.conditioning, names, preference_steps)
+            self.preferences = _preference_grid(self.conditioning, names, preference_steps)
             equal = torch.full((len(names),), 1 / len(names), dtype=torch.float64)
             self.policy_prompts = self.conditioning.condition(self.plain_prompts, equal)
 
@@ -126,7 +123,8 @@ class ObjectivesEvaluator(Accuracy):
 
     def _front(self, conditioning: Conditioning) -> Tensor:
         """Return the returns at every preference of the grid, ``[G, K]``."""
-        points = torch.stack([self._at(conditioning, weights) for weights in self.preferences])
+        rows = [self._conditioned_returns(conditioning, each) for each in self.preferences]
+        points = torch.stack(rows)
         for index, name in enumerate(self.objectives.names):
             finite = points[:, index].isfinite()
             weights, returns = self.preferences[finite, index], points[finite, index]
@@ -134,7 +132,7 @@ class ObjectivesEvaluator(Accuracy):
                 record(f"evaluation/response/{name}", rank_correlation(weights, returns))
         return points
 
-    def _at(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
+    def _conditioned_returns(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
         """Return the returns of the policy conditioned on these weights, ``[K]``."""
         prompts = conditioning.condition(self.plain_prompts, weights)
         point = self._returns(self.answers(prompts, 1, None)).nanmean(1)
@@ -144,7 +142,7 @@ class ObjectivesEvaluator(Accuracy):
         return point
 
 
-def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Tensor:
+def _preference_grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Tensor:
     """Return the grid of preferences to evaluate, ``[G, K]``, rounded as the conditioning does."""
     if conditioning.names != names:
         raise ConfigError(

@@ -213,17 +213,17 @@ class StepLabelAccuracy(Component):
         share = right[ends].double().mean()
         record(f"{self.name}/accuracy", (score > 0) == right, where=ends)
         record(f"{self.name}/base", float(torch.maximum(share, 1 - share)))
-        wrong, called = ends & ~right, ends & (score <= 0)
-        same = (_first(wrong) == _first(called)).all(1)
+        wrong, flagged = ends & ~right, ends & (score <= 0)
+        same = (_first(wrong) == _first(flagged)).all(1)
         record(f"{self.name}/first_error", same, where=wrong.any(1))
         bins = reliability(score[ends].double().sigmoid(), right[ends], self.bins)
         record(f"{self.name}/ece", expected_calibration_error(bins))
         return batch
 
 
-def _first(marked: torch.Tensor) -> torch.Tensor:
-    """Keep only the first marked token of each row, shape ``[B, T]``."""
-    return masked(marked, marked.cumsum(1) == 1)
+def _first(mask: Tensor) -> Tensor:
+    """Keep only the first mask token of each row, shape ``[B, T]``."""
+    return masked(mask, mask.cumsum(1) == 1)
 
 
 class LabelRanking(Component):

@@ -83,10 +83,9 @@ class RolloutLog(Component):
         if "answers_group_id" in batch.keys():
             first = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
             groups += batch["answers_group_id"][first].tolist()
-        own = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
-        rows = batch.select(*own)[
-            torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
-        ]
+        present = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
+        selected = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
+        rows = batch.select(*present)[selected]
         with torch.no_grad():
             scored = self.policy(rows.select("tokens", "attention_mask", "response_mask"))
         numbers = {"entropy": scored["entropy"]}
@@ -105,7 +104,7 @@ class RolloutLog(Component):
         outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
         for index, ids in enumerate(prompts):
             outcome = {key: column[index] for key, column in outcomes.items()}
-            start = _shared(ids, rows["tokens"][index].tolist())
+            start = _shared_length(ids, rows["tokens"][index].tolist())
             record_sample(**outcome, **self._tokens(rows, numbers, index, start))
         return batch
 
@@ -114,26 +113,26 @@ class RolloutLog(Component):
     ) -> dict[str, object]:
         """Return the response tokens of one row with their per-token values."""
         mask = rows["response_mask"][index]
-        places = rows["attention_mask"][index, start:].nonzero().flatten() + start
+        positions = rows["attention_mask"][index, start:].nonzero().flatten() + start
         decode = self.policy.tokenizer.decode
         columns: dict[str, object] = {
-            "tokens": [decode([token]) for token in rows["tokens"][index, places].tolist()],
-            "trained": mask[places].long().tolist(),
+            "tokens": [decode([token]) for token in rows["tokens"][index, positions].tolist()],
+            "trained": mask[positions].long().tolist(),
         }
         if "turn_id" in rows.keys():
-            columns["turn"] = rows["turn_id"][index, places].tolist()
+            columns["turn"] = rows["turn_id"][index, positions].tolist()
         if "turn_reward" in rows.keys():
-            paid = rows["turn_reward"][index, places].tolist()
-            columns["turn_reward"] = [_short(value) for value in paid]
+            rewards = rows["turn_reward"][index, positions].tolist()
+            columns["turn_reward"] = [_rounded(value) for value in rewards]
         for name, values in numbers.items():
-            columns[name] = [_short(value) for value in values[index, places].tolist()]
+            columns[name] = [_rounded(value) for value in values[index, positions].tolist()]
         return columns
 
 
-def _shared(prompt: Sequence[int], row: Sequence[int]) -> int:
-    """Return where a row's own tokens begin; in an episode maybe in its prompt's last message."""
+def _shared_length(prompt: Sequence[int], row: Sequence[int]) -> int:
+    """Return the number of first tokens that a row shares with its prompt."""
     pairs = enumerate(zip(prompt, row, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), len(prompt))
+    return next((index for index, (one, other) in pairs if one != other), len(prompt))
 
 
 def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
@@ -147,12 +146,12 @@ def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
         if key in rows.keys():
             columns[key] = rows[key].tolist()
     if "reward" in rows.keys():
-        columns["reward"] = [_short(value) for value in rows["reward"].tolist()]
+        columns["reward"] = [_rounded(value) for value in rows["reward"].tolist()]
     for key in ("rewards", "facts"):
         if key in rows.keys():
             parts = {name: part.tolist() for name, part in rows[key].items()}
             columns[key] = [
-                {name: _short(part[index]) for name, part in parts.items()}
+                {name: _rounded(part[index]) for name, part in parts.items()}
                 for index in range(len(rows))
             ]
     return columns
@@ -162,17 +161,17 @@ def _pieces(rows: TensorDict) -> dict[str, list[object]]:
     """Return the gold answers split at their ends (``answer_ends``), if any has several."""
     if "answer" not in rows.keys() or "answer_ends" not in rows.keys():
         return {}
-    several: list[object] = []
-    for text, places in zip(decode_texts(rows["answer"]), rows["answer_ends"], strict=True):
-        stops = [place + 1 for place in places.nonzero().flatten().tolist()]
+    pieces: list[object] = []
+    for text, ends in zip(decode_texts(rows["answer"]), rows["answer_ends"], strict=True):
+        stops = (ends.nonzero().flatten() + 1).tolist()
         cuts = zip([0, *stops], stops, strict=False)
         # An incomplete character becomes the replacement character.
-        several.append(
+        pieces.append(
             [text.encode()[start:stop].decode("utf-8", "replace") for start, stop in cuts]
         )
-    return {"pieces": several} if bool((rows["answer_ends"].sum(1) > 1).any()) else {}
+    return {"pieces": pieces} if bool((rows["answer_ends"].sum(1) > 1).any()) else {}
 
 
-def _short(value: float) -> float | None:
+def _rounded(value: float) -> float | None:
     """Round to four digits for display; JSON has no NaN and no infinity."""
     return float(f"{value:.4g}") if math.isfinite(value) else None

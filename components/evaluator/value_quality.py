@@ -93,8 +93,8 @@ class ValueQuality(Component):
         rows = self._responses(generator)
         lengths = rows["response_mask"].sum(1).cpu()
         cuts = (torch.rand(len(lengths), generator=generator) * lengths).long()
-        place = rows["response_mask"].int().argmax(1) + cuts.to(rows["tokens"].device)
-        value = self.critic.values(rows).detach().gather(1, place[:, None])
+        position = rows["response_mask"].int().argmax(1) + cuts.to(rows["tokens"].device)
+        value = self.critic.values(rows).detach().gather(1, position[:, None])
         outcome, valid = self._outcomes(rows, cuts, generator)
         self._record(value, outcome, valid)
         return batch
@@ -124,10 +124,10 @@ class ValueQuality(Component):
             max_new_tokens=self.max_new_tokens,
             generator=generator,
         )
-        with recording():  # drop the reward's metrics, which are of training
+        with recording():  # drop the reward's metrics: they are for training
             judged = self.reward(continued)
-        of = (len(cuts), self.continuations)
-        return judged["reward"].view(of), judged["reward_valid"].view(of)
+        shape = (len(cuts), self.continuations)
+        return judged["reward"].view(shape), judged["reward_valid"].view(shape)
 
     def _record(self, value: Tensor, outcome: Tensor, valid: Tensor) -> None:
         record(f"{self.name}/invalid_fraction", (~valid).float())

@@ -18,7 +18,7 @@ class OptionLogProbJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs by a local model: ``p(first) / (p(first) + p(second))``.
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
-    ``"1``; :func:`rlcomp.verify.choice_answer.spellings`). None if both together have less than
+    ``"1``; :func:`rlcomp.verify.judge_reply.spellings`). None if both together have less than
     ``least_mass``, or if the context cannot hold the template; one warning then shows the model's
     likely answer. Answers are encoded as plain text: a field, an option or a special token in them
     has no meaning.

@@ -9,7 +9,7 @@ from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.files.json_lines import is_number
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.answers import extract, read_json
+from rlcomp.verify.answers import column, extract, read_json
 from rlcomp.verify.boxes import (
     dice,
     giou,
@@ -19,7 +19,6 @@ from rlcomp.verify.boxes import (
     keyframe_f1,
     mean_average_precision,
 )
-from rlcomp.verify.columns import column
 
 _METRICS = {"iou": iou, "giou": giou, "dice": dice}
 
@@ -76,7 +75,7 @@ class BoxOverlap(TextReward):
 
 
 # Most boxes of an answer: the time of matching grows with the product of both numbers.
-_MOST = 300
+_MAX_BOXES = 300
 
 
 class Detections(TextReward):
@@ -111,13 +110,13 @@ class Detections(TextReward):
 
     def score_row(self, row: Mapping[str, object]) -> float:
         """Return the mean average precision."""
-        truth = _read(column(row, "true_boxes", "reward=detections"))
+        truth = _detections(column(row, "true_boxes", "reward=detections"))
         if truth is None:
             raise DataError(
                 f"the column 'true_boxes' is {row['true_boxes']!r:.80}: must be a list of "
                 '{"box": [x1, y1, x2, y2], "label": text}'
             )
-        boxes = _read(read_json(extract(str(row["response"]), self.where)))
+        boxes = _detections(read_json(extract(str(row["response"]), self.where)))
         return 0.0 if boxes is None else mean_average_precision(*boxes, truth[0], truth[2])
 
     def is_correct(self, score: float) -> bool:
@@ -125,14 +124,14 @@ class Detections(TextReward):
         return score >= self.correct_from
 
 
-def _read(entries: object) -> tuple[list[Any], list[float], list[str]] | None:
+def _detections(entries: object) -> tuple[list[Any], list[float], list[str]] | None:
     """Return boxes, scores and labels of a list of detections; None if it is no such list."""
-    if not isinstance(entries, list) or len(entries) > _MOST:
+    if not isinstance(entries, list) or len(entries) > _MAX_BOXES:
         return None
     boxes, scores, labels = [], [], []
-    for place, entry in enumerate(entries):
+    for rank, entry in enumerate(entries):
         fields = entry if isinstance(entry, dict) else {}
-        box, label, score = fields.get("box"), fields.get("label"), fields.get("score", -place)
+        box, label, score = fields.get("box"), fields.get("label"), fields.get("score", -rank)
         if not is_box(box) or not isinstance(label, str) or not is_number(score):
             return None
         boxes.append(box)
@@ -226,11 +225,11 @@ class GuiAction(TextReward):
         where: Literal["whole", "tagged"] = "tagged",
     ) -> None:
         super().__init__()
-        chosen = weights or {"all": 1.0}
-        for name in chosen:
+        requested = weights or {"all": 1.0}
+        for name in requested:
             if name not in _PARTS:
                 raise ConfigError(f"GuiAction: weights names {name!r}{nearest(name, _PARTS)}")
-        self.weights = {name: chosen.get(name, 0.0) for name in _PARTS}
+        self.weights = {name: requested.get(name, 0.0) for name in _PARTS}
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> dict[str, float | None]:

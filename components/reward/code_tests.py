@@ -13,7 +13,7 @@ from rlcomp.interfaces.code_reward import CodeReward, column_names
 from rlcomp.sandbox.job import CheckJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 
 
 class UnitTests(NamedTuple):
@@ -22,7 +22,7 @@ class UnitTests(NamedTuple):
     prefix: str
     sources: tuple[str, ...]
     entry_point: str
-    asked: int
+    number: int
 
 
 class CodeTests(CodeReward):
@@ -53,7 +53,7 @@ class CodeTests(CodeReward):
 
     Raises:
         ConfigError: as in ``CodeReward``.
-        DataError: a column is missing, or does not hold what is described above.
+        DataError: a column is missing or malformed.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
 
     Source:
@@ -100,8 +100,8 @@ class CodeTests(CodeReward):
     def tests_of(self, row: Mapping[str, object]) -> UnitTests:
         """Return the tests of a row."""
         sources = _texts(row, self.tests)
-        setup = "".join(f"{text}\n" for text in _texts(row, self.setup, least=0))
-        prefix = "".join(_texts(row, self.prefix, least=0))
+        setup = "".join(f"{text}\n" for text in _texts(row, self.setup, min_count=0))
+        prefix = "".join(_texts(row, self.prefix, min_count=0))
         if self.entry_point is not None:
             entry = "".join(_texts(row, self.entry_point))
         else:
@@ -115,27 +115,27 @@ class CodeTests(CodeReward):
     def verdicts(self, tests: UnitTests, outcomes: Sequence[Outcome]) -> list[bool]:
         """Return for each test whether it passed; False if it was not reached."""
         (outcome,) = outcomes
-        if tests.asked == 1:  # a source that defines check gives two results
+        if tests.number == 1:  # a source that defines check gives two results
             return [outcome.status == "passed"]
-        return [*outcome.tests, *[False] * tests.asked][: tests.asked]
+        return [*outcome.tests, *[False] * tests.number][: tests.number]
 
 
-def _texts(row: Mapping[str, object], name: str | None, *, least: int = 1) -> list[str]:
+def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -> list[str]:
     """Return the texts of a column with one text or a list; an empty list without a name."""
     if name is None:
         return []
     value = column(row, name, "reward=code_tests")
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or len(texts) < least or not _all_texts(texts):
+    if (
+        not isinstance(texts, list)
+        or len(texts) < min_count
+        or not all(isinstance(text, str) for text in texts)
+    ):
         raise DataError(
-            f"the column {name!r} is {value!r:.80}: must be a text, or a list of at least {least}"
+            f"the column {name!r} is {value!r:.80}: must be a text, or a list of at "
+            f"least {min_count}"
         )
     return texts
-
-
-def _all_texts(values: Sequence[object]) -> bool:
-    """Return whether all values are texts."""
-    return all(isinstance(each, str) for each in values)
 
 
 def _first_called(test: str, setup: str, name: str) -> str:
@@ -145,25 +145,25 @@ def _first_called(test: str, setup: str, name: str) -> str:
         DataError: the tests are no Python, or call no function.
     """
     try:
-        known = {*dir(builtins), *_bound(ast.parse(setup))}
+        known = {*dir(builtins), *_defined_names(ast.parse(setup))}
         nodes = [*ast.walk(ast.parse(test))]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"the column {name!r} holds a test that is no Python: {error}") from error
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    places = [
+    named = [
         (func.lineno, func.col_offset, func.id)
         for func in calls
         if isinstance(func, ast.Name) and func.id not in known
     ]
-    if not places:
+    if not named:
         raise DataError(
             f"the column {name!r} holds a test that calls no function by its name: {test!r:.80}; "
             "set reward.entry_point to a column that names it"
         )
-    return min(places)[2]
+    return min(named)[2]
 
 
-def _bound(tree: ast.Module) -> set[str]:
+def _defined_names(tree: ast.Module) -> set[str]:
     """Return the names that a source imports, defines or assigns at its top."""
     names: set[str] = set()
     for node in ast.walk(tree):

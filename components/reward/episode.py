@@ -1,4 +1,4 @@
-"""Rewards from what an environment reports."""
+"""Rewards from returns and facts of an environment."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class EpisodeReturn(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Sum the rewards of the turns."""
-        paid = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
-        episode, first = (each.to(paid.device) for each in episode_index(batch))
-        reward = paid.new_zeros(len(first)).index_add(0, episode, paid)[episode]
+        row_reward = masked(batch["turn_reward"].detach(), batch["response_mask"]).sum(1)
+        episode, first = (each.to(row_reward.device) for each in episode_index(batch))
+        reward = row_reward.new_zeros(len(first)).index_add(0, episode, row_reward)[episode]
         right, valid = reward >= self.correct_from, reward.isfinite()
         return write_reward(batch, reward, {"episode_return": reward}, right, valid)
 

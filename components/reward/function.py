@@ -102,8 +102,8 @@ class FunctionReward(PooledReward):
             raise ConfigError(f"FunctionReward: {error}") from error
         if self.called_directly and self.signature.is_async:
             raise ConfigError(
-                f"FunctionReward: function is {function!r:.100}, an async function, which nobody "
-                "awaits: make it a plain def that returns the score, or name it by its dotted path"
+                f"FunctionReward: function is {function!r:.100}, an async function, which is "
+                "not awaited: make it a plain def that returns the score, or name it by its path"
             )
         # The function's own random numbers, the same after a resume and in any order of workers.
         self.seed = torch.initial_seed()
@@ -125,19 +125,19 @@ class FunctionReward(PooledReward):
         return frozenset(self.signature.needed) - {*available, "seed"}
 
     @property
-    def called(self) -> str:
+    def function_name(self) -> str:
         """The dotted path of the function, or the name of a function object."""
         if isinstance(self.function, Unbuilt):
             return self.function.target
         if isinstance(self.function, str):
             return self.function
-        own = unwrapped(self.function)
-        return getattr(own, "__qualname__", type(own).__qualname__)
+        function = unwrapped(self.function)
+        return getattr(function, "__qualname__", type(function).__qualname__)
 
     @property
     def scorer(self) -> str:
         """The function with file and line, for messages about its scores."""
-        return f"FunctionReward: {self.called}{_place(self.function)}"
+        return f"FunctionReward: {self.function_name}{_location(self.function)}"
 
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows with a copy in new workers, so that calls have no side effect on the run.
@@ -151,34 +151,34 @@ class FunctionReward(PooledReward):
         if self.called_directly or "completion_ids" in self.signature.named:
             return None
         try:
-            tried = copy.deepcopy(self)
+            reward = copy.deepcopy(self)
         except (TypeError, NotImplementedError):  # it holds a lock or a connection
             return None
-        with warnings.catch_warnings(), closing([tried.calls]):
+        with warnings.catch_warnings(), closing([reward.calls]):
             warnings.simplefilter("ignore")
-            scored = tried(batch.clone())
-        reasons, none = decode_texts(scored["invalid_reason"]), self._unjudged()
-        if none in reasons:
-            row, valid = reasons.index(none), scored["reward_valid"].tolist()
+            scored = reward(batch.clone())
+        reasons, no_verdict = decode_texts(scored["invalid_reason"]), self._no_verdict_reason()
+        if no_verdict in reasons:
+            row, count = reasons.index(no_verdict), reasons.count(no_verdict)
             prompt, response = (decode_texts(scored[key])[row] for key in ("prompt", "response"))
-            many = f"{reasons.count(none)} of {len(valid)} rows tried before the run"
+            share = f"{count} of {len(reasons)} rows tried before the run"
             warnings.warn(
-                f"{none}: {many}, such as the response {response!r:.80} to the prompt "
+                f"{no_verdict}: {share}, such as the response {response!r:.80} to the prompt "
                 f"{prompt!r:.80}; such rows are not trained on, and reward_check may stop the run",
                 RlcompWarning,
                 stacklevel=2,
             )
         if scored["reward_valid"].any():
             return None
-        failed = [reason for reason in reasons if reason not in ("", none)]
+        failed = [reason for reason in reasons if reason not in ("", no_verdict)]
         all_failed = self.signature.whole_batch or len(failed) == len(scored)
         return f"every row failed, the first by {failed[0]}" if failed and all_failed else None
 
-    def _unjudged(self) -> str:
+    def _no_verdict_reason(self) -> str:
         """Return why a row is invalid although its call did not fail."""
         return (
-            f"{self.called}{_place(self.function)} returned None or NaN, which means that it "
-            "cannot be judged; end the function with return 0.0 where the response is wrong"
+            f"{self.function_name}{_location(self.function)} returned None or NaN, "
+            "so that the row cannot be judged; return 0.0 if the response is wrong"
         )
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -187,7 +187,7 @@ class FunctionReward(PooledReward):
         valid, reasons = scored["reward_valid"].tolist(), decode_texts(scored["invalid_reason"])
         if not all(ok or reason for ok, reason in zip(valid, reasons, strict=True)):
             texts = [
-                reason if ok else reason or self._unjudged()
+                reason if ok else reason or self._no_verdict_reason()
                 for ok, reason in zip(valid, reasons, strict=True)
             ]
             scored["invalid_reason"] = encode_texts(texts).to(scored["response"].device)
@@ -208,29 +208,32 @@ class FunctionReward(PooledReward):
         for name in sorted(self.signature.needed):
             if name not in row:
                 raise ConfigError(f"FunctionReward: {missing_argument_message(name, row)}")
-        own = {*TextReward.reads} - {*self.signature.named}
-        return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
+        unused = {*TextReward.reads} - {*self.signature.named}
+        names = [name for name in row if name not in unused and self.signature.takes(name)]
+        return {name: row[name] for name in names}
 
     def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[CallOutcome]:
         """Return the outcome of each row."""
         if self.signature.whole_batch:
             seed = named_seed(self.seed, f"{step()}")
             arguments = batch_arguments(self.signature, batch, rows, seed)
-            return row_outcomes(self._of_batch(arguments), len(rows))
+            return row_outcomes(self._call_batch(arguments), len(rows))
         if "seed" in self.signature.named:
             rows = [{"seed": self._seed(number), **row} for number, row in enumerate(rows)]
         if self.called_directly:
-            return [ReturnedCall(self._named(number, row), 0.0) for number, row in enumerate(rows)]
+            return [
+                ReturnedCall(self._score_row(number, row), 0.0) for number, row in enumerate(rows)
+            ]
         return self._map([self.arguments(row) for row in rows])
 
     def _seed(self, row: int) -> int:
         return named_seed(self.seed, f"{step()}/{row}")
 
-    def _named(self, number: int, row: Row) -> object:
+    def _score_row(self, number: int, row: Row) -> object:
         with row_note(number, row):
             return self.score_row(row)
 
-    def _of_batch(self, arguments: dict[str, object]) -> CallOutcome:
+    def _call_batch(self, arguments: dict[str, object]) -> CallOutcome:
         if not self.called_directly:
             return self._map([arguments])[0]
         if "trainer_state" in arguments:
@@ -250,7 +253,7 @@ class FunctionReward(PooledReward):
         )
 
 
-def _place(function: object) -> str:
+def _location(function: object) -> str:
     """Return file and line of a function for messages; an empty text if it has none."""
     target = unwrapped(function)
     if isinstance(function, str):

@@ -17,23 +17,23 @@ from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.interfaces.verdicts import JUDGE_KEYS, Pair, first_votes, pair_rows
 from rlcomp.metrics import record, recording
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
-def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
+def last_match(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
     """Return the first group of a pattern's last match in a text, or the whole match.
 
-    Return None without a match, or for an empty text, which is no answer.
+    Return None without a match, and for an empty match.
 
     Raises:
         ConfigError: the search takes more than five seconds of processor time.
 
     Examples:
-        >>> found("so 3+4=7", pattern="=([0-9]+)"), found("I give up", pattern="[0-9]+")
+        >>> last_match("so 3+4=7", pattern="=([0-9]+)"), last_match("I give up", pattern="[0-9]+")
         ('7', None)
     """
     last = None
-    with bounded(pattern, text):
+    with time_limit(pattern, text):
         for match in re.finditer(pattern, text):
             last = match
     return (last and last[min(1, last.re.groups)]) or None
@@ -44,16 +44,16 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
-    (:func:`rlcomp.interfaces.verdicts.first_votes`). Of two largest classes the first in the group
-    counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
-    ratio, which rises both in success and in collapse. If nobody votes (``reward/unread`` is 1),
-    nothing is learnt: check ``vote``.
+    (:func:`rlcomp.interfaces.verdicts.first_votes`). The first of two largest classes counts.
+    Responses without an answer do not vote and get 0. So the mean reward is the majority
+    ratio; it rises both in success and in collapse. If no response votes (``reward/unread`` is 1),
+    there is nothing to learn: check ``vote``.
 
     For metrics it also runs the verifier on the responses and on the votes with the gold answers;
     the batch does not get these entries.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``group_id`` ``[B]`` and
-    what the verifier reads. Writes ``reward``, float32 ``[B]``, ``rewards``
+    the keys of the verifier. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``,
     always True. Records ``reward/majority_ratio`` (mean over groups), ``reward/label_correct``
     (share of groups whose majority is right by the gold answer), ``reward/agreement`` (share of
@@ -62,7 +62,8 @@ class MajorityVote(Component):
 
     Args:
         reward: the verifier.
-        vote: function from a response to its answer or None, such as a partial of :func:`found`.
+        vote: function from a response to its answer or None, such as a partial of
+            :func:`last_match`.
 
     Raises:
         ConfigError: the verifier reads more than texts.
@@ -103,7 +104,7 @@ class MajorityVote(Component):
                 labels[rows[0]] = str(votes[winners[0]])
         reward = reward.to(batch["response"].device)
         record("reward/unread", torch.tensor([float(vote is None) for vote in votes]))
-        self._hold_against_gold(batch, reward, labels, len(groups))
+        self._record_gold_agreement(batch, reward, labels, len(groups))
         right = reward > 0
         valid = torch.ones_like(right)
         return write_reward(batch, reward, {"majority_vote": reward}, right, valid)
@@ -123,7 +124,7 @@ class MajorityVote(Component):
 
         return first_votes(cast, equal)
 
-    def _hold_against_gold(
+    def _record_gold_agreement(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
         true = torch.tensor(self._judged(batch.copy()), device=reward.device)

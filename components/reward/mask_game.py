@@ -79,13 +79,14 @@ class MaskGameReward(PrefixMatch):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Judge every row."""
-        group_id, none = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
-        is_proposer = batch.get("is_proposer", none)
+        group_id, no_row = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
+        is_proposer = batch.get("is_proposer", no_row)
         right = self._right(batch) & ~is_proposer
         group = torch.where(is_proposer, batch.get("answers_group_id", group_id), group_id)
         successes, attempts = count_answers(group, group_id, right, ~is_proposer)
         generator = generator_reward(successes, attempts, self.target)
-        _put(batch, is_proposer, right, generator, ~is_proposer | (group == -1) | (attempts > 0))
+        valid = ~is_proposer | (group == -1) | (attempts > 0)
+        _write_rewards(batch, is_proposer, right, generator, valid)
         # A predictor's group has at least one attempt, itself; proposers' values are not used.
         accuracy = successes / attempts
         # All masks have equally many predictors, so that the mean over rows is the mean over masks.
@@ -110,7 +111,7 @@ class MaskGameReward(PrefixMatch):
         return normalised_span(text.casefold() if self.casefold else text)
 
 
-def _put(
+def _write_rewards(
     batch: TensorDict, is_proposer: Tensor, right: Tensor, generator: Tensor, valid: Tensor
 ) -> None:
     """Write the four entries and record them."""

@@ -116,10 +116,10 @@ class PrefixMatch(Component):
         record("reward/answered", answered.float())
         record("reward/matched_tokens", matched.float(), where=right)
         valid = answered if self.unanswered == "invalid" else torch.ones_like(answered)
-        reward = self.valued(batch, predictions, right)
+        reward = self.prediction_rewards(batch, predictions, right)
         return write_reward(batch, reward, {self.name: reward}, right, valid)
 
-    def valued(
+    def prediction_rewards(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
         """Return the reward of each prediction (None: no prediction), shape ``[B]``."""
@@ -139,7 +139,7 @@ class PrefixMatch(Component):
         ends = [(row.nonzero()[:, 0] + 1).tolist() for row in batch["answer_ends"].cpu()]
         count = _MATCHES[self.match]
         rows = zip(predictions, answers, ends, strict=True)
-        return [0 if p is None else int(count(p, truth, places)) for p, truth, places in rows]
+        return [0 if p is None else int(count(p, truth, stops)) for p, truth, stops in rows]
 
 
 class DenseMatch(PrefixMatch):
@@ -213,30 +213,31 @@ class DenseMatch(PrefixMatch):
         """Take a new copy."""
         self.copied.take()
 
-    def valued(
+    def prediction_rewards(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
         """Return 1 if correct, else the scaled probability."""
         prompts = decode_texts(batch["prompt"])
-        paid = ~right
+        rewarded = ~right
         if self.conditional:
-            paid = paid & torch.isin(batch["group_id"], batch["group_id"][right])
+            rewarded = rewarded & torch.isin(batch["group_id"], batch["group_id"][right])
         firsts = {
             row: first
-            for row in paid.nonzero()[:, 0].tolist()
+            for row in rewarded.nonzero()[:, 0].tolist()
             if (first := self._first_token(predictions[row] or b"")) is not None
         }
         reward = right.float()
         if firsts:
-            likely = self._likelihood([prompts[row] for row in firsts], list(firsts.values()))
-            reward[list(firsts)] = self.scale * likely.to(reward)
+            contexts = [prompts[row] for row in firsts]
+            probability = self._token_probabilities(contexts, list(firsts.values()))
+            reward[list(firsts)] = self.scale * probability.to(reward)
         return reward
 
     def _first_token(self, prediction: bytes) -> int | None:
         sizes = range(min(len(prediction), self._longest), 0, -1)
         return next((self._ids[prediction[:n]] for n in sizes if prediction[:n] in self._ids), None)
 
-    def _likelihood(self, prompts: Sequence[str], tokens: Sequence[int]) -> Tensor:
+    def _token_probabilities(self, prompts: Sequence[str], tokens: Sequence[int]) -> Tensor:
         """Return the reference's probability of each token after its context, shape ``[N]``."""
         targets = [[token] for token in tokens]
         rows = rows_without_thought(self.tokenizer, prompts, targets, self.think_start)

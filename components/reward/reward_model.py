@@ -1,9 +1,9 @@
-"""Rewards of reward models."""
+"""Rewards of scoring models: classifiers, reward models, a sentiment lexicon."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,12 @@ from torch import Tensor
 from rlcomp.arguments import MinLen, NonEmptyText, NonNegativeFloat, PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
+from rlcomp.errors import require
 from rlcomp.functional.moments import merged_moments, running_std
 from rlcomp.functional.process_reward import Aggregation, aggregate_steps
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.reward_model import Combination, combine_scores
-from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
@@ -96,7 +97,7 @@ class ScorerReward(Component):
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is
-    not finite). Records what :func:`rlcomp.interfaces.reward.write_reward` does, and
+    not finite). Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`,
     ``reward/disagreement``, the standard deviation over the members, and, with ``normalised``,
     ``reward/raw_score``, the mean over the members before normalisation, on a fixed scale.
 
@@ -146,13 +147,13 @@ class ScorerReward(Component):
         valid = scores.isfinite().all(0) & batch["attention_mask"].any(1)
         if self.normalised:
             record("reward/raw_score", scores.mean(0), where=valid)
-            scores = self._normalised(scores, valid)
+            scores = self._normalise(scores, valid)
         scores = torch.where(valid, scores, 0.0)
         reward = combine_scores(scores, self.combination, self.penalty)
         record("reward/disagreement", scores.std(0, correction=0), where=valid)
         return write_reward(batch, reward, {"scored": reward}, reward > 0, valid, decides=False)
 
-    def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
+    def _normalise(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Add the scores to the statistics (Chan's formula) and normalise with them."""
         buffers = self.count, self.mean, self.squares
         moments = merged_moments(*buffers, scores[:, valid].double())
@@ -235,10 +236,50 @@ class ProcessScorerReward(Component):
         mask = response_mask.cpu()
         ends = torch.zeros_like(mask)
         for row, written in enumerate(mask):
-            places = written.nonzero()[:, 0]
-            ids = tokens[row].cpu()[places].tolist()
+            positions = written.nonzero()[:, 0]
+            ids = tokens[row].cpu()[positions].tolist()
             text = self._tokens.text(ids)
             if text:
                 counts = self._tokens.counts(ids, text, split_steps(text, self.separator))
-                ends[row, places[torch.tensor(counts) - 1]] = True
+                ends[row, positions[torch.tensor(counts) - 1]] = True
         return ends.to(tokens.device)
+
+
+_MOST_WORDS = 1000
+
+
+class Sentiment(TextReward):
+    """Reward equal to the sentiment of the response by a lexicon (VADER).
+
+    ``R = s / sqrt(s^2 + 15)`` in (-1, 1), ``s`` the sum of the valences of its words, -4 to 4 each,
+    after VADER's rules for negation, degree, capitals and exclamation marks. 0 for a text without a
+    word of the lexicon. A positive response is correct. Only the first 1,000 words of a text count,
+    because VADER's time grows with the square of the length.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``sentiment``.
+
+    Raises:
+        MissingExtra: vaderSentiment is not installed (extra ``sentiment``).
+
+    Source:
+        Hutto & Gilbert 2014, ICWSM; as an objective beside length: He et al. 2025,
+        arXiv:2508.07768.
+    """
+
+    name = "sentiment"
+    is_free = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        vader: Any = require("vaderSentiment.vaderSentiment", "sentiment")
+        self.analyzer = vader.SentimentIntensityAnalyzer()
+
+    def score(self, prompt: str, response: str, answer: str) -> float:
+        """Return VADER's compound score of the response."""
+        words = response.split()
+        text = response if len(words) <= _MOST_WORDS else " ".join(words[:_MOST_WORDS])
+        return float(self.analyzer.polarity_scores(text)["compound"])
+
+    def is_correct(self, score: float) -> bool:
+        """Return whether the response is positive."""
+        return score > 0

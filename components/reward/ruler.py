@@ -15,7 +15,7 @@ from rlcomp.interfaces.protocols import TextGenerator
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.verify.scores_by_id import scores_by_id
+from rlcomp.verify.judge_reply import scores_by_id
 
 _FORM = '{"scores": [{"id": 1, "explanation": "...", "score": 0.5}, ...]}'
 RUBRIC = (
@@ -82,8 +82,8 @@ class Ruler(Component):
         scores = self._scores({g: (prompts[groups[g][0]], texts[g]) for g in several})
         values, valid = torch.full((len(batch),), 0.5), torch.ones(len(batch), dtype=torch.bool)
         for group in several:
-            marks = scores.get(group)
-            by_text = dict(zip(texts[group], marks, strict=True)) if marks else {}
+            group_scores = scores.get(group)
+            by_text = dict(zip(texts[group], group_scores, strict=True)) if group_scores else {}
             for row in groups[group]:
                 valid[row] = bool(by_text)
                 values[row] = by_text.get(responses[row], 0.0)
@@ -96,17 +96,18 @@ class Ruler(Component):
     def _shuffled(self, texts: set[str]) -> list[str]:
         ordered = sorted(texts)
         order = torch.randperm(len(ordered), generator=self.generator).tolist()
-        return [ordered[place] for place in order]
+        return [ordered[index] for index in order]
 
     def _scores(self, groups: dict[int, tuple[str, list[str]]]) -> dict[int, list[float]]:
         """Return the scores of each group that the judge scored, in the order of the texts."""
         judged: dict[int, list[float]] = {}
         replies, malformed = 0, ""
         for _ in range(self.tries):
-            left = [group for group in groups if group not in judged]
-            texts = self.writer([self._question(*groups[group]) for group in left]) if left else []
+            pending = [group for group in groups if group not in judged]
+            questions = [self._question(*groups[group]) for group in pending]
+            texts = self.writer(questions) if questions else []
             replies += len(texts)
-            for group, reply in zip(left, texts, strict=True):
+            for group, reply in zip(pending, texts, strict=True):
                 scores = scores_by_id(reply, len(groups[group][1]))
                 if scores is None:
                     malformed = reply

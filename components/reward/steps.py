@@ -24,7 +24,7 @@ class StepAndOutcomeReward(Component):
 
     A step ends with a separator and the blank pieces after it; the last step ends with the
     response. The reward of a step is written to the token that completes its text; rewards of steps
-    that one token completes add up. The text is that of the sampled tokens.
+    that one token completes add up. The text is decoded from the sampled tokens.
 
     The outcome is separate, so that an estimator that adds both does not count steps twice.
     ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is left out;
@@ -96,15 +96,15 @@ class StepAndOutcomeReward(Component):
                 places.append(written[tokens - 1])
         scores = self.step.score_rows(judged, numbers)
         for row, place, step, value in zip(numbers, places, judged, scores, strict=True):
-            what = f"the step {str(step['response'])[-60:]!r}"
-            score = checked_score(type(self.step).__name__, what, value)
+            name = f"the step {str(step['response'])[-60:]!r}"
+            score = checked_score(type(self.step).__name__, name, value)
             if score is not None:
                 reward[row, place] += score
                 count[row, place] += 1
         device = batch["tokens"].device
-        return self._put(batch, reward.to(device), count.to(device))
+        return self._write(batch, reward.to(device), count.to(device))
 
-    def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
+    def _write(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
         with recording() as ledger:
             outcome = self.outcome(batch.copy())
         record_calls(ledger)

@@ -21,7 +21,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, require
 from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.verify.language import language_share, repetition
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
 class Brevity(TextReward):
@@ -33,7 +33,7 @@ class Brevity(TextReward):
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
 
     Args:
-        longest: characters from which on the reward is 0.
+        longest: least number of characters with reward 0.
 
     Examples:
         >>> Brevity(longest=8).score("", "12", "")
@@ -90,9 +90,9 @@ class Length(Component):
         """Count the tokens of every response."""
         tokens = batch["response_mask"].sum(1)
         reward = (tokens.float() / self.target).clamp(self.low, self.high)
-        at_most = reward >= self.high
+        is_right = reward >= self.high
         return write_reward(
-            batch, reward, {"length": reward}, at_most, torch.ones_like(at_most), decides=False
+            batch, reward, {"length": reward}, is_right, torch.ones_like(is_right), decides=False
         )
 
 
@@ -134,7 +134,7 @@ class Regex(TextReward):
 
     def score(self, prompt: str, response: str, answer: str) -> float:
         """Return 1 if the pattern matches, else 0."""
-        with bounded(self.pattern, response):
+        with time_limit(self.pattern, response):
             match = self._compiled.search(response)
         if match is None or not self.compare:
             return float(match is not None)

@@ -85,7 +85,7 @@ class ThoughtLikelihood(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row."""
-        likelihood, valid = self._behind_thoughts(batch, self._targets(batch))
+        likelihood, valid = self._thought_log_probs(batch, self._targets(batch))
         rewards = {"thought_likelihood": torch.where(valid, likelihood, 0.0)}
         return write_reward(
             batch, likelihood, rewards, likelihood > -math.log(2), valid, decides=False
@@ -94,13 +94,13 @@ class ThoughtLikelihood(Component):
     def _targets(self, batch: TensorDict) -> list[list[int]]:
         return first_targets(self.policy.tokenizer, batch, self.num_tokens)
 
-    def _behind_thoughts(
+    def _thought_log_probs(
         self, batch: TensorDict, targets: list[list[int]]
     ) -> tuple[Tensor, Tensor]:
         rows = rows_after_thought(self.policy.tokenizer, batch, targets, self._end)
-        return self._scored(rows, None)
+        return self._target_log_probs(rows, None)
 
-    def _scored(
+    def _target_log_probs(
         self, rows: TensorDict, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
         """Return the targets' log-probs (nats, no gradient) and a mask of the scored rows."""
@@ -177,21 +177,21 @@ class InformationGain(ThoughtLikelihood):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Update the EMA ``phi`` if there was a step, then score every row."""
-        self._follow()
+        self._update_average()
         targets = self._targets(batch)
-        with_thought, fits = self._behind_thoughts(batch, targets)
+        with_thought, fits = self._thought_log_probs(batch, targets)
         prompts = batch["policy_prompt" if "policy_prompt" in batch.keys() else "prompt"]
         rows = rows_without_thought(
             self.policy.tokenizer, decode_texts(prompts), targets, self.think_start
         )
-        without, also_fits = self._scored(rows, self.copied.weights())
+        without, also_fits = self._target_log_probs(rows, self.copied.weights())
         valid = fits & also_fits
         record("reward/with_thought", with_thought, where=valid)
         record("reward/without_thought", without, where=valid)
         gain = torch.where(valid, with_thought - without, 0.0)
         return write_reward(batch, gain, {"information_gain": gain}, gain > 0, valid, decides=False)
 
-    def _follow(self) -> None:
+    def _update_average(self) -> None:
         now, last = self.policy.version, int(self.last_version)
         if last < 0:
             self.copied.take()

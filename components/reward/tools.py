@@ -10,8 +10,7 @@ from rlcomp.arguments import NonNegativeFloat
 from rlcomp.interfaces.fact_reward import FactReward, facts_of
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.scores import Score
-from rlcomp.verify.answers import extract
-from rlcomp.verify.columns import column, gold_answers
+from rlcomp.verify.answers import column, extract, gold_answers
 from rlcomp.verify.short_answer import short_answer
 from rlcomp.verify.tool_match import tool_match
 

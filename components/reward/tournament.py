@@ -89,7 +89,7 @@ class Tournament(Component):
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
         comparisons: dict[AnswerPair, None] = {}
-        met: list[tuple[int, int, int, AnswerPair, AnswerPair]] = []
+        compared: list[tuple[int, int, int, AnswerPair, AnswerPair]] = []
         beats = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
         for number, rows in enumerate(groups):
             for i, j in combinations(range(len(rows)), 2):
@@ -98,18 +98,19 @@ class Tournament(Component):
                     beats[number][i, j] = beats[number][j, i] = 0.5
                     continue
                 known = answers[rows[i]] if answers else ""
-                there = AnswerPair(texts["prompt"][rows[i]], one, other, known)
-                back = there._replace(first=other, second=one)
-                comparisons |= dict.fromkeys((there, back))
-                met.append((number, i, j, there, back))
+                pair = AnswerPair(texts["prompt"][rows[i]], one, other, known)
+                swapped = pair._replace(first=other, second=one)
+                comparisons |= dict.fromkeys((pair, swapped))
+                compared.append((number, i, j, pair, swapped))
         verdicts = dict(
             zip(comparisons, self.judge([*comparisons]) if comparisons else (), strict=True)
         )
-        for number, i, j, there, back in met:
-            first, second = verdicts[there], verdicts[back]
+        missing = []
+        for number, i, j, pair, swapped in compared:
+            first, second = verdicts[pair], verdicts[swapped]
+            missing.append(first is None or second is None)
             if first is not None and second is not None:
                 beats[number][i, j] = (first + 1.0 - second) / 2.0
                 beats[number][j, i] = 1.0 - beats[number][i, j]
-        missing = [verdicts[there] is None or verdicts[back] is None for *_, there, back in met]
         record("tournament/untold", torch.tensor(missing, dtype=torch.float64))
         return beats

@@ -9,10 +9,10 @@ from components.shaping.length import StopProperly as StopProperly
 from components.shaping.length_penalty import AdaptiveLengthPenalty as AdaptiveLengthPenalty
 from components.shaping.length_penalty import GRPOLead as GRPOLead
 from components.shaping.length_penalty import LengthPenalty as LengthPenalty
-from components.shaping.noise import RaterNoise as RaterNoise
-from components.shaping.noise import ShuffledShaping as ShuffledShaping
-from components.shaping.normalised import RunningNormalisation as RunningNormalisation
 from components.shaping.process import ImplicitProcessReward as ImplicitProcessReward
 from components.shaping.process import PotentialShaping as PotentialShaping
 from components.shaping.process import StepRewards as StepRewards
 from components.shaping.process import TurnPotentialShaping as TurnPotentialShaping
+from components.shaping.transform import RaterNoise as RaterNoise
+from components.shaping.transform import RunningNormalisation as RunningNormalisation
+from components.shaping.transform import ShuffledShaping as ShuffledShaping

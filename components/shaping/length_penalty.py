@@ -120,11 +120,11 @@ class AdaptiveLengthPenalty(Component):
         part = masked(-weight * share, batch["correct"] & valid)
         record("length_penalty/weight", weight)
         if valid.any():
-            self._observe(float(batch["correct"][valid].double().mean()))
+            self._update(float(batch["correct"][valid].double().mean()))
             record("length_penalty/accuracy", float(self.accuracy))
         return write_shaped_reward(batch, "length_penalty", part, batch["reward"] + part)
 
-    def _observe(self, accuracy: float) -> None:
+    def _update(self, accuracy: float) -> None:
         """Update the average and the weight."""
         if not torch.isnan(self.accuracy):
             accuracy = self.decay * float(self.accuracy) + (1 - self.decay) * accuracy

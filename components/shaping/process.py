@@ -90,13 +90,13 @@ class ImplicitProcessReward(Component):
     writes = ("token_reward",)
     must_reach = ("token_reward",)
 
+    scorer: Policy
+
     def __init__(self, *, scorer: Policy, beta: PositiveFloat = 0.05) -> None:
         super().__init__()
         # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.beta = beta
-
-    scorer: Policy
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the rewards of the tokens."""
@@ -106,10 +106,10 @@ class ImplicitProcessReward(Component):
         reward = masked(self.beta * ratio, mask)
         record("implicit_reward/token", reward.abs(), where=mask & valid[:, None])
         if "correct" in batch.keys():
-            self._record(reward.sum(1), batch["correct"], valid & mask.any(1))
+            self._record_auc(reward.sum(1), batch["correct"], valid & mask.any(1))
         return add_token_reward(batch, reward)
 
-    def _record(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
+    def _record_auc(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
         """Record the AUC of the answers' scores, ``[B]``."""
         right, wrong = score[correct & valid], score[~correct & valid]
         gap = right[:, None] - wrong

@@ -47,7 +47,7 @@ class Benchmark(RecordTask):
         answer_pattern: NonEmptyText | None = None,
         prompt_template: NonEmptyText = "{prompt}",
     ) -> None:
-        self.path = str(_found(Path(folder).expanduser(), names, form)) if path is None else path
+        self.path = path or str(_find_file(Path(folder).expanduser(), names, form))
         self.input_files = [Path(self.path).expanduser()]
         rows = [*read_rows(self.path)]
         _check_columns(rows[0], prompt_fields, answer_field)
@@ -96,7 +96,7 @@ def _has(row: Row, name: str) -> bool:
     return name in row.columns or value_at(row.columns, name) is not None
 
 
-def _found(folder: Path, names: list[str], form: str) -> Path:
+def _find_file(folder: Path, names: list[str], form: str) -> Path:
     """Return the first file with one of the names in the folder, or else in a subfolder.
 
     Raises:
@@ -111,15 +111,15 @@ def _found(folder: Path, names: list[str], form: str) -> Path:
         raise DataError(
             f"data is a folder, and {str(folder)!r} is a file: {or_folder}set path={folder}"
         )
-    inside = sorted(place for place in folder.glob("*") if place.is_dir())
-    for place in (folder, *inside):
+    inside = sorted(path for path in folder.glob("*") if path.is_dir())
+    for parent in (folder, *inside):
         for name in names:
             for suffix in _SUFFIXES:
-                if (file := place / f"{name}{suffix}").is_file():
+                if (file := parent / f"{name}{suffix}").is_file():
                     return file
-    there = "" if folder.is_dir() else ", which is not there"
+    missing = "" if folder.is_dir() else " (no such folder)"
     raise DataError(
-        f"no file of this benchmark in {str(folder)!r}{there}; set path=FILE, or data=FOLDER where "
-        f"there is one called {' or '.join(names)} ({', '.join(_SUFFIXES)}); its rows hold {form}, "
+        f"no file of this benchmark in {str(folder)!r}{missing}; set path=FILE, or data=FOLDER "
+        f"with a file named {' or '.join(names)} ({', '.join(_SUFFIXES)}); its rows hold {form}, "
         "and nothing is downloaded"
     )

@@ -89,7 +89,7 @@ class NextToken(SpanTask):
         data = document.text.encode()
         ends = self._ends(document, span)
         first = next(end for end in ends if is_boundary(data, span.start + end))
-        context = data[self._begin(document, span.start) : span.start].decode()
+        context = data[self._context_start(document, span.start) : span.start].decode()
         target = data[span.start : span.start + first].decode()
         answer = data[span.start : span.start + ends[-1]].decode()
         return Example(
@@ -105,7 +105,7 @@ class NextToken(SpanTask):
             return (span.stop - span.start,)
         return token_ends(document, span.start, self.horizon)
 
-    def _begin(self, document: Tokenised, start: int) -> int:
+    def _context_start(self, document: Tokenised, start: int) -> int:
         return 0 if self.max_context is None else context_start(document, start, self.max_context)
 
 
@@ -148,7 +148,7 @@ class AnnotatedText(metaclass=Checked):
         self.note = note
         self.period = period
         self.held_out = corpus.held_out
-        self.asked = CorpusSpans(corpus, tokenizer, position)
+        self.spans = CorpusSpans(corpus, tokenizer, position)
 
     def __len__(self) -> int:
         """Return the number of the corpus's documents."""
@@ -165,7 +165,7 @@ class AnnotatedText(metaclass=Checked):
             )
         pieces: list[str] = []
         done = len(plain.prompt.encode())
-        later = [span for span in self.asked.of(index) if span.start >= done]
+        later = [span for span in self.spans.of(index) if span.start >= done]
         for start, stop in later[index % self.period :: self.period]:
             note = self.note.format(target=data[start:stop].decode())
             pieces += [data[done:start].decode(), note]

@@ -149,12 +149,12 @@ class StepPairs(metaclass=Checked):
                 "and a column 'rejected' with another, and prompt=text"
             )
         both = steps_of(whole.demonstration, self.separator), steps_of(rejected, self.separator)
-        shared = len(_shared(*both))
+        shared = len(_shared_steps(*both))
         if shared == min(map(len, both)):
             raise DataError(
-                f"the example {whole.prompt[:60]!r} has solutions of which one is the beginning of "
-                f"the other, with steps that end in {self.separator!r}: there is no step in which "
-                "they differ; take it out, or set separator"
+                f"the example {whole.prompt[:60]!r} has two solutions, one the beginning of the "
+                f"other, with steps that end in {self.separator!r}: they differ in no step; remove "
+                "the example, or set separator"
             )
         chosen, wrong = (steps[shared] for steps in both)
         return Example(
@@ -181,7 +181,7 @@ def steps_of(text: str, separator: str) -> list[str]:
     return [part + separator for part in ended] + ([last] if last else [])
 
 
-def _shared(chosen: list[str], rejected: list[str]) -> list[str]:
+def _shared_steps(chosen: list[str], rejected: list[str]) -> list[str]:
     """Return the common first steps of both solutions."""
     shared = []
     for one, other in zip(chosen, rejected, strict=False):

@@ -114,6 +114,6 @@ class DocumentTask(metaclass=Checked):
         text = example.prompt + (example.demonstration or example.answer)
         if len(text) < 2:
             raise DataError(
-                f"DocumentTask: example {index} has the text {text!r}: nothing to foretell"
+                f"DocumentTask: example {index} has the text {text!r}: nothing to predict"
             )
         return Example(text[0], text, text[1:], source=example.source or example.prompt)

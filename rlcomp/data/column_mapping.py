@@ -20,7 +20,7 @@ from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
 from rlcomp.interfaces.task import Example
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Fields:
         if self.answer_pattern is None:
             return text
         try:
-            with bounded(self.answer_pattern, text):
+            with time_limit(self.answer_pattern, text):
                 match = re.search(self.answer_pattern, text)
         except ConfigError as error:
             raise ConfigError(f"{row.place}: {error}") from error

@@ -14,7 +14,7 @@ from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import NO_OBSERVATION, Dialogue, Observation
 from rlcomp.text.token_bytes import encode_continuation, row_bytes
-from rlcomp.verify.tool_calls import ends_in_text
+from rlcomp.verify.tool_calls import ends_in_string
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -200,7 +200,7 @@ class Rollout:
         ends = [
             match.end() for text in self.stops for match in re.finditer(re.escape(text), written)
         ]
-        return next((n for n in sorted(ends) if not ends_in_text(as_text(written[:n]))), None)
+        return next((n for n in sorted(ends) if not ends_in_string(as_text(written[:n]))), None)
 
     def _heard(self, turns: Mapping[int, Turn | EnvironmentFailure], *, last: bool) -> list[int]:
         """Take the turns of environments; return the episodes that go on."""

@@ -13,8 +13,7 @@ from rlcomp.metrics import record
 from rlcomp.sandbox.job import MEBIBYTE, Job, Limits
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.verify.code import Where, code_of
-from rlcomp.verify.edits import check_rules, is_clean
+from rlcomp.verify.code import Where, check_rules, code_of, is_clean
 
 PARTS = ("passed", "passed_share", "compiles", "run_time", "peak_memory", "linter")
 _MEASURED = ("run_time", "peak_memory")

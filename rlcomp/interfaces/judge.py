@@ -14,7 +14,7 @@ from rlcomp.interfaces.protocols import Endpoint
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.keys import Key
 from rlcomp.seed import node_path
-from rlcomp.verify.choice_answer import option_masses, plain_option, said_option, share_of
+from rlcomp.verify.judge_reply import leading_option, option_masses, option_share, plain_option
 
 
 class Judge(Protocol):
@@ -143,7 +143,7 @@ def option_preferences(
     """
     if read == "text":
         replies = endpoint.ask(questions, max_tokens=_MAX_TOKENS)
-        values = [said_option(reply.text, *options) if reply else None for reply in replies]
+        values = [leading_option(reply.text, *options) if reply else None for reply in replies]
         unclear = [
             reply.text
             for reply, value in zip(replies, values, strict=True)
@@ -161,7 +161,7 @@ def option_preferences(
             "(choices[0].logprobs.content[0].top_logprobs): set read=text"
         )
     masses = [option_masses(first, *options) if first else None for first in firsts]
-    values = [share_of(mass, least_mass) if mass else None for mass in masses]
+    values = [option_share(mass, least_mass) if mass else None for mass in masses]
     low = [n for n, mass in enumerate(masses) if mass and values[n] is None]
     if low:
         first, mass = firsts[low[0]] or {}, masses[low[0]] or (0.0, 0.0)

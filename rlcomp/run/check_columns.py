@@ -113,7 +113,7 @@ def _missing_columns(path: str, reward: object, task_columns: set[str] | None) -
     for part in reward.modules():
         names = sorted(part.needed_columns - task_columns) if isinstance(part, NeedsColumns) else []
         if names and isinstance(part, SupportsTrial):
-            remedy = _parameters_message(f"{path}: {part.called}", names, task_columns)
+            remedy = _parameters_message(f"{path}: {part.function_name}", names, task_columns)
             yield f"{remedy}{_corrected_signature(getattr(part, 'function', None), names)}"
             continue
         for name in names:

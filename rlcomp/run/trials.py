@@ -63,7 +63,9 @@ def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
             else:
                 fault = fault if _stops_without_rewards(plan) else None
             if fault:
-                errors.append(f"{path}.function {reward.called}, tried before the run: {fault}")
+                errors.append(
+                    f"{path}.function {reward.function_name}, tried before the run: {fault}"
+                )
     finally:
         set_random_state(state)
     if errors:

@@ -16,7 +16,7 @@ from rlcomp.text.chat import or_own_template
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import encode_continuation, token_bytes
 from rlcomp.text.tokenizer import decode_rows
-from rlcomp.verify.choice_answer import share_of, spellings
+from rlcomp.verify.judge_reply import option_share, spellings
 
 # A message quotes this many tokens of the model's own answer.
 _OWN_TOKENS = 12
@@ -26,7 +26,7 @@ class TwoOptions:
     """Two options of a model: ``p(one) / (p(one) + p(other))`` after a question.
 
     ``p`` of an option is the probability at temperature 1 that an answer begins with it, summed
-    over its spellings (:func:`rlcomp.verify.choice_answer.spellings`).
+    over its spellings (:func:`rlcomp.verify.judge_reply.spellings`).
 
     Args:
         model: reads the questions.
@@ -78,7 +78,7 @@ class TwoOptions:
             part = fitting[start : start + self.batch_size]
             masses = self._masses([questions[number] for number in part])
             for number, mass in zip(part, masses, strict=True):
-                values[number] = share_of(mass, self.least_mass)
+                values[number] = option_share(mass, self.least_mass)
                 if values[number] is None:
                     low.append((number, sum(mass)))
         self._report(questions, low, len(questions) - len(fitting))

@@ -1,11 +1,13 @@
-r"""Extraction of a response's answer from a box, tags or JSON."""
+"""Extraction of the answer from a response, and of columns from an example."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Literal
 
+from rlcomp.errors import DataError, nearest
 from rlcomp.functional.prefix_match import commands
 
 Where = Literal["whole", "boxed", "tagged"]
@@ -17,14 +19,14 @@ _TAGGED = re.compile(r"(?s)<answer>((?:(?!</?answer>).)*)</answer>")
 def extract(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
     r"""Return the answer that a response gives in the agreed place, stripped of white space.
 
-    Thoughts do not count: text up to the last ``think_end`` is ignored. A response with two
-    different answers in that place has none, because it does not commit itself.
+    Text up to the last ``think_end`` is ignored. A response with two different answers in that
+    place has none, because it does not commit itself.
 
     Args:
-        response: what the policy wrote.
+        response: text of the policy.
         where: ``whole``: all of it is the answer; ``boxed``: ``\boxed{...}`` with balanced braces;
             ``tagged``: ``<answer>...</answer>``.
-        think_end: ends the thoughts; if it does not occur, the whole response counts.
+        think_end: text that ends the thoughts.
 
     Returns:
         The answer, which may be empty; None if there is none, or more than one.
@@ -63,3 +65,38 @@ def read_json(text: str | None) -> object:
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def column(row: Mapping[str, object], name: str, user: str) -> object:
+    """Return a column of a row.
+
+    Args:
+        row: texts and columns by name.
+        name: name of the column.
+        user: the part that needs it, such as ``reward=ifeval``, for messages.
+
+    Raises:
+        DataError: the row has no such column.
+    """
+    if name not in row:
+        raise DataError(
+            f"{user} needs the column {name!r}, which this example does not have"
+            f"{nearest(name, row)}: add it to the rows of the task"
+        )
+    return row[name]
+
+
+def gold_answers(row: Mapping[str, object]) -> list[str]:
+    """Return the answer of a row and the answers in its column ``answers``, without blank ones.
+
+    Raises:
+        DataError: the column is no list of texts.
+
+    Examples:
+        >>> gold_answers({"answer": "UK", "answers": ["Britain", " "]})
+        ['UK', 'Britain']
+    """
+    others = row.get("answers", [])
+    if not isinstance(others, list) or not all(isinstance(text, str) for text in others):
+        raise DataError(f"the column 'answers' is {others!r:.80}: must be a list of texts")
+    return [text for text in (str(row["answer"]), *others) if text.strip()]

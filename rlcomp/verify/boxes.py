@@ -10,6 +10,9 @@ from rlcomp.verify.short_answer import short_answer
 
 Box = Sequence[float]
 
+# The area of a box with larger coordinates is not exact in a float.
+_LARGEST = 10**7
+
 
 def is_box(value: object) -> TypeGuard[Box]:
     """Return whether a value is a box ``[x1, y1, x2, y2]`` with ``x1 < x2, y1 < y2``, all finite.
@@ -27,10 +30,6 @@ def is_box(value: object) -> TypeGuard[Box]:
         and value[0] < value[2]
         and value[1] < value[3]
     )
-
-
-# The area of a larger box is not exact in a float.
-_LARGEST = 10**7
 
 
 def area(box: Box) -> float:
@@ -92,9 +91,9 @@ def average_precision(
 
     Args:
         boxes: predicted boxes.
-        scores: the score of each.
+        scores: score of each.
         truth: true boxes.
-        threshold: of IoU, above 0.
+        threshold: least IoU of a hit, above 0.
 
     Returns:
         In [0, 1]; without true boxes 1 if no box is predicted, else 0.
@@ -153,8 +152,8 @@ def keyframe_f1(frames: Sequence[float], truth: Sequence[float], tolerance: floa
 
     Args:
         frames: predicted times or indices.
-        truth: the true ones, in the same unit.
-        tolerance: in that unit.
+        truth: true times or indices, in the same unit.
+        tolerance: largest distance of a pair, in that unit.
 
     Returns:
         In [0, 1]; 1 if both are empty.
@@ -177,11 +176,11 @@ def keyframe_f1(frames: Sequence[float], truth: Sequence[float], tolerance: floa
     return 2 * matched / (len(predicted) + len(true))
 
 
-def gui_action(given: object, truth: Mapping[str, object]) -> dict[str, float]:
+def gui_action(action: object, truth: Mapping[str, object]) -> dict[str, float]:
     """Score each part of a GUI action with 1 (right) or 0.
 
     Args:
-        given: ``{"action": "click", "point": [x, y], "text": "", "element": ""}``, from JSON.
+        action: ``{"action": "click", "point": [x, y], "text": "", "element": ""}``, from JSON.
         truth: ``action``, and optionally ``box`` ``[x1, y1, x2, y2]`` around the point (the edge
             counts), ``text``, equal except for case, punctuation and articles, and ``element``, an
             equal id.
@@ -201,17 +200,17 @@ def gui_action(given: object, truth: Mapping[str, object]) -> dict[str, float]:
         >>> gui_action({"action": "click", "point": [3, 12]}, truth)
         {'format': 1.0, 'action': 1.0, 'point': 0.0, 'all': 0.0}
     """
-    _check(truth)
-    is_action = isinstance(given, dict) and isinstance(given.get("action"), str)
-    action = given if isinstance(given, dict) and given.get("action") == truth["action"] else {}
-    parts = {"format": float(is_action), "action": float(bool(action))}
+    _check_true_action(truth)
+    entries = action if isinstance(action, dict) else {}
+    right = entries if entries.get("action") == truth["action"] else {}
+    parts = {"format": float(isinstance(entries.get("action"), str)), "action": float(bool(right))}
     if "box" in truth:
-        parts["point"] = float(_is_inside(action.get("point"), truth["box"]))
+        parts["point"] = float(_is_inside(right.get("point"), truth["box"]))
     if "text" in truth:
-        text = action.get("text")
+        text = right.get("text")
         parts["text"] = short_answer(text, [str(truth["text"])]) if isinstance(text, str) else 0.0
     if "element" in truth:
-        parts["element"] = float("element" in action and action["element"] == truth["element"])
+        parts["element"] = float("element" in right and right["element"] == truth["element"])
     return {**parts, "all": float(all(parts.values()))}
 
 
@@ -223,7 +222,7 @@ def _is_inside(point: object, box: object) -> bool:
     return bool(box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3])
 
 
-def _check(truth: Mapping[str, object]) -> None:
+def _check_true_action(truth: Mapping[str, object]) -> None:
     if not isinstance(truth.get("action"), str):
         raise DataError(f"the true action {dict(truth)!r:.200} has no 'action', such as 'click'")
     if "box" in truth and not is_box(truth["box"]):

@@ -42,7 +42,7 @@ def completion(body: bytes) -> Completion:
     choices = _get(reply, "choices")
     if not isinstance(choices, list) or len(choices) != 1:
         count = len(choices) if isinstance(choices, list) else "no list of"
-        raise ValueError(f"it has {count} choices, and one was asked for")
+        raise ValueError(f"it has {count} choices instead of one")
     text = _get(_get(choices[0], "message"), "content")
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")

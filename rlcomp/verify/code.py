@@ -1,14 +1,19 @@
-"""Code answers: the program in a response, and comparisons of its outputs.
+"""Code answers: the program in a response, its linter, and comparisons of its outputs.
 
-No program is run or parsed here: that is for the sandbox.
+No program is run here: that is for the sandbox.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Literal
+
+from rlcomp.errors import ConfigError, require
 
 Where = Literal["block", "whole"]
 
@@ -20,14 +25,14 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
     r"""Return the program that a response gives, with its white space.
 
-    Thoughts do not count: text up to the last ``think_end`` is ignored. A response with two
-    different programs has none, because it does not commit itself; neither has one with a block
-    that is not closed. Blocks of another language (`````text``, `````bash``) are no programs.
+    Text up to the last ``think_end`` is ignored. A response with two different programs has none,
+    because it does not commit itself; neither has one with a block that is not closed. Blocks of
+    another language (`````text``, `````bash``) are no programs.
 
     Args:
-        response: what the policy wrote.
+        response: text of the policy.
         where: ``block``: between a line ``` (or ```python) and a line ```; ``whole``: all of it.
-        think_end: ends the thoughts; if it does not occur, the whole response counts.
+        think_end: text that ends the thoughts.
 
     Returns:
         The program; None if there is none, more than one, or more than 100,000 characters.
@@ -65,16 +70,18 @@ def _blocks(text: str) -> set[str] | None:
     return programs if inside is None else None
 
 
-def same_output(given: str, expected: str, *, absolute: float = 0.0, relative: float = 0.0) -> bool:
+def same_output(
+    output: str, expected: str, *, absolute: float = 0.0, relative: float = 0.0
+) -> bool:
     r"""Return whether two outputs are the same, line by line, except for white space.
 
     Empty lines at both ends do not count, nor does the width of the white space in a line.
 
     Args:
-        given: the output of a program.
+        output: the output of a program.
         expected: the right output.
-        absolute: the absolute tolerance of decimal numbers.
-        relative: their relative tolerance, a share of the larger one; at least one must hold.
+        absolute: absolute tolerance of decimal numbers.
+        relative: relative tolerance, a share of the larger number; one tolerance suffices.
 
     Examples:
         >>> same_output("1  2 \n\n", "1 2"), same_output("1\n2", "1 2")
@@ -82,7 +89,7 @@ def same_output(given: str, expected: str, *, absolute: float = 0.0, relative: f
         >>> same_output("0.333", "0.3333", absolute=1e-3), same_output("1e0", "1")
         (True, False)
     """
-    pairs = zip_longest(_lines(given), _lines(expected))
+    pairs = zip_longest(_lines(output), _lines(expected))
     return all(_same_line(one, other, absolute, relative) for one, other in pairs)
 
 
@@ -110,7 +117,7 @@ def _near_words(word: str, wanted: str, absolute: float, relative: float) -> boo
 
 
 def same_value(
-    given: Any,  # noqa: ANN401
+    value: Any,  # noqa: ANN401
     expected: Any,  # noqa: ANN401
     *,
     absolute: float = 0.0,
@@ -122,10 +129,10 @@ def same_value(
     is no number. The keys of a dict are texts in JSON: an integer key counts as its digits.
 
     Args:
-        given: the value that a program returned.
+        value: the value that a program returned.
         expected: the value from JSON.
-        absolute: the absolute tolerance of numbers.
-        relative: their relative tolerance, a share of the larger one; at least one must hold.
+        absolute: absolute tolerance of numbers.
+        relative: relative tolerance, a share of the larger number; one tolerance suffices.
 
     Examples:
         >>> same_value((1, 2.0), [1, 2]), same_value(True, 1), same_value({1: "a"}, {"1": "a"})
@@ -134,32 +141,32 @@ def same_value(
         (False, True)
     """
     if isinstance(expected, bool) or expected is None or isinstance(expected, str):
-        return type(given) is type(expected) and bool(given == expected)
+        return type(value) is type(expected) and bool(value == expected)
     if isinstance(expected, (int, float)):
-        if isinstance(given, bool) or not isinstance(given, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             return False
-        return given == expected or _near(given, expected, absolute, relative)
+        return value == expected or _near(value, expected, absolute, relative)
     if isinstance(expected, dict):
-        named = _named(given) if isinstance(given, dict) else None
+        named = _text_keys(value) if isinstance(value, dict) else None
         return (
             named is not None
             and named.keys() == expected.keys()
             and all(
-                same_value(named[key], value, absolute=absolute, relative=relative)
-                for key, value in expected.items()
+                same_value(named[key], wanted, absolute=absolute, relative=relative)
+                for key, wanted in expected.items()
             )
         )
     return (
-        isinstance(given, (list, tuple))
-        and len(given) == len(expected)
+        isinstance(value, (list, tuple))
+        and len(value) == len(expected)
         and all(
             same_value(one, other, absolute=absolute, relative=relative)
-            for one, other in zip(given, expected, strict=True)
+            for one, other in zip(value, expected, strict=True)
         )
     )
 
 
-def _named(mapping: dict[Any, Any]) -> dict[str, Any] | None:
+def _text_keys(mapping: dict[Any, Any]) -> dict[str, Any] | None:
     """Return a dict with texts as keys; None if a key is no text or integer, or two collide."""
     keys = [key for key in mapping if type(key) in (int, str)]
     named = {str(key): mapping[key] for key in keys}
@@ -171,3 +178,68 @@ def _near(one: float, other: float, absolute: float, relative: float) -> bool:
         return math.isclose(one, other, abs_tol=absolute, rel_tol=relative)
     except OverflowError:  # an integer larger than any float
         return False
+
+
+# Time limit of the linter.
+_SECONDS = 10.0
+# Comments that change the verdict and that no flag of ruff disables.
+_ISORT_COMMENT = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
+
+
+def is_clean(source: str, rules: Sequence[str]) -> bool:
+    """Return whether ruff has no complaint about a program.
+
+    Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
+    comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
+    seconds.
+
+    Args:
+        source: Python.
+        rules: ruff's, such as ``["E", "F"]``.
+
+    Examples:
+        >>> is_clean("x = 1", ["F"]), is_clean("import os  # noqa", ["F"])
+        (True, False)
+        >>> is_clean("import sys  # isort: skip", ["I"])
+        False
+    """
+    if _ISORT_COMMENT.search(source):
+        return False
+    try:
+        return _ruff(source, rules).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def check_rules(rules: Sequence[str]) -> None:
+    """Refuse rules that ruff does not know.
+
+    Raises:
+        ConfigError: a rule is unknown; the message is ruff's.
+        MissingExtra: ruff is not installed (extra ``verify``).
+    """
+    require("ruff", "verify")
+    process = _ruff("", rules)
+    if process.returncode != 0:
+        message = " ".join(process.stderr.decode(errors="replace").split())
+        raise ConfigError(f"lint is {[*rules]}, which ruff refuses: {message[:200]}")
+
+
+def _ruff(source: str, rules: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    settings = ["--isolated", "--no-cache", "--ignore-noqa", "--quiet", "--output-format=concise"]
+    return subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-m",
+            "ruff",
+            "check",
+            *settings,
+            f"--select={','.join(rules)}",
+            "-",
+        ],
+        input=source.encode(errors="replace"),
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+    )

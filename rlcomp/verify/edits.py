@@ -1,10 +1,8 @@
-"""Edits of files, as patches and as blocks."""
+"""Edits of files: similarity of patches, and the actions of an agent in a repository."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +10,13 @@ from difflib import Match, SequenceMatcher
 from itertools import accumulate
 from typing import Literal
 
-from rlcomp.errors import ConfigError, require
 from rlcomp.sandbox.tree import path_fault, tree_fault
 
 # Most pairs of equal characters, one from each text.
 _MOST_PAIRS = 2_000_000
 # Most visits of pairs. Unlike texts visit each pair about eight times; adversarial texts visit it
 # once for each matching block.
-_MOST_LOOKS = 10 * _MOST_PAIRS
+_MOST_VISITS = 10 * _MOST_PAIRS
 
 
 def patch_similarity(patch: str | None, truth: str) -> float:
@@ -50,26 +47,26 @@ def patch_similarity(patch: str | None, truth: str) -> float:
     text, true_text = "\n".join(one), "\n".join(other)
     counts = Counter(true_text)
     if sum(counts[character] for character in text) > _MOST_PAIRS:
-        return _Bounded(one, other).ratio()
-    return _Bounded(text, true_text).ratio()
+        return _BoundedMatcher(one, other).ratio()
+    return _BoundedMatcher(text, true_text).ratio()
 
 
-class _Bounded(SequenceMatcher[str]):
+class _BoundedMatcher(SequenceMatcher[str]):
     """Matching blocks in bounded time; without a bound it grows with the cube of the length."""
 
     def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
         super().__init__(None, one, other, autojunk=False)
         counts = Counter(other)
-        self.looks_before = [0, *accumulate(counts[each] for each in one)]
-        self.looks = 0
+        self.visits_before = [0, *accumulate(counts[each] for each in one)]
+        self.visits = 0
 
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
         """Return the longest block in a part of both texts; an empty one beyond the bound."""
         end = -1 if ahi is None else ahi
-        self.looks += self.looks_before[end] - self.looks_before[alo]
-        if self.looks > _MOST_LOOKS:
+        self.visits += self.visits_before[end] - self.visits_before[alo]
+        if self.visits > _MOST_VISITS:
             return Match(alo, blo, 0)
         return super().find_longest_match(alo, ahi, blo, bhi)
 
@@ -150,7 +147,7 @@ def action_of(text: str) -> RepositoryAction:
     )
 
 
-def viewed(files: Mapping[str, str], action: RepositoryAction) -> str:
+def view_file(files: Mapping[str, str], action: RepositoryAction) -> str:
     """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
@@ -167,7 +164,7 @@ def viewed(files: Mapping[str, str], action: RepositoryAction) -> str:
     return f"{action.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
 
 
-def edited(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
+def edit_file(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
     """Return the files after an edit.
 
     Raises:
@@ -177,10 +174,10 @@ def edited(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]
     count = text.count(action.old) if action.old else 0
     if count != 1:
         raise ActionError(f"<old> must stand in {action.path} once, it does {count} times")
-    return _changed(files, action.path, text.replace(action.old, action.new))
+    return _replace_file(files, action.path, text.replace(action.old, action.new))
 
 
-def created(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
+def create_file(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
     """Return the files with a new one.
 
     Raises:
@@ -191,7 +188,7 @@ def created(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str
         raise ActionError(fault)
     if action.path in files:
         raise ActionError(f"{action.path} is there: edit it")
-    return _changed(files, action.path, action.new)
+    return _replace_file(files, action.path, action.new)
 
 
 def _file(files: Mapping[str, str], path: str) -> str:
@@ -200,72 +197,8 @@ def _file(files: Mapping[str, str], path: str) -> str:
     return files[path]
 
 
-def _changed(files: Mapping[str, str], path: str, text: str) -> dict[str, str]:
+def _replace_file(files: Mapping[str, str], path: str, text: str) -> dict[str, str]:
     changed = {**files, path: text}
     if fault := tree_fault(changed):
         raise ActionError(fault)
     return changed
-
-
-_SECONDS = 10.0
-# Comments that change the verdict and that no flag of ruff disables.
-_UNSEEN = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
-
-
-def is_clean(source: str, rules: Sequence[str]) -> bool:
-    """Return whether ruff has no complaint about a program.
-
-    Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
-    comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
-    seconds.
-
-    Args:
-        source: Python.
-        rules: ruff's, such as ``["E", "F"]``.
-
-    Examples:
-        >>> is_clean("x = 1", ["F"]), is_clean("import os  # noqa", ["F"])
-        (True, False)
-        >>> is_clean("import sys  # isort: skip", ["I"])
-        False
-    """
-    if _UNSEEN.search(source):
-        return False
-    try:
-        return _ruff(source, rules).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
-
-
-def check_rules(rules: Sequence[str]) -> None:
-    """Refuse rules that ruff does not know.
-
-    Raises:
-        ConfigError: a rule is unknown; the message is ruff's.
-        MissingExtra: ruff is not installed (extra ``verify``).
-    """
-    require("ruff", "verify")
-    process = _ruff("", rules)
-    if process.returncode != 0:
-        message = " ".join(process.stderr.decode(errors="replace").split())
-        raise ConfigError(f"lint is {[*rules]}, which ruff refuses: {message[:200]}")
-
-
-def _ruff(source: str, rules: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    settings = ["--isolated", "--no-cache", "--ignore-noqa", "--quiet", "--output-format=concise"]
-    return subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-m",
-            "ruff",
-            "check",
-            *settings,
-            f"--select={','.join(rules)}",
-            "-",
-        ],
-        input=source.encode(errors="replace"),
-        capture_output=True,
-        timeout=_SECONDS,
-        check=False,
-    )

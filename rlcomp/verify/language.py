@@ -112,11 +112,11 @@ def count_sentences(text: str) -> int:
         3
     """
     text = text.strip()
-    ends = [end for end in _END.finditer(text) if _divides(text, end)]
+    ends = [end for end in _END.finditer(text) if _ends_sentence(text, end)]
     return len(ends) + bool(text)
 
 
-def _divides(text: str, end: re.Match[str]) -> bool:
+def _ends_sentence(text: str, end: re.Match[str]) -> bool:
     if end[0].startswith(("..", "\u2026")):
         return not text[end.end() :].lstrip(_QUOTES + "([*")[:1].islower()
     word = _LAST_WORD.search(text[max(0, end.start() - 40) : end.start()])

@@ -6,7 +6,7 @@ import html
 import re
 import unicodedata
 
-from rlcomp.verify.qualifiers import VALUE_COMMANDS, plain_signs
+from rlcomp.verify.qualifiers import PLAIN_SIGNS, VALUE_COMMANDS
 
 _SIGNS = {
     **dict.fromkeys("\u2212\u2013\u2010\u2011\u207b\uff0d\ufe63", "-"),
@@ -112,6 +112,8 @@ _CHANGING = (
 _FUNCTIONS = frozenset(_CHANGING.split())
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_KNOWN_SIGNS = PLAIN_SIGNS | {*"≈±≤≥≠∞"}
 # The exponent of a unit and the index of a name are no separate numbers.
 _ATTACHED = re.compile(r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]\}))[\^_](?:\{-?\w*\}|-?\w)")
 
@@ -140,6 +142,21 @@ def _sign(command: str) -> str:
     return _COMMANDS.get(command, " " if blank else "≠")
 
 
+def plain_signs(text: str) -> str:
+    """Replace each sign of mathematics that forms no value by ``≠``.
+
+    Examples:
+        >>> plain_signs("∃7 · 2 ≤ 8")
+        '≠7 · 2 ≤ 8'
+    """
+    return _FOREIGN.sub(
+        lambda sign: (
+            sign[0] if sign[0] in _KNOWN_SIGNS or unicodedata.category(sign[0]) != "Sm" else "≠"
+        ),
+        text,
+    )
+
+
 # Separators of the parts of an answer: x = 1, y = 2.
 _PARTS = re.compile(
     r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)(?![A-Za-z])|\\\\|\n"
@@ -166,7 +183,7 @@ _EITHER = re.compile(
 
 
 def is_hedge(answer: str, gold: str) -> bool:
-    r"""Return whether an answer leaves open which of several values it gives.
+    r"""Return whether an answer does not commit itself to one value.
 
     Such an answer has alternatives, several lines, an operator at the end, a list of values or of
     equations with more than one value each, or more than three words of prose. Anything that the
@@ -209,11 +226,11 @@ def _is_prose(answer: str, gold: str) -> bool:
     return more > _MOST_WORDS and bool(_NEIGHBOURS.search(plain))
 
 
-def claims(answer: str) -> list[str]:
+def chain_values(answer: str) -> list[str]:
     r"""Return the values of a chain joined by ``=``; each of them must be right.
 
     Examples:
-        >>> claims("x=6=7"), claims(r"\frac{10}{4}=2.5"), claims("x=7")
+        >>> chain_values("x=6=7"), chain_values(r"\frac{10}{4}=2.5"), chain_values("x=7")
         (['6', '7'], ['\\frac{10}{4}', '2.5'], ['x=7'])
     """
     values = _constants(answer)

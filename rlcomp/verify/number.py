@@ -77,7 +77,7 @@ def numeric(
     may round (``about 2.5``) if the gold number is not an integer.
 
     Args:
-        response: what the policy wrote.
+        response: text of the policy.
         answer: the gold answer, or a worked solution that ends in it; ``\frac12`` is a half.
         where: the place of the number in the response, see :func:`committed_number`.
         absolute: largest difference that still counts as equal.

@@ -14,7 +14,7 @@ _SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def bounded(pattern: str, text: str) -> Iterator[None]:
+def time_limit(pattern: str, text: str) -> Iterator[None]:
     """Limit matching within this context to five seconds of processor time.
 
     A signal interrupts the match. Only the main thread receives signals: in other threads there is

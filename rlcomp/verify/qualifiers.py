@@ -71,7 +71,7 @@ _BANG = re.compile(r"(?:^|[^\w)}\]!])\s*!(?!\s*=)")
 # A primed letter, which is a complement.
 _PRIME = re.compile(r"[A-Za-z]\s*(?:'|\^\s*\{?\s*\\prime)(?![A-Za-z])")
 # Operators, primes, arrows, dashes, quotes and Chinese punctuation.
-_PLAIN = frozenset(
+PLAIN_SIGNS = frozenset(
     "\u2192\u21d2\u27f9\u2234\u2713"
     "\u00d7\u00f7\u00b7\u2219\u22c5\u221a\u00b0\u2032\u2033\u2212\u2013\u2014\u2010"
     "\u2011\u2030\u201c\u201d\u2018\u2019\u2026\u3001\uff0c\u3002\uff1b\uff1a\uff08\uff09"
@@ -140,7 +140,7 @@ _STATED = re.compile(
     + _OPENING,
     re.IGNORECASE,
 )
-_BEHIND = re.compile(
+_AFTER = re.compile(
     r"[\s*()\]}\"'%]*(?:[A-Za-z]+\s+){0,2}?(?:(?:and|or)\s+"
     rf"(?:{_MORE}|upwards?|beyond|so)\b|at (?:the )?(?:very )?(?:least|most)\b|upwards?\b"
     rf"|(?:plus|not)\W*\Z|(?:is |was |are )?(?:{_WRONG})\b"
@@ -154,7 +154,6 @@ _QUALIFYING = re.compile(
     re.IGNORECASE,
 )
 _OF_BASE = re.compile(r"(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary)\Z")
-_FOREIGN = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"[0-9]+")
 _COUNTED = re.compile(r"[0-9+*=]")
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}")
@@ -167,10 +166,6 @@ def is_qualified(answer: str, gold: str) -> bool:
     that are not known to form values. Such unknown signs do not count before the last ``=``, where
     they form the quantity sought. Relations and sets are allowed if the gold answer is one, and
     rounding if it is a decimal fraction.
-
-    Args:
-        answer: the answer as written, in LaTeX, Unicode or ASCII.
-        gold: the gold answer.
 
     Examples:
         >>> is_qualified(r"\neq 7", "7"), is_qualified("at least 7", "7"), is_qualified("x=7", "7")
@@ -209,11 +204,7 @@ def _continues(text: str) -> bool:
 
 
 def is_related(formula: str, gold: str) -> bool:
-    r"""Return whether a formula within a text relates its value to another one, or denies it.
-
-    Args:
-        formula: the formula at the end of a text; it may round: ``x \approx 7``.
-        gold: the gold answer.
+    r"""Return whether a formula relates its value to another one, or denies it; it may round.
 
     Examples:
         >>> is_related("x > 7", "7"), is_related(r"x \approx 7", "7"), is_related("x > 7", "7 < x")
@@ -245,13 +236,10 @@ def _signs(text: str) -> set[str]:
     signs |= {"'"} if _PRIME.search(text) else set()
     signs |= {"!"} if _BANG.search(rest) else set()
     signs |= {"|"} if rest.count("|") % 2 else set()
-    signs |= {sign for sign in rest if not sign.isascii() and not _is_plain(sign)}
+    foreign = {sign for sign in rest if not sign.isascii()} - PLAIN_SIGNS
+    signs |= {sign for sign in foreign if unicodedata.category(sign) not in _CATEGORIES}
     signs |= {sign for sign in "#@?&`" if sign in rest and "\\begin" not in text}
     return {_SPELLINGS.get(sign, sign) for sign in signs} - {""}
-
-
-def _is_plain(sign: str) -> bool:
-    return sign in _PLAIN or unicodedata.category(sign) in _CATEGORIES
 
 
 def _odd_bases(text: str) -> set[str]:
@@ -294,8 +282,8 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
 
     Args:
         text: a text without commands.
-        start: index of the number's first character.
-        end: index after its last character.
+        start: index of the number.
+        end: index after it.
         loose: include words of rounding, and words that may be about place or time, such as
             ``over``; otherwise the latter count only at the beginning of a sentence or after "is".
 
@@ -303,21 +291,7 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
         >>> sorted(words_around("no more than 7 or so", 13, 14, loose=False))
         ['more than', 'or so']
     """
-    before, behind = text[max(0, start - 60) : start], text[end : end + 60]
-    matches = [_BEFORE.search(before), _BEHIND.match(behind)]
+    before, after = text[max(0, start - 60) : start], text[end : end + 60]
+    matches = [_BEFORE.search(before), _AFTER.match(after)]
     matches.append((_LOOSELY_BEFORE if loose else _STATED).search(before))
     return {match[0].strip().lower() for match in matches if match}
-
-
-def plain_signs(text: str) -> str:
-    """Replace each sign of mathematics that forms no value by ``≠``.
-
-    Examples:
-        >>> plain_signs("∃7 · 2 ≤ 8")
-        '≠7 · 2 ≤ 8'
-    """
-    return _FOREIGN.sub(lambda sign: sign[0] if _is_known(sign[0]) else "≠", text)
-
-
-def _is_known(sign: str) -> bool:
-    return sign in _PLAIN or sign in "≈±≤≥≠∞" or unicodedata.category(sign) != "Sm"

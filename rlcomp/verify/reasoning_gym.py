@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.verify.answers import Where, extract
-from rlcomp.verify.math_cost import costs
+from rlcomp.verify.math_cost import is_costly
 
 # Most characters of an answer.
 _LONGEST = 4_000
@@ -27,10 +27,10 @@ _FORMULAS = frozenset(
 _NUMBERS = frozenset({"complex_arithmetic", "number_sorting"})
 # Version 0.1.25 accepts wrong answers for each of these; composite is made of others.
 _UNSOUND = {
-    "coin_flip": "takes 0 for right",
-    "game_of_life_halting": "takes any text for True",
-    "propositional_logic": "takes a premise that is copied for a conclusion",
-    "puzzle24": "does not look at which numbers an answer uses",
+    "coin_flip": "accepts 0 as right",
+    "game_of_life_halting": "accepts any text as True",
+    "propositional_logic": "accepts a copied premise as a conclusion",
+    "puzzle24": "ignores the numbers that an answer uses",
     "composite": "judges by other data sets: choose one of them",
 }
 # Excludes calls, attributes, comprehensions and format strings.
@@ -39,29 +39,8 @@ _PLAIN_FORMULA = re.compile(r"[\w\s+\-*/^().]*", re.ASCII)
 # Only integers: x/x would be a 1 for free, and 3.5 would count as two numbers.
 _PLAIN_SUM = re.compile(r"[0-9\s+\-*/()]*", re.ASCII)
 _WORDS = re.compile(r"[^\W\d]\w*")
-_FUNCTIONS = frozenset(
-    [
-        "sin",
-        "cos",
-        "tan",
-        "cot",
-        "sec",
-        "csc",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "exp",
-        "log",
-        "ln",
-        "sqrt",
-        "Abs",
-        "pi",
-        "E",
-    ]
-)
+_FUNCTION_NAMES = "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp log ln sqrt Abs pi E"
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 
 
 def puzzles(name: str, settings: Mapping[str, Any], seed: int, size: int) -> Any:  # noqa: ANN401
@@ -78,11 +57,11 @@ def puzzles(name: str, settings: Mapping[str, Any], seed: int, size: int) -> Any
             wrong answers.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
     """
-    return _puzzles(name, json.dumps(settings, sort_keys=True), seed, size)
+    return _cached_puzzles(name, json.dumps(settings, sort_keys=True), seed, size)
 
 
 @lru_cache(maxsize=32)
-def _puzzles(name: str, settings: str, seed: int, size: int) -> Any:  # noqa: ANN401
+def _cached_puzzles(name: str, settings: str, seed: int, size: int) -> Any:  # noqa: ANN401
     known = require("reasoning_gym.factory", "gym").DATASETS
     if name in _UNSOUND:
         raise ConfigError(f"the checker of reasoning-gym's {name} {_UNSOUND[name]}")
@@ -103,10 +82,10 @@ def question(puzzle: Mapping[str, Any]) -> str:
     Args:
         puzzle: ``name``, ``settings``, ``seed`` and ``size`` of :func:`puzzles`, and ``index``.
     """
-    return str(_made(puzzle)[int(puzzle["index"])]["question"])
+    return str(_dataset(puzzle)[int(puzzle["index"])]["question"])
 
 
-def _made(puzzle: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _dataset(puzzle: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """Return the data set of a puzzle."""
     name, settings = str(puzzle["name"]), puzzle["settings"]
     return puzzles(name, settings, int(puzzle["seed"]), int(puzzle["size"]))
@@ -122,7 +101,7 @@ def reasoning_gym(
     long is wrong too (:mod:`rlcomp.verify.math_cost`).
 
     Args:
-        response: what the policy wrote.
+        response: text of the policy.
         puzzle: see :func:`question`.
         where: the place of the answer, after the thought.
         partial: return scores between 0 and 1 too; some checkers give .01 to any text.
@@ -131,9 +110,9 @@ def reasoning_gym(
     name = str(puzzle["name"])
     if answer is None or not is_plain(answer, name):
         return 0.0
-    dataset = _made(puzzle)
+    dataset = _dataset(puzzle)
     entry = dataset[int(puzzle["index"])]
-    if name in _FORMULAS and costs(answer, str(entry["answer"])):
+    if name in _FORMULAS and is_costly(answer, str(entry["answer"])):
         return 0.0
     try:
         score = float(dataset.score_answer(answer, entry))

@@ -1,4 +1,4 @@
-"""Scores of short answers in search and reading: exact match, F1 of words, containment."""
+"""Scores of short answers: exact match, F1 of words, containment."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DENIALS = frozenset(_DENIED.split())
 
 
 def short_answer(
-    given: str,
-    answers: Sequence[str],
+    answer: str,
+    gold: Sequence[str],
     *,
     metric: Literal["exact", "f1", "contains"] = "exact",
 ) -> float:
@@ -39,9 +39,9 @@ def short_answer(
     not after a denial (``not art``). Two answers without words are equal only as whole texts.
 
     Args:
-        given: the response's answer.
-        answers: gold answers, at least one.
-        metric: the measure.
+        answer: the response's answer.
+        gold: gold answers, at least one.
+        metric: ``exact``, ``f1`` or ``contains``.
 
     Source:
         Rajpurkar et al. 2016, arXiv:1606.05250; as a search reward Jin et al. 2025 (Search-R1),
@@ -53,7 +53,7 @@ def short_answer(
         >>> short_answer("tower of Paris", ["Eiffel tower"], metric="f1")
         0.4
     """
-    return max(_METRICS[metric](given, gold) for gold in answers)
+    return max(_METRICS[metric](answer, one) for one in gold)
 
 
 def normalized_words(text: str) -> list[str]:
@@ -94,3 +94,25 @@ def _contains(answer: str, gold: str) -> float:
 
 
 _METRICS = {"exact": _exact, "f1": _f1, "contains": _contains}
+
+
+def notes_of(text: str, tag: str) -> str:
+    """Return an agent's notes: the texts between the tags, joined by spaces.
+
+    Examples:
+        >>> notes_of("<refine>Ann</refine> so <refine>in 1901</refine><refine>x", "refine")
+        'Ann in 1901'
+    """
+    name = re.escape(tag)
+    return " ".join(re.findall(rf"(?s)<{name}>((?:(?!</?{name}>).)*)</{name}>", text))
+
+
+def notes_hold(text: str, tag: str, answers: Sequence[str]) -> bool:
+    """Return whether the notes hold a gold answer, as whole words in one piece.
+
+    Examples:
+        >>> notes_hold("<refine>born in 2013</refine>", "refine", ["13"])
+        False
+    """
+    gold = [answer for answer in answers if answer.strip()]
+    return bool(gold) and short_answer(notes_of(text, tag), gold, metric="contains") == 1.0

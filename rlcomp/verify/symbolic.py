@@ -10,8 +10,8 @@ from typing import Any, Literal
 from rlcomp.errors import require
 from rlcomp.functional.prefix_match import commands
 from rlcomp.verify.answers import extract
-from rlcomp.verify.math_cost import costs, is_large
-from rlcomp.verify.math_text import claims, is_hedge, unicode_math
+from rlcomp.verify.math_cost import is_costly, is_large
+from rlcomp.verify.math_text import chain_values, is_hedge, unicode_math
 from rlcomp.verify.qualifiers import is_qualified, is_related
 
 # Characters read at the end of a response without an agreed place.
@@ -38,7 +38,7 @@ def symbolic(
     a worker that can be killed.
 
     Args:
-        response: what the policy wrote.
+        response: text of the policy.
         answer: the gold answer: LaTeX, bare, in a box, in dollars or at the end of a solution.
         where: the place in the response: a box or tags after the thought; ``anywhere`` reads any
             mathematics in its last 512 characters. Use it to evaluate a model without an agreed
@@ -61,13 +61,13 @@ def symbolic(
         return None
     if where == "anywhere":
         tail = _end_of(response)
-        if costs(tail, answer) or is_related(_last_formula(tail), _gold_formula(answer)):
+        if is_costly(tail, answer) or is_related(_last_formula(tail), _gold_formula(answer)):
             return 0.0
         return float(_equal(library, gold, tail, decimals))
     candidate = extract(response, where)
-    if candidate is None or costs(candidate, answer) or _is_open(candidate, answer):
+    if candidate is None or is_costly(candidate, answer) or _is_open(candidate, answer):
         return 0.0
-    values = map(_formula, claims(candidate))
+    values = map(_formula, chain_values(candidate))
     return float(all(_equal(library, gold, value, decimals) for value in values))
 
 

@@ -23,7 +23,7 @@ _DEEPEST = 32
 _DECODER = json.JSONDecoder()
 
 
-class Tagged(NamedTuple):
+class TaggedText(NamedTuple):
     """Text between a pair of tags.
 
     Attributes:
@@ -37,7 +37,7 @@ class Tagged(NamedTuple):
     end: int
 
 
-def tagged_calls(text: str) -> list[Tagged]:
+def tagged_calls(text: str) -> list[TaggedText]:
     """Return the texts between ``<tool_call>`` tags, in order.
 
     A JSON value ends where its decoder ends, so that a tag within one of its strings is text. Any
@@ -47,9 +47,9 @@ def tagged_calls(text: str) -> list[Tagged]:
         >>> [call.body for call in tagged_calls('<tool_call>"</tool_call>"</tool_call>')]
         ['"</tool_call>"']
         >>> tagged_calls("<tool_call>{}")
-        [Tagged(body=None, start=0, end=11)]
+        [TaggedText(body=None, start=0, end=11)]
     """
-    calls = list[Tagged]()
+    calls = list[TaggedText]()
     while (start := text.find(OPEN, calls[-1].end if calls else 0)) >= 0:
         inside = start + len(OPEN)
         end = _json_end(text, inside)
@@ -57,9 +57,9 @@ def tagged_calls(text: str) -> list[Tagged]:
             following = text.find(OPEN, inside)
             end = text.find(CLOSE, inside, following if following >= 0 else len(text))
         if end < 0:
-            calls.append(Tagged(None, start, inside))
+            calls.append(TaggedText(None, start, inside))
         else:
-            calls.append(Tagged(text[inside:end], start, end + len(CLOSE)))
+            calls.append(TaggedText(text[inside:end], start, end + len(CLOSE)))
     return calls
 
 
@@ -67,32 +67,32 @@ def _json_end(text: str, start: int) -> int | None:
     """Return the index of the closing tag after a JSON value; None without such a value."""
     piece = text[start : start + _LONGEST + len(CLOSE) + 1]
     try:
-        _, end = _DECODER.raw_decode(piece, _spaced(piece, 0))
+        _, end = _DECODER.raw_decode(piece, _skip_space(piece, 0))
     except (ValueError, RecursionError, MemoryError):
         return None
-    end = _spaced(piece, end)
+    end = _skip_space(piece, end)
     return start + end if piece.startswith(CLOSE, end) else None
 
 
-def _spaced(text: str, place: int) -> int:
+def _skip_space(text: str, place: int) -> int:
     space = _SPACE.match(text, place)
     return space.end() if space else place
 
 
-def ends_in_text(text: str) -> bool:
+def ends_in_string(text: str) -> bool:
     """Return whether a text ends within a string of a call's JSON; a tag there does not count.
 
     Examples:
-        >>> ends_in_text('<tool_call>{"name": "</tool_call>')
+        >>> ends_in_string('<tool_call>{"name": "</tool_call>')
         True
-        >>> ends_in_text('<tool_call>{"name": "f"}</tool_call>')
+        >>> ends_in_string('<tool_call>{"name": "f"}</tool_call>')
         False
     """
     start = text.find(OPEN)
     while start >= 0:
         inside = start + len(OPEN)
         try:
-            _, end = _DECODER.raw_decode(text, _spaced(text, inside))
+            _, end = _DECODER.raw_decode(text, _skip_space(text, inside))
         except json.JSONDecodeError as error:
             if error.msg.startswith("Unterminated string") and len(text) - inside <= _LONGEST:
                 return True
@@ -103,7 +103,7 @@ def ends_in_text(text: str) -> bool:
     return False
 
 
-def outside_calls(text: str, calls: Sequence[Tagged]) -> list[str]:
+def outside_calls(text: str, calls: Sequence[TaggedText]) -> list[str]:
     """Return the texts before, between and after the calls of a text.
 
     Examples:
@@ -161,7 +161,7 @@ def _call_of(entry: object) -> Call:
 
 def _strict_json(text: str) -> object:
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, UnicodeError) as error:
         raise CallError(f" is not JSON: {error}") from error
     except ValueError as error:
@@ -170,14 +170,14 @@ def _strict_json(text: str) -> object:
         raise CallError(f" holds a number that is too long: {error}") from error
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise CallError(" is not JSON: a name is there twice in one object")
     return entries
 
 
-def _no_number(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise CallError(f" is not JSON: {name} is no number")
 
 

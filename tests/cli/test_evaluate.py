@@ -299,7 +299,7 @@ def test_a_template_that_is_not_used_is_told(evaluate, place, tmp_path):
     [
         ([], "no suite is named: add suite="),
         (["suite=gsm9k"], "suite=gsm9k: there is no such suite; did you mean 'gsm8k'?"),
-        (["suite=gsm8k"], "no file of this benchmark in 'data', which is not there"),
+        (["suite=gsm8k"], "no file of this benchmark in 'data' (no such folder)"),
         (["suite=gsm8k", "gsm8k.task.path=x.jsonl"], "there is no file 'x.jsonl'"),
         (["suite=jsonl"], "jsonl.task: no path is given; set jsonl.task.path=FILE of problems"),
         (["suite=jsonl", "jsonl.task.path=x", "limit=0"], "jsonl.num_prompts is 0"),

@@ -58,7 +58,7 @@ from components.sampler.step_labels import StepLabels
 from components.shaping.length_penalty import LengthPenalty
 from components.store.replay import AnswerReplay, PairReplay
 from components.target import TargetUpdate
-from components.task.hinted import HintedTask
+from components.task.composite import HintedTask
 from components.worlds.point_maze.clumsy_reacher import ClumsyReacher
 from components.worlds.point_maze.reach import Reach
 from components.worlds.point_maze.u_maze import UMaze

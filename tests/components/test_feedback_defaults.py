@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from components.advantage.process import PRIME, ProcessSupervision
-from components.evaluator.preferences import HeldOutPairs
+from components.evaluator.likelihood import HeldOutPairs
 from components.evaluator.reward_model import (
     LabelRanking,
     RatingAgreement,
@@ -28,22 +28,20 @@ from components.pairwise_judge.learned import LearnedJudge
 from components.pairwise_judge.option_log_probs import OptionLogProbJudge
 from components.pairwise_judge.reasoned import ReasoningJudge
 from components.pairwise_judge.simulated import SimulatedJudge
-from components.reward.judged import JudgeScore
+from components.reward.judge import JudgeScore, Rubric
 from components.reward.reward_model import LearnedReward, ScorerReward
-from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
-from components.shaping.noise import RaterNoise
-from components.shaping.normalised import RunningNormalisation
 from components.shaping.process import (
     ImplicitProcessReward,
     PotentialShaping,
     StepRewards,
     TurnPotentialShaping,
 )
+from components.shaping.transform import RaterNoise, RunningNormalisation
 from components.store.collected import CollectedAnswers, CollectedPairs
-from components.task.answer_verdicts import AnswerVerdicts
-from components.task.labelled_texts import LabelledTexts
+from components.task.composite import AnswerVerdicts
+from components.task.labels import LabelledTexts
 from components.task.steps import StepLabelTask
 from components.value import LanguageTargets
 from components.worlds.sorting.graded import SortingGraded

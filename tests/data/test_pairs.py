@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.preferences import PreferenceTask
+from components.task.labels import PreferenceTask
 from rlcomp.data.pairs import (
     desirable,
     label_noise,

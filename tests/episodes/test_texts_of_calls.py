@@ -15,7 +15,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.text.prompt import PlainDialogue
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
-from rlcomp.verify.tool_calls import ends_in_text
+from rlcomp.verify.tool_calls import ends_in_string
 from rlcomp.verify.tool_match import tool_match
 
 TOKENIZER = byte_tokenizer()
@@ -151,9 +151,9 @@ def test_a_turn_that_goes_on_is_one_turn():
 def test_a_text_within_a_long_call_is_no_longer_looked_at():
     opened = '<tool_call>{"name": "'
 
-    assert ends_in_text(opened + "</tool_call>")
-    assert not ends_in_text(opened + "a" * 10_000 + "</tool_call>")
-    assert not ends_in_text("<tool_call>" + "[" * 5_000 + '"</tool_call>')
-    assert not ends_in_text('<tool_call>{"n": ' + "1" * 5_000 + "</tool_call>")
-    assert ends_in_text('<tool_call>no</tool_call><tool_call>{"a": "</tool_call>')
-    assert not ends_in_text('<tool_call>{"a": 1}</tool_call>"</tool_call>')
+    assert ends_in_string(opened + "</tool_call>")
+    assert not ends_in_string(opened + "a" * 10_000 + "</tool_call>")
+    assert not ends_in_string("<tool_call>" + "[" * 5_000 + '"</tool_call>')
+    assert not ends_in_string('<tool_call>{"n": ' + "1" * 5_000 + "</tool_call>")
+    assert ends_in_string('<tool_call>no</tool_call><tool_call>{"a": "</tool_call>')
+    assert not ends_in_string('<tool_call>{"a": 1}</tool_call>"</tool_call>')

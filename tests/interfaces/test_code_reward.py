@@ -6,8 +6,8 @@ import pickle
 import pytest
 from tensordict import TensorDict
 
-from components.reward.code_stdio import CodeStdio
-from components.reward.combined import WeightedSum
+from components.reward.code_io import CodeStdio
+from components.reward.composite import WeightedSum
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import ShuffledReward, WeightedSum
+from components.reward.composite import ShuffledReward, WeightedSum
 from components.reward.function import FunctionReward
 from components.reward.surface import Brevity, Repetition
 from rlcomp.batch import encode_columns, encode_texts

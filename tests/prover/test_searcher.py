@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.search import SearchCollector
-from components.evaluator.proofs import ProvenShare
+from components.evaluator.agent import ProvenShare
 from components.reward.episode import ProofMembership
 from components.search import BestFirstSearch, MonteCarloTreeSearch
 from components.worlds.lookup.environment import LookupTool

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.preferences import PreferenceTask
+from components.task.labels import PreferenceTask
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.files.json_lines import read_lines

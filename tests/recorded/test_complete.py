@@ -28,7 +28,7 @@ AUDITS = TESTS + "evaluator/test_hacking_monitor.py::test_two_audits_by_hand"
 NEXT_TOKEN = TESTS + "evaluator/test_next_token.py::"
 DIRECT = NEXT_TOKEN + "test_direct_is_the_share_with_wilson_s_interval"
 OBJECTIVES = TESTS + "evaluator/test_objectives.py::"
-GRID = OBJECTIVES + "test_a_conditioned_policy_is_asked_for_a_grid_of_preferences"
+GRID = OBJECTIVES + "test_a_conditioned_policy_is_evaluated_on_a_grid_of_preferences"
 LEARNER = TESTS + "learner/test_gradient.py::"
 SKIPPED = TESTS + "learner/test_non_finite.py::"
 SKIPPED += "test_only_the_minibatch_that_is_not_finite_is_skipped"
@@ -55,7 +55,7 @@ BAND += "test_prompts_of_the_band_come_first_and_all_others_are_new"
 POOLS = TESTS + "sampler/test_difficulty_pools.py::"
 KINDS = TESTS + "feedback/test_answer_kinds.py::"
 KINDS += "test_an_answer_is_of_the_first_kind_that_matches_all_of_it"
-ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
+ADAPTED = TESTS + "shaping/test_length_penalty.py::"
 ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
 WEIGHED = (
     "tests/pareto/test_aggregator.py::test_weights_conflicts_and_returns_are_recorded_by_quantity"
@@ -84,7 +84,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/proofs.py",
+        "components/evaluator/agent.py",
         dict.fromkeys(
             [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
             "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
@@ -159,25 +159,24 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/verifier_quality.py",
+        "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
-            TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
+            TESTS + "evaluator/test_verdict_quality.py::test_matches_and_verdicts_by_hand",
         ),
     ),
     (
-        "components/evaluator/past_selves.py",
+        "components/evaluator/self_play.py",
         dict.fromkeys(
             ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
-            TESTS
-            + "evaluator/test_past_selves.py::test_both_seats_are_taken_against_each_earlier_self",
+            TESTS + "evaluator/test_self_play_win_rate.py::test_each_copy_is_played_in_both_seats",
         ),
     ),
     (
         "components/reward/tournament.py",
         {
             "tournament/untold": TESTS
-            + "reward/test_tournament.py::test_a_pair_that_was_not_told_is_left_out",
+            + "reward/test_tournament.py::test_a_pair_without_a_verdict_is_left_out",
         },
     ),
     (
@@ -258,7 +257,7 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "evaluation/cost@*": TESTS
-            + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
+            + "evaluator/test_episodes.py::test_errors_without_recovery_add_up_as_enumerated",
         },
     ),
     (
@@ -272,14 +271,14 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "*/*": TESTS
-            + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
+            + "evaluator/test_action_tokens.py::test_sampled_and_greedy_actions_are_recorded_apart",
         },
     ),
     (
         "components/evaluator/episodes.py",
         dict.fromkeys(
             ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
-            TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+            TESTS + "evaluator/test_shifted.py::test_the_gap_of_each_shift_is_recorded_by_name",
         ),
     ),
     (
@@ -322,7 +321,7 @@ BESIDE = [
         "components/evaluator/episodes.py",
         {
             "evaluation/success": TESTS
-            + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
+            + "evaluator/test_episodes.py::test_the_share_of_copies_that_arrive_is_recorded",
         },
     ),
     (
@@ -380,7 +379,7 @@ BESIDE = [
     (
         "components/evaluator/accuracy.py",
         {
-            "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/invalid_fraction": ACCURACY + "test_answers_without_a_verdict_are_left_out",
             "*/reward/*/*": ACCURACY
             + "test_means_of_a_reward_are_those_of_the_prompts_that_were_judged",
         },
@@ -388,7 +387,7 @@ BESIDE = [
     (
         "rlcomp/data/held_out_answers.py",
         {
-            "*/*": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/*": ACCURACY + "test_answers_without_a_verdict_are_left_out",
             "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
             "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         },
@@ -420,10 +419,10 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/perplexity.py",
+        "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/*", "*/*_low", "*/*_high"],
-            TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
+            TESTS + "evaluator/test_likelihood.py::test_perplexities_by_hand",
         ),
     ),
     ("components/evaluator/coverage.py", {"*/invalid_fraction": COVERAGE}),
@@ -445,7 +444,7 @@ BESIDE = [
         },
     ),
     (
-        "components/evaluator/next_token.py",
+        "components/evaluator/likelihood.py",
         {
             "*/direct": DIRECT,
             "*/direct_high": DIRECT,
@@ -536,10 +535,10 @@ BESIDE = [
         },
     ),
     (
-        "components/evaluator/preferences.py",
+        "components/evaluator/likelihood.py",
         dict.fromkeys(
             ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
-            TESTS + "evaluator/test_preferences.py::"
+            TESTS + "evaluator/test_likelihood.py::"
             "test_with_a_reference_the_margin_is_that_of_the_changes",
         ),
     ),
@@ -594,8 +593,7 @@ BESIDE = [
         "components/shaping/process.py",
         dict.fromkeys(
             ["implicit_reward/token", "implicit_reward/auc"],
-            TESTS + "shaping/test_implicit_process.py::"
-            "test_how_well_it_tells_right_from_wrong_is_recorded",
+            TESTS + "shaping/test_process.py::test_the_auc_is_recorded",
         ),
     ),
     (
@@ -629,36 +627,36 @@ BESIDE = [
     (
         "components/reward/reward_model.py",
         {
-            "reward/steps": TESTS + "reward/test_process_scored.py::"
+            "reward/steps": TESTS + "reward/test_process_scorer_reward.py::"
             "test_steps_end_with_the_separator_and_the_last_with_the_text",
         },
     ),
     (
-        "components/shaping/normalised.py",
+        "components/shaping/transform.py",
         dict.fromkeys(
             ["reward/running_mean", "reward/running_std"],
-            TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",
+            TESTS + "shaping/test_transform.py::test_all_rewards_so_far_are_counted",
         ),
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/step": TESTS + "shaping/test_potential.py::"
-            "test_each_step_is_paid_its_score_at_its_end",
+            "reward/step": TESTS + "shaping/test_process.py::"
+            "test_each_step_has_its_score_at_its_end",
         },
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/potential_step": TESTS + "shaping/test_potential.py::"
-            "test_shaping_pays_the_differences_of_the_potential",
+            "reward/potential_step": TESTS + "shaping/test_process.py::"
+            "test_shaping_adds_the_differences_of_the_potential",
         },
     ),
     (
         "components/shaping/process.py",
         {
-            "reward/potential_turn": TESTS + "shaping/test_potential.py::"
-            "test_turns_are_shaped_by_the_states_in_which_they_begin",
+            "reward/potential_turn": TESTS + "shaping/test_process.py::"
+            "test_turns_are_shaped_by_their_first_states",
         },
     ),
     (
@@ -678,9 +676,9 @@ BESIDE = [
     (
         "components/reward/reward_model.py",
         {
-            "reward/disagreement": TESTS + "reward/test_scored.py::"
+            "reward/disagreement": TESTS + "reward/test_scorer_reward.py::"
             "test_the_spread_of_the_members_is_recorded",
-            "reward/raw_score": TESTS + "reward/test_scored.py::"
+            "reward/raw_score": TESTS + "reward/test_scorer_reward.py::"
             "test_the_score_before_normalisation_is_recorded",
         },
     ),
@@ -743,7 +741,7 @@ BESIDE = [
         "components/reward/ruler.py",
         dict.fromkeys(
             ["ruler/unscored", "ruler/replies"],
-            RULER + "test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+            RULER + "test_a_bad_reply_is_retried_and_then_the_group_is_invalid",
         ),
     ),
     (
@@ -877,10 +875,9 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/judged.py",
+        "components/reward/judge.py",
         {
-            "reward/answered": TESTS
-            + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
+            "reward/answered": TESTS + "reward/test_judge.py::test_the_judge_s_score_is_the_reward",
         },
     ),
     (
@@ -918,7 +915,7 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/combined.py",
+        "components/reward/composite.py",
         dict.fromkeys(
             ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
             TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
@@ -932,10 +929,10 @@ BESIDE = [
         ),
     ),
     (
-        "components/reward/combined.py",
+        "components/reward/composite.py",
         {
             "reward/*": TESTS
-            + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
+            + "reward/test_composite.py::test_metrics_are_those_of_the_sum_and_each_part",
         },
     ),
     ("components/sampler/curriculum.py", {"curriculum/in_band": BAND, "curriculum/tried": BAND}),
@@ -996,7 +993,8 @@ BESIDE = [
         "rlcomp/interfaces/pooled_reward.py",
         {
             "reward/*": POOLED + "test_it_can_log_and_see_the_step",
-            "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
+            "reward/failed/*": POOLED
+            + "test_none_is_invalid_and_a_mistake_is_counted_and_reported",
             "reward/retried": OVERRUN,
             "time/reward_call": OVERRUN,
             "time/reward_call_max": OVERRUN,

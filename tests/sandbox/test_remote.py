@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from components.reward.code_calls import CodeCalls
-from components.reward.code_stdio import CodeStdio
+from components.reward.code_io import CodeCalls, CodeStdio
 from components.reward.code_tests import CodeTests
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording

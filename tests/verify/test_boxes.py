@@ -70,7 +70,7 @@ def test_the_laws_of_overlap(one, other):
         [0, 0, "1", 1],
     ],
 )
-def test_what_is_no_box(value):
+def test_malformed_boxes(value):
     assert not is_box(value)
     assert is_box([0, 0, 1, 0.5])
     assert is_box([-9e6, 0, 9e6, 1])
@@ -190,7 +190,7 @@ def test_the_parts_of_a_click(given, parts):
     assert "text" not in scores
 
 
-def test_the_text_that_is_typed():
+def test_the_typed_text():
     truth = {"action": "type", "text": "Hello, you"}
 
     assert gui_action({"action": "type", "text": "hello you"}, truth)["text"] == 1.0
@@ -199,7 +199,7 @@ def test_the_text_that_is_typed():
 
 
 @pytest.mark.parametrize("truth", [{}, {"action": 5}, {"action": "click", "box": [1, 2]}])
-def test_a_truth_that_cannot_be_read_is_told(truth):
+def test_a_malformed_true_action_is_refused(truth):
     with pytest.raises(DataError, match="true action"):
         gui_action({"action": "click"}, truth)
 
@@ -229,7 +229,7 @@ HERE, BESIDE = ({"action": "click", "point": [x, 5]} for x in (3, 10))
 TYPE = {"action": "type", "text": "a"}
 
 
-def test_parts_of_an_action_that_weigh_nothing_may_lack():
+def test_parts_without_a_weight_may_be_missing():
     batch = GuiAction()(actions((HERE, CLICK), (BESIDE, CLICK), (TYPE, TYPE)))
 
     assert batch["reward"].tolist() == [1.0, 0.0, 1.0]
@@ -238,7 +238,7 @@ def test_parts_of_an_action_that_weigh_nothing_may_lack():
     assert batch["rewards", "point"][2].isnan()
 
 
-def test_an_action_that_lacks_a_part_that_weighs_cannot_be_judged():
+def test_an_action_without_a_weighted_part_cannot_be_judged():
     own = GuiAction(weights={"action": 0.25, "point": 0.5})
 
     batch = own(actions((TYPE, TYPE), (BESIDE, CLICK), (HERE, CLICK)))
@@ -283,7 +283,7 @@ def test_the_reward_of_detections(given, score):
     assert Detections().score_row(row) == pytest.approx(score)
 
 
-def test_what_counts_as_detected():
+def test_scores_and_classes_of_detections():
     row = {"true_boxes": [CAT, DOG], "response": json.dumps([CAT])}
 
     assert Detections().score_row(row) == 0.0

@@ -28,13 +28,13 @@ def test_half_a_character_is_no_text():
 
 
 @pytest.mark.parametrize(
-    ("said", "counted"),
+    ("message", "counted"),
     [
         *(("12", 12), ("0", 0), (str(2**40 - 1), 2**40 - 1), (str(2**40), 0)),
         *(("-1", 0), ("true", 0), ("1.0", 0), ('"7"', 0), ("null", 0)),
     ],
 )
-def test_tokens_are_counted_where_their_number_is_one(said, counted):
-    usage = f', "usage": {{"total_tokens": {said}}}}}'.encode()
+def test_tokens_are_counted_where_their_number_is_one(message, counted):
+    usage = f', "usage": {{"total_tokens": {message}}}}}'.encode()
 
     assert completion(body().removesuffix(b"}") + usage).tokens == counted

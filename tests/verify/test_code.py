@@ -1,10 +1,9 @@
-"""Where a program stands in a response, and whether what it gave is right."""
+"""Programs in a response, and comparisons of their outputs."""
 
 import pytest
 
 from rlcomp.errors import ConfigError
-from rlcomp.verify.code import code_of, same_output, same_value
-from rlcomp.verify.edits import check_rules, is_clean
+from rlcomp.verify.code import check_rules, code_of, is_clean, same_output, same_value
 
 BLOCK = "```python\nx = 1\n```"
 
@@ -18,7 +17,7 @@ BLOCK = "```python\nx = 1\n```"
         (f"{BLOCK}\nOnce more:\n{BLOCK}", "x = 1\n"),  # the same one twice
         (f"```\nx = 2\n```</think>{BLOCK}", "x = 1\n"),
         (f"{BLOCK}\n```text\nx = 2\n```\n```bash\nls\n```", "x = 1\n"),
-        (f"{BLOCK}\n```python\nx = 2\n```", None),  # which of them?
+        (f"{BLOCK}\n```python\nx = 2\n```", None),  # two programs
         (f"{BLOCK}\n```python\nx = 1\n", None),
         ("x = 1", None),
         ("", None),

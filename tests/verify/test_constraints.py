@@ -33,18 +33,18 @@ def test_a_constraint_holds_or_not(constraint, holds):
     assert satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint]) == float(holds)
 
 
-def test_texts_are_values_and_the_share_is_that_of_the_constraints():
+def test_texts_are_values_and_the_share_counts_constraints():
     # Ann: "Bob is a knave." Bob: "We are both knaves." Only ann = knight, bob = knave fits.
     kinds = {name: ["knight", "knave"] for name in ("ann", "bob")}
-    said = [
+    result = [
         '(ann == "knight") == (bob == "knave")',
         '(bob == "knight") == (ann == "knave" and bob == "knave")',
         "ann != bob",
     ]
 
-    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, said) == 1.0
-    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, said) == pytest.approx(2 / 3)
-    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, said) == 0.0
+    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, result) == 1.0
+    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, result) == pytest.approx(2 / 3)
+    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, result) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_texts_are_values_and_the_share_is_that_of_the_constraints():
         None,
     ],
 )
-def test_what_is_no_assignment_satisfies_nothing(assignment):
+def test_a_malformed_assignment_satisfies_nothing(assignment):
     assert satisfied(assignment, DIGITS, ["1 == 1"]) == 0.0
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_assignment_satisfies_nothing(assignment):
         (f"{'not ' * 700}a", "cannot be computed"),
     ],
 )
-def test_a_constraint_that_cannot_be_read_is_told(constraint, message):
+def test_a_malformed_constraint_is_refused(constraint, message):
     with pytest.raises(DataError, match=message):
         satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint])
 

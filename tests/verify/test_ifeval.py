@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from components.reward.ifeval import IFEval
+from components.reward.benchmark import IFEval
 from rlcomp.errors import DataError
-from rlcomp.verify.ifeval import followed, ifeval
-from rlcomp.verify.ifeval_rules import RULES
+from rlcomp.verify.ifeval import RULES, ifeval, instruction_verdicts
 from rlcomp.verify.language import count_sentences, words
 
 AT_LEAST = {"relation": "at least"}
@@ -117,9 +116,9 @@ def test_every_instruction_has_a_case():
 def test_loose_looks_past_an_introduction_a_farewell_and_asterisks():
     quoted = ["startend:quotation"]
     for text in ('Sure:\n"a"', '"a"\nBye.', 'Sure:\n"a"\nBye.', '*"a"*', 'Sure:\n**"a"**\nBye.'):
-        assert followed(text, quoted, [{}]) == [False]
-        assert followed(text, quoted, [{}], loose=True) == [True]
-    assert followed('One.\nTwo.\n"a"\nBye.', quoted, [{}], loose=True) == [False]
+        assert instruction_verdicts(text, quoted, [{}]) == [False]
+        assert instruction_verdicts(text, quoted, [{}], loose=True) == [True]
+    assert instruction_verdicts('One.\nTwo.\n"a"\nBye.', quoted, [{}], loose=True) == [False]
 
 
 def test_part_of_the_instructions():
@@ -131,7 +130,7 @@ def test_part_of_the_instructions():
 
 @pytest.mark.parametrize("loose", [False, True])
 def test_an_empty_response_follows_nothing(loose):
-    assert followed(" \n", ["punctuation:no_comma"], [{}], loose=loose) == [False]
+    assert instruction_verdicts(" \n", ["punctuation:no_comma"], [{}], loose=loose) == [False]
 
 
 def test_arguments_that_are_null_count_as_missing():
@@ -162,7 +161,7 @@ def test_arguments_that_are_null_count_as_missing():
         ([["punctuation:no_comma"]], [{}], "must be a list of names"),
     ],
 )
-def test_what_is_no_instruction_is_told(names, kwargs, message):
+def test_an_unknown_instruction_is_refused(names, kwargs, message):
     with pytest.raises(DataError, match=message):
         ifeval("a", names, kwargs)
 
@@ -175,7 +174,7 @@ def test_the_reward_reads_the_columns_of_the_data_set():
     assert IFEval().score_row(row) == 0.0
     assert IFEval(partial=True).score_row(row) == 0.5
     assert IFEval(loose=True).score_row(row | {"response": 'Sure:\n"a"'}) == 1.0
-    with pytest.raises(DataError, match=r"reward=ifeval needs the column 'kwargs'.*rows is one"):
+    with pytest.raises(DataError, match=r"needs the column 'kwargs'.*rows of the task"):
         IFEval().score_row({key: value for key, value in row.items() if key != "kwargs"})
 
 
@@ -210,7 +209,7 @@ def test_hostile_text_of_100_000_characters_is_judged_at_once(piece):
     start = time.thread_time()  # threads of others are not counted
 
     for name, given, _, _ in cases:
-        followed(text, [name], [given])
+        instruction_verdicts(text, [name], [given])
 
     assert time.thread_time() - start < 20  # 0.3 s; a quadratic pattern takes minutes
 
@@ -230,7 +229,7 @@ def test_every_verdict_on_the_answers_of_gpt_4_is_google_s(shared_data):
     for row in rows:
         for mode in ("strict", "loose"):
             names, kwargs = row["instruction_id_list"], row["kwargs"]
-            ours = followed(row["response"], names, kwargs, loose=mode == "loose")
+            ours = instruction_verdicts(row["response"], names, kwargs, loose=mode == "loose")
             for name, given, mine, theirs in zip(names, kwargs, ours, row[mode], strict=True):
                 count += 1
                 if mine != theirs:

@@ -200,11 +200,11 @@ def test_a_hedge_is_wrong(response):
 
 
 @pytest.mark.parametrize("response", WRONG_PLACE)
-def test_what_does_not_end_in_one_answer_is_wrong(response):
+def test_a_response_without_one_final_answer_is_wrong(response):
     assert numeric(response, "7", where="last") == 0.0
 
 
-def test_a_bare_number_counts_only_where_that_is_asked_for():
+def test_a_bare_number_counts_only_with_where_last():
     assert numeric("so 7", "7", where="marked") == 0.0
     assert numeric("so 7", "7", where="last") == 1.0
 

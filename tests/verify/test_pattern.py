@@ -6,24 +6,24 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.verify import pattern
-from rlcomp.verify.pattern import bounded
+from rlcomp.verify.pattern import time_limit
 
 
 def backtrack(characters):
     """Twice as many steps for each character."""
-    with bounded("(a+)+b", "a" * characters):
+    with time_limit("(a+)+b", "a" * characters):
         return re.search("(a+)+b", "a" * characters)
 
 
-def test_a_match_that_never_ends_is_ended(monkeypatch):
+def test_an_endless_match_is_interrupted(monkeypatch):
     monkeypatch.setattr(pattern, "_SECONDS", 0.05)
 
-    told = r"takes more than 0.05 s in a text of 64 characters, 'a{60}': it backtracks"
-    with pytest.raises(ConfigError, match=told):
+    result = r"takes more than 0.05 s in a text of 64 characters, 'a{60}': it backtracks"
+    with pytest.raises(ConfigError, match=result):
         backtrack(64)
 
 
-def test_what_was_there_is_there_again():
+def test_the_earlier_signal_handler_is_restored():
     def own(*_):
         raise AssertionError
 
@@ -36,10 +36,10 @@ def test_what_was_there_is_there_again():
         signal.signal(signal.SIGVTALRM, before)
 
 
-def test_in_another_thread_it_matches_without_a_bound():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(backtrack(4)))
+def test_other_threads_have_no_limit():
+    result = []
+    thread = threading.Thread(target=lambda: result.append(backtrack(4)))
     thread.start()
     thread.join()
 
-    assert found == [None]
+    assert result == [None]

@@ -80,7 +80,7 @@ def test_an_honest_form_is_the_value(text, library):
 
 
 @pytest.mark.parametrize("text", SOUGHT)
-def test_what_is_sought_qualifies_no_value(text):
+def test_the_quantity_sought_qualifies_no_value(text):
     assert not is_qualified(text, "17")
 
 
@@ -182,11 +182,11 @@ def test_a_decimal_fraction_may_be_rounded(text, library):
         ("7", "7 米", False),
     ],
 )
-def test_what_the_gold_answer_says_itself_is_allowed(gold, answer, qualified):
+def test_qualifiers_of_the_gold_answer_are_allowed(gold, answer, qualified):
     assert is_qualified(answer, gold) is qualified
 
 
-def test_a_worked_solution_allows_only_what_its_answer_says(library):
+def test_a_worked_solution_allows_only_the_qualifiers_of_its_answer(library):
     assert symbolic(r"\boxed{> 7}", r"As $x > 6$, it is $\boxed{7}$.") == 0.0
     assert symbolic(r"\boxed{\geq 7}", r"As $x \geq 6$, it is $7$.") == 0.0
     assert symbolic(r"\boxed{7 < x}", r"So it is $\boxed{x > 7}$.") == 1.0
@@ -243,7 +243,7 @@ def test_a_formula_is_related_by_signs_bases_and_words():
         r"\boxed{\textcolor{red}{17}}",
     ],
 )
-def test_words_that_are_beside_no_number_deny_none(text):
+def test_words_beside_no_number_deny_none(text):
     assert numeric(text, "17", where="last") == 1.0
 
 
@@ -259,7 +259,7 @@ def test_a_bound_of_the_whole_answer_is_no_number(word):
 @pytest.mark.parametrize(
     "text", ["not about 1.5", "≠ ≈ 1.5", "> 1.5", "more than about 1.5", "~1.5"]
 )
-def test_what_is_rounded_may_still_be_bounded(text):
+def test_a_rounded_number_may_be_bounded(text):
     assert numeric(f"#### {text}", "1.5") == 0.0
     assert is_qualified(text, "1.5")
 
@@ -317,13 +317,13 @@ def test_a_formula_is_related_by_another_base_than_that_of_the_gold(formula, gol
     assert is_related(formula, gold) is related
 
 
-def test_a_word_in_front_counts_however_long_the_text_is_behind():
+def test_a_word_before_counts_with_any_text_after_it():
     text = "at least 7" + " in all of the years" * 10
 
     assert words_around(text, 9, 10, loose=False) == {"at least"}
 
 
-def test_a_word_in_front_counts_however_long_the_text_is_before_it():
+def test_a_word_before_counts_with_any_text_before_it():
     text = "it goes on and on " * 10 + "at least 7"
 
     assert words_around(text, len(text) - 1, len(text), loose=False) == {"at least"}

@@ -13,8 +13,8 @@ def of(name, index=0, **settings):
 
 
 def gold(puzzle):
-    made = puzzles(puzzle["name"], puzzle["settings"], puzzle["seed"], puzzle["size"])
-    return str(made[puzzle["index"]]["answer"])
+    result = puzzles(puzzle["name"], puzzle["settings"], puzzle["seed"], puzzle["size"])
+    return str(result[puzzle["index"]]["answer"])
 
 
 def test_its_own_answer_is_right_and_another_is_not():
@@ -37,10 +37,10 @@ def test_another_right_answer_is_right_as_well():
 
 def test_an_answer_at_which_the_checker_fails_is_wrong():
     puzzle = of("prime_factorization")
-    made = puzzles("prime_factorization", {}, 3, 5)
+    result = puzzles("prime_factorization", {}, 3, 5)
 
     with pytest.raises(ValueError, match="invalid literal"):
-        made.score_answer("abc", made[0])
+        result.score_answer("abc", result[0])
     assert reasoning_gym("abc", puzzle, where="whole") == 0.0
 
 
@@ -66,7 +66,7 @@ def test_settings_reach_the_generator():
     assert [entry["metadata"]["num_animals"] for entry in few] == [2, 2, 2, 2]
 
 
-def test_a_part_of_the_credit_counts_only_if_asked_for():
+def test_partial_credit_needs_the_argument():
     # Its checker gives .05 to a list that is not one of moves.
     puzzle = of("knight_swap")
 
@@ -98,29 +98,29 @@ def test_a_part_of_the_credit_counts_only_if_asked_for():
         ("leg_counting", "1" * 4_001),
     ],
 )
-def test_what_a_checker_would_evaluate_is_not_shown_to_it(name, answer):
+def test_code_never_reaches_a_checker(name, answer):
     assert not is_plain(answer, name)
     assert reasoning_gym(answer, of(name), where="whole", partial=True) == 0.0
 
 
-def test_numbers_that_are_none_are_not_sorted():
-    # Each is at no distance from the one that stands there, and no list of them is out of order.
+def test_nan_is_not_sorted():
+    # NaN is at no distance from a number, and a list of NaN is in order.
     puzzle = of("number_sorting")
-    made = puzzles("number_sorting", {}, 3, 5)
-    answer = json.dumps([math.nan] * len(made[0]["metadata"]["original_numbers"]))
+    result = puzzles("number_sorting", {}, 3, 5)
+    answer = json.dumps([math.nan] * len(result[0]["metadata"]["original_numbers"]))
 
-    assert made.score_answer(answer, made[0]) == 1.0
+    assert result.score_answer(answer, result[0]) == 1.0
     assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
 
 
 def test_a_countdown_makes_its_target_of_the_numbers_alone():
     puzzle = of("countdown")
-    made = puzzles("countdown", {}, 3, 5)
-    told = made[0]["metadata"]
+    result = puzzles("countdown", {}, 3, 5)
+    told = result[0]["metadata"]
     ones = "+".join(["x/x"] * told["target"])
     answer = f"{'*'.join(map(str, told['numbers']))}*(x-x)+{ones}"
 
-    assert made.score_answer(answer, made[0]) == 1.0
+    assert result.score_answer(answer, result[0]) == 1.0
     assert reasoning_gym(answer, puzzle, where="whole", partial=True) == 0.0
 
 
@@ -142,19 +142,19 @@ def test_a_formula_that_takes_long_is_wrong_at_once():
         ("word_sorting", "print, exec"),
     ],
 )
-def test_what_is_plain_is_shown_to_it(name, answer):
+def test_plain_answers_reach_the_checker(name, answer):
     assert is_plain(answer, name)
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "message"),
     [
         ("leg_countin", {}, r"no data set 'leg_countin'.*leg_counting"),
         ("composite", {}, "composite judges by other data sets"),
-        ("coin_flip", {}, "coin_flip takes 0 for right"),
-        ("propositional_logic", {}, "propositional_logic takes a premise that is copied"),
-        ("puzzle24", {}, "puzzle24 does not look at which numbers"),
-        ("game_of_life_halting", {}, "game_of_life_halting takes any text for True"),
+        ("coin_flip", {}, "coin_flip accepts 0 as right"),
+        ("propositional_logic", {}, "propositional_logic accepts a copied premise"),
+        ("puzzle24", {}, "puzzle24 ignores the numbers"),
+        ("game_of_life_halting", {}, "game_of_life_halting accepts any text as True"),
         (
             "leg_counting",
             {"animals": 3},
@@ -163,8 +163,8 @@ def test_what_is_plain_is_shown_to_it(name, answer):
         ("leg_counting", {"min_animals": 0}, "does not take the settings"),
     ],
 )
-def test_what_it_does_not_have_is_refused(name, settings, told):
-    with pytest.raises(ConfigError, match=told):
+def test_unknown_data_sets_and_settings_are_refused(name, settings, message):
+    with pytest.raises(ConfigError, match=message):
         puzzles(name, settings, 0, 3)
 
 
@@ -179,13 +179,13 @@ def test_every_data_set_takes_its_own_answers_and_no_stock_ones():
     refused, tried = [], 0
     for name in sorted(factory.DATASETS):
         try:
-            made = puzzles(name, {}, 3, 5)
+            result = puzzles(name, {}, 3, 5)
         except ConfigError:
             refused.append(name)
             continue
         for index in range(2):
             tried += 1
-            answer, puzzle = made[index]["answer"], of(name, index)
+            answer, puzzle = result[index]["answer"], of(name, index)
             if answer is not None and is_plain(str(answer), name):
                 assert reasoning_gym(str(answer), puzzle, where="whole") == 1.0, (name, answer)
             for stock in STOCK:

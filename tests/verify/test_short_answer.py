@@ -1,8 +1,10 @@
+"""Short answers and notes."""
+
 import pytest
 
 from components.reward.answer import ShortAnswer
 from rlcomp.errors import DataError
-from rlcomp.verify.short_answer import short_answer
+from rlcomp.verify.short_answer import notes_hold, notes_of, short_answer
 
 
 @pytest.mark.parametrize(
@@ -53,3 +55,28 @@ def test_the_reward_reads_answer_and_answers():
     assert ShortAnswer().score_row(row | {"answer": " ", "answers": []}) is None
     with pytest.raises(DataError, match="the column 'answers' is 'b': must be a list of texts"):
         ShortAnswer().score_row(row | {"answers": "b"})
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("<n>a</n>b<n>c d</n>", "a c d"),
+        ("<n>a", ""),
+        ("<n>a<n>b</n>", "b"),
+        ("</n>a<n></n>", ""),
+        ("<n>a\nb</n>", "a\nb"),
+    ],
+)
+def test_notes_are_between_their_tags(text, notes):
+    assert notes_of(text, "n") == notes
+
+
+def test_a_tag_is_no_pattern():
+    assert notes_of("<a>x</a><.>y</.>", ".") == "y"
+
+
+def test_the_answer_is_held_as_whole_words():
+    assert notes_hold("<n>He was born</n><n>in 2013.</n>", "n", ["born in"])
+    assert not notes_hold("<n>known</n>", "n", ["no"])
+    assert notes_hold("<n>known</n>", "n", ["no", "known"])
+    assert not notes_hold("<n></n>", "n", ["", " "])

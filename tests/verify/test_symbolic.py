@@ -8,8 +8,8 @@ from components.reward.answer import Symbolic
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.testing import make_batch
-from rlcomp.verify.math_cost import costs, is_large
-from rlcomp.verify.math_text import claims, is_hedge
+from rlcomp.verify.math_cost import is_costly, is_large
+from rlcomp.verify.math_text import chain_values, is_hedge
 from rlcomp.verify.symbolic import _gold_formula, symbolic
 from rlcomp.workers.pool import WorkerPool
 
@@ -20,7 +20,7 @@ def library():
         Symbolic()
     except MissingExtra as missing:
         pytest.skip(str(missing))
-    symbolic(r"\boxed{1}", "1")  # what is imported on the first call is not timed
+    symbolic(r"\boxed{1}", "1")  # imports of the first call are not timed
 
 
 EQUAL = [
@@ -70,7 +70,7 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("gold", "answer"), DIFFERENT)
-def test_what_differs_is_wrong(gold, answer):
+def test_different_values_are_wrong(gold, answer):
     assert symbolic(rf"so \boxed{{{answer}}}", gold) == 0.0
 
 
@@ -176,19 +176,19 @@ def test_a_gold_answer_that_cannot_be_read_makes_the_row_invalid():
     assert symbolic(r"\boxed{7}", "") is None
 
 
-def test_what_the_gold_answer_has_is_no_cost():
-    assert not costs("9" * 300, "9" * 300)
-    assert not costs("(" * 12 + "x" + ")" * 12, "(" * 12 + "y" + ")" * 12)
-    assert not costs("x^{40}", "y^{40}")
-    assert costs("x^{41}", "y^{40}")
-    assert not costs("1000!", "1000!")
-    assert costs("1001!", "1000!")
-    assert costs("y" * 513, "x")
-    assert not costs("y" * 512, "x")
-    assert not costs("(2^{200})^{10}+1", "(2^{200})^{10}")
-    assert not costs("x^2^3", "x^2^3")
-    assert not costs("200!", "1")
-    assert not costs("n! != 1", "1")
+def test_costs_of_the_gold_answer_are_allowed():
+    assert not is_costly("9" * 300, "9" * 300)
+    assert not is_costly("(" * 12 + "x" + ")" * 12, "(" * 12 + "y" + ")" * 12)
+    assert not is_costly("x^{40}", "y^{40}")
+    assert is_costly("x^{41}", "y^{40}")
+    assert not is_costly("1000!", "1000!")
+    assert is_costly("1001!", "1000!")
+    assert is_costly("y" * 513, "x")
+    assert not is_costly("y" * 512, "x")
+    assert not is_costly("(2^{200})^{10}+1", "(2^{200})^{10}")
+    assert not is_costly("x^2^3", "x^2^3")
+    assert not is_costly("200!", "1")
+    assert not is_costly("n! != 1", "1")
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,10 @@ def test_what_the_gold_answer_has_is_no_cost():
     [("x", 512), ("7", 200), ("(x)", 24), (r"\pi ", 16)],
 )
 def test_sizes_up_to_a_bound_are_allowed(piece, most):
-    assert not costs(piece * most, "1")
-    assert costs(piece * (most + 1), "1")
-    assert not costs("(" * 6 + "x" + ")" * 6, "1")
-    assert costs("(" * 7 + "x" + ")" * 7, "1")
+    assert not is_costly(piece * most, "1")
+    assert is_costly(piece * (most + 1), "1")
+    assert not is_costly("(" * 6 + "x" + ")" * 6, "1")
+    assert is_costly("(" * 7 + "x" + ")" * 7, "1")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_sizes_up_to_a_bound_are_allowed(piece, most):
     ],
 )
 def test_powers(answer, too_much):
-    assert costs(answer, "1") is too_much
+    assert is_costly(answer, "1") is too_much
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_terms_and_nested_functions_are_counted(expression, large):
     assert not is_large(sympy.sympify(expression), sympy.sympify(expression))
 
 
-def test_hedges_and_claims():
-    assert claims("x=y=7") == ["x=y=7"]
-    assert claims("x=6=7=8") == ["6", "7", "8"]
-    assert claims(r"\text{area}=\pi=3.14") == [r"\pi", "3.14"]
+def test_hedges_and_chain_values():
+    assert chain_values("x=y=7") == ["x=y=7"]
+    assert chain_values("x=6=7=8") == ["6", "7", "8"]
+    assert chain_values(r"\text{area}=\pi=3.14") == [r"\pi", "3.14"]
     assert not is_hedge("x=6=7=8", "7")
     assert is_hedge("6=7=8=9", "7")
     assert not is_hedge(r"6 \lor 7", r"5 \lor 6")

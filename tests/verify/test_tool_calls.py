@@ -106,7 +106,7 @@ def test_parallel_calls_are_a_set_and_each_gold_call_counts_once():
     assert tool_match("[f(a=1)]", gold) == 0.0
 
 
-def test_where_no_tool_fits_none_may_be_called():
+def test_irrelevance_allows_no_call():
     assert tool_match("None of the tools can do that.", []) == 1.0
     assert tool_match("", []) == 1.0
     assert tool_match("[f(a=1)]", []) == 0.0
@@ -118,9 +118,9 @@ def test_an_argument_that_python_cannot_hold_is_none(text):
     assert read_calls(f"f(a={text})") is None
 
 
-def test_python_tells_nothing_of_the_text_it_reads():
+def test_python_warns_of_no_escape():
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an escape that is none is told, or an error
+        warnings.simplefilter("error")  # an invalid escape warns
 
         assert read_calls(r"f(a='\d')") == [("f", {"a": r"\d"})]
 
@@ -186,7 +186,7 @@ READ = tagged(name="read", parameters={"path": "a"})
 
 
 @pytest.mark.parametrize(
-    ("said", "calls"),
+    ("message", "calls"),
     [
         (LITERAL, [("write", {"text": "a </tool_call> <tool_call> b"})]),
         (
@@ -201,14 +201,14 @@ READ = tagged(name="read", parameters={"path": "a"})
         ('<tool_call>"</tool_call>', None),
     ],
 )
-def test_a_reward_and_an_environment_read_the_same_calls(said, calls):
-    told = parse_calls(said)
+def test_a_reward_and_an_environment_read_the_same_calls(message, calls):
+    result = parse_calls(message)
 
-    assert read_calls(said) == calls
-    assert calls == (None if isinstance(told, str) else [(c.name, c.arguments) for c in told])
+    assert read_calls(message) == calls
+    assert calls == (None if isinstance(result, str) else [(c.name, c.arguments) for c in result])
 
 
-def test_what_stands_around_calls_is_left():
+def test_text_around_calls_is_returned():
     text = f"a{LITERAL}b{READ}c"
 
     assert outside_calls(text, tagged_calls(text)) == ["a", "b", "c"]
@@ -249,10 +249,10 @@ def test_hostile_tags_are_read_at_once(piece):
     ],
 )
 def test_json_that_an_environment_refuses_earns_nothing(body):
-    told = parse_calls(f"<tool_call>{body}</tool_call>")
+    result = parse_calls(f"<tool_call>{body}</tool_call>")
 
-    assert isinstance(told, str)
-    assert told.startswith("call 1")
+    assert isinstance(result, str)
+    assert result.startswith("call 1")
     assert read_calls(f"<tool_call>{body}</tool_call>") is None
     assert read_calls(body) is None
     with pytest.raises((CallError, RecursionError)):
@@ -288,9 +288,9 @@ def test_a_tag_is_text_in_a_call_of_the_greatest_length(more, fault):
     body = '{"name": "f", "arguments": {"a": "</tool_call>%s"}}'
     text = f"<tool_call>{body % ('x' * (10_000 + more - len(body % '')))}</tool_call>"
 
-    told = parse_calls(text)
+    result = parse_calls(text)
 
-    assert fault in told if fault else len(told) == 1
+    assert fault in result if fault else len(result) == 1
     assert (read_calls(text) is None) == bool(fault)
 
 

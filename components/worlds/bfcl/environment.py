@@ -15,7 +15,7 @@ from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.tool_calls import ToolCall, parse_calls, parse_python_calls
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 from rlcomp.verify.tool_calls import CLOSE
 
 

@@ -13,7 +13,7 @@ from rlcomp.data.records import read_rows
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.task import Example
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 
 # Columns of the file that the environment needs.
 _COLUMNS = ("initial_config", "involved_classes", "ground_truth")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from components.worlds.stack_language.interpreter import ProgramError, parse_stack, run_program
 from rlcomp.arguments import PositiveInt
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 
 
 class StackProgram(TextReward):

@@ -8,7 +8,7 @@ from components.worlds.stack_language.interpreter import ProgramError, parse_sta
 from rlcomp.arguments import Checked, PositiveInt
 from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import ToolError
-from rlcomp.verify.columns import column
+from rlcomp.verify.answers import column
 
 
 class StackInterpreter(metaclass=Checked):

@@ -11,8 +11,7 @@ from components.pairing import JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairJudge
 from components.pairwise_judge.parsed import ParsedJudge
 from components.pairwise_judge.reasoned import ReasoningJudge
-from components.reward.judged import JudgeScore
-from components.reward.rubric import Rubric
+from components.reward.judge import JudgeScore, Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
 from components.writer import EndpointWriter

@@ -92,7 +92,7 @@ class Pooled(ExactMatch):
 
 @pytest.mark.parametrize(
     "verifier",
-    [Unbuilt("components.reward.combined.ShuffledReward", {"reward": ExactMatch()}), Pooled()],
+    [Unbuilt("components.reward.composite.ShuffledReward", {"reward": ExactMatch()}), Pooled()],
     ids=["shuffled", "pooled"],
 )
 def test_a_reward_of_whole_batches_is_refused(verifier):

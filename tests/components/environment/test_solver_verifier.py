@@ -84,7 +84,7 @@ def test_one_option_within_the_other_is_refused():
 
 
 def test_a_reward_of_whole_batches_is_refused():
-    shuffled = Unbuilt("components.reward.combined.ShuffledReward", {"reward": ExactMatch()})
+    shuffled = Unbuilt("components.reward.composite.ShuffledReward", {"reward": ExactMatch()})
 
     with pytest.raises(
         ConfigError, match=r"environment\.verifier is a ShuffledReward: must be a reward"

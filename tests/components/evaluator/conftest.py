@@ -1,4 +1,4 @@
-"""Verdicts that are dealt out, whatever the response."""
+"""Reward with scripted verdicts."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 
 
-class Dealt(Component):
-    """Deals out verdicts call by call: + right, - wrong, ? not judged."""
+class Scripted(Component):
+    """Reward with scripted verdicts for each call: + right, - wrong, ? not judged."""
 
     reads = ("response",)
     writes = ("correct", "reward_valid")
@@ -27,6 +27,6 @@ class Dealt(Component):
 
 
 @pytest.fixture
-def dealt() -> Callable[..., Dealt]:
-    """``dealt("+-? ---")``: a reward with these verdicts, one text for each call."""
-    return Dealt
+def scripted() -> Callable[..., Scripted]:
+    """Return the factory: ``scripted("+-? ---")`` has these verdicts, one word for each call."""
+    return Scripted

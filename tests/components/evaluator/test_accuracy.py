@@ -10,7 +10,7 @@ from components.evaluator.budget import BudgetForcing
 from components.evaluator.coverage import Coverage
 from components.evaluator.forgetting import Forgetting
 from components.reward.answer import ExactMatch
-from components.reward.combined import ShuffledReward, WeightedSum
+from components.reward.composite import ShuffledReward, WeightedSum
 from components.reward.function import FunctionReward
 from components.reward.majority_vote import MajorityVote
 from components.reward.surface import Brevity, Length
@@ -49,7 +49,7 @@ def empty() -> TensorDict:
 
 
 def right_by_hand(policy, examples, group_size, decoding):
-    """Which of the answers are right, [prompts, group_size]: generated and judged here."""
+    """Return the right answers, [prompts, group_size], generated and judged here."""
     answered = answer_prompts(
         policy,
         [example.prompt for example in examples],
@@ -106,7 +106,7 @@ def test_a_second_evaluation_of_the_same_policy_gives_the_same_numbers():
 
 
 class Verdicts(Component):
-    """Deals out the same verdicts every time, by the number of rows, whatever the response."""
+    """Reward with the same verdicts every time, by the number of rows."""
 
     reads = ("answer",)
     writes = ("correct", "reward_valid")
@@ -125,28 +125,28 @@ class Verdicts(Component):
 
 
 def measured(greedy: str, sampled: str) -> dict[str, float]:
-    """What is recorded of 3 prompts with 4 answers each: + right, - wrong, ? not judged."""
+    """Return the metrics of 3 prompts with 4 answers: + right, - wrong, ? not judged."""
     reward = Verdicts(greedy=greedy, sampled=sampled.replace(" ", ""))
     with recording() as ledger:
         evaluator(tiny_policy(), reward=reward, num_prompts=3)(empty())
     return ledger.means()
 
 
-def test_what_could_not_be_judged_is_left_out():
+def test_answers_without_a_verdict_are_left_out():
     means = measured(greedy="+?-", sampled="+-?? +++? ????")
 
     assert means["evaluation/greedy"] == 1 / 2
     # The third prompt has no judged answer: the mean of 1/2 and 3/3.
     assert means["evaluation/sampled"] == 3 / 4
     assert means["evaluation/pass@1"] == 3 / 4
-    # 2 of {+, -} hold the right one, 2 of {+, +, +} as well; nobody has 4 judged answers.
+    # 2 of {+, -} hold the right one, 2 of {+, +, +} as well; no prompt has 4 judged answers.
     assert means["evaluation/pass@2"] == 1.0
     assert "evaluation/pass@4" not in means
     # 1 of 3 greedy and 7 of 12 sampled answers.
     assert means["evaluation/invalid_fraction"] == pytest.approx(8 / 15)
 
 
-def test_where_nothing_could_be_judged_only_that_is_recorded():
+def test_without_any_verdict_only_the_invalid_fraction_is_recorded():
     means = measured(greedy="???", sampled="???? ???? ????")
 
     assert means == {"evaluation/invalid_fraction": 1.0}
@@ -186,14 +186,14 @@ def test_the_first_greedy_answers_are_shown():
         assert sample["correct"] == bool(has_an_even_digit(sample["response"]))
 
 
-def test_nothing_is_shown_when_nothing_is_asked_for():
+def test_num_shown_0_saves_no_sample():
     with recording() as ledger:
         evaluator(tiny_policy(), num_shown=0)(empty())
 
     assert ledger.samples == []
 
 
-def test_the_batch_is_handed_on_as_it_is():
+def test_the_batch_is_returned_unchanged():
     batch = make_batch(reward=torch.ones(2))
 
     result = evaluator(tiny_policy())(batch)
@@ -202,7 +202,7 @@ def test_the_batch_is_handed_on_as_it_is():
     assert result["reward"].tolist() == [1.0, 1.0]
 
 
-def test_answers_that_may_not_fit_are_refused_before_anything_is_asked():
+def test_answers_beyond_the_context_are_refused_before_generation():
     policy = tiny_policy()
     room = policy.context_length - len("12+34=")
     assert evaluator(policy, max_new_tokens=room).max_new_tokens == room
@@ -221,13 +221,13 @@ def test_the_accuracies_of_a_level_are_those_of_its_prompts():
 
     greedy = right_by_hand(policy, accuracy.examples, 1, Decoding(temperature=0.0))[:, 0]
     sampled = right_by_hand(policy, accuracy.examples, SAMPLES, None)
-    told = ledger.means()
+    metrics = ledger.means()
     for level, rows in {"": slice(None), "sums/": slice(4), "code/": slice(4, None)}.items():
-        assert told[f"evaluation/{level}greedy"] == pytest.approx(float(greedy[rows].mean()))
-        assert told[f"evaluation/{level}sampled"] == pytest.approx(float(sampled[rows].mean()))
+        assert metrics[f"evaluation/{level}greedy"] == pytest.approx(float(greedy[rows].mean()))
+        assert metrics[f"evaluation/{level}sampled"] == pytest.approx(float(sampled[rows].mean()))
         any_right = (sampled[rows].sum(1) > 0).float().mean()
-        assert told[f"evaluation/{level}pass@4"] == pytest.approx(float(any_right))
-        assert f"evaluation/{level}pass@1_low" in told
+        assert metrics[f"evaluation/{level}pass@4"] == pytest.approx(float(any_right))
+        assert f"evaluation/{level}pass@1_low" in metrics
 
 
 def test_the_levels_are_those_of_the_examples():
@@ -237,7 +237,7 @@ def test_the_levels_are_those_of_the_examples():
     assert evaluator(tiny_policy()).levels == [""] * PROMPTS
 
 
-def test_one_level_alone_is_told_once():
+def test_a_single_level_is_recorded_once():
     one_length = Addition(digits=1, held_out=0.2)  # "3+4="
     accuracy = evaluator(tiny_policy(), task=one_length, by="prompt_length")
 
@@ -273,16 +273,16 @@ def length(response):
         (ShuffledReward(reward=Brevity(longest=9)), "shuffled"),
     ],
 )
-def test_a_reward_that_does_not_say_what_is_correct_has_a_mean_and_no_verdict(reward, name):
+def test_a_reward_without_a_verdict_has_a_mean_only(reward, name):
     with recording() as ledger:
         evaluator(tiny_policy(), reward=reward)(empty())
 
-    found = ledger.means()
+    metrics = ledger.means()
     for kind in ("greedy", "sampled"):
-        mean = found[f"evaluation/{kind}"]
-        assert found[f"evaluation/reward/{name}/{kind}"] == mean
-        assert found[f"evaluation/{kind}_low"] <= mean <= found[f"evaluation/{kind}_high"]
-    assert not [metric for metric in found if "pass@" in metric]
+        mean = metrics[f"evaluation/{kind}"]
+        assert metrics[f"evaluation/reward/{name}/{kind}"] == mean
+        assert metrics[f"evaluation/{kind}_low"] <= mean <= metrics[f"evaluation/{kind}_high"]
+    assert not [metric for metric in metrics if "pass@" in metric]
     assert [sample["correct"] for sample in ledger.samples] == [None, None]
 
 
@@ -305,7 +305,7 @@ def test_means_of_a_reward_are_those_of_the_prompts_that_were_judged():
     assert ledger.means()["evaluation/reward/function/greedy"] == 3.0
 
 
-def test_means_of_a_reward_are_told_of_each_level():
+def test_means_of_a_reward_are_recorded_for_each_level():
     measured = evaluator(
         tiny_policy(),
         reward=FunctionReward(function=lambda prompt: len(prompt)),
@@ -315,7 +315,7 @@ def test_means_of_a_reward_are_told_of_each_level():
     with recording() as ledger:
         measured(empty())
 
-    # Of each level its prompts' length, which is what the reward is.
+    # The reward is the length of a prompt.
     for level in {*measured.levels}:
         assert ledger.means()[f"evaluation/{level}/greedy"] == int(level)
 
@@ -324,7 +324,7 @@ def test_means_of_a_reward_are_told_of_each_level():
     "part",
     [partial(Coverage), partial(BudgetForcing, budgets=[2], think_end="="), partial(Forgetting)],
 )
-def test_what_counts_right_answers_refuses_a_reward_without_any(part):
+def test_evaluators_of_right_answers_refuse_a_reward_without_a_verdict(part):
     settings = {
         "policy": tiny_policy(),
         "task": Addition(digits=2, held_out=0.2),
@@ -338,7 +338,7 @@ def test_what_counts_right_answers_refuses_a_reward_without_any(part):
         part(**settings, reward=FunctionReward(function=length, name="own"))
 
 
-def test_a_function_that_decides_by_its_name_says_what_is_correct():
+def test_a_function_with_correct_by_has_a_verdict():
     with recording() as ledger:
         evaluator(tiny_policy())(empty())
 
@@ -347,13 +347,13 @@ def test_a_function_that_decides_by_its_name_says_what_is_correct():
 
 
 class LabelledAddition(Addition):
-    """Sums of which every other answer has a label that calls it bad."""
+    """Sums; every other answer is labelled as bad."""
 
     def example(self, index):
         return replace(super().example(index), columns={"desirable": index % 2 > 0})
 
 
-def test_answers_labelled_as_bad_ones_are_not_asked_for():
+def test_prompts_of_bad_answers_are_left_out():
     accuracy = evaluator(tiny_policy(), task=LabelledAddition(digits=1, held_out=0.5))
 
     assert len(accuracy.examples) == PROMPTS

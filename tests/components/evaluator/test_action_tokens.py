@@ -9,7 +9,7 @@ COPIES = 200
 
 
 class Some:
-    """Goes to the goal in 150 of 200 copies where it draws, greedily in 50; the others stay."""
+    """Policy that reaches the goal in 150 of 200 copies sampled, and in 50 greedily."""
 
     seen_size = 0
 
@@ -38,7 +38,7 @@ def evaluated(name="evaluation"):
     return ledger.means(), policy.starts
 
 
-def test_drawn_and_most_likely_actions_are_told_apart():
+def test_sampled_and_greedy_actions_are_recorded_apart():
     told, _ = evaluated()
 
     assert told == {"evaluation/success": 0.75, "evaluation/greedy_success": 0.25}
@@ -52,5 +52,5 @@ def test_both_are_of_the_same_starts_in_every_evaluation():
     assert torch.equal(drawn, again)
 
 
-def test_its_name_is_that_of_the_metrics():
+def test_its_name_is_the_prefix_of_its_metrics():
     assert set(evaluated("held_out")[0]) == {"held_out/success", "held_out/greedy_success"}

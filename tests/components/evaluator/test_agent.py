@@ -15,7 +15,7 @@ CHARACTERS = "abcdefghijklmnop0123456789=<>|?"
 
 
 class Knows:
-    """Lets a policy's rows say what solves the task; of ``odd`` rows nothing but an answer."""
+    """Policy with the solution in its rows; ``odd`` rows hold an answer alone."""
 
     def __init__(self, policy):
         self.policy = policy
@@ -85,10 +85,10 @@ def test_episodes_are_judged_by_their_last_turn():
 
 
 def test_turns_of_the_sampled_episodes_are_recorded():
-    made = evaluator(policy())
-    found, _ = measured(made)
+    accuracy = evaluator(policy())
+    found, _ = measured(accuracy)
 
-    hops = [int(example.prompt[1]) for example in made.examples]
+    hops = [int(example.prompt[1]) for example in accuracy.examples]
     # One question a hop and the answer; those that only answer take one turn.
     assert found["evaluation/turns"] == pytest.approx(sum((n + 1) + 1 for n in hops) / 12)
 
@@ -100,20 +100,20 @@ def test_episodes_whose_environment_failed_are_left_out():
                 raise OSError("gone")
             return super().step(action)
 
-    made = evaluator(policy(), environment=Fails)
-    found, _ = measured(made)
+    accuracy = evaluator(policy(), environment=Fails)
+    found, _ = measured(accuracy)
 
     assert found["evaluation/sampled"] == 1.0
     # Of the 12 sampled ones half, of the 6 greedy ones none.
     assert found["evaluation/invalid_fraction"] == pytest.approx(6 / 18)
-    hops = [int(example.prompt[1]) for example in made.examples]
+    hops = [int(example.prompt[1]) for example in accuracy.examples]
     assert found["evaluation/turns"] == pytest.approx(sum(n + 1 for n in hops) / 6)
 
 
 def test_the_same_episodes_at_every_evaluation():
-    made = evaluator(tiny_policy(CHARACTERS, context_length=64))
+    accuracy = evaluator(tiny_policy(CHARACTERS, context_length=64))
 
-    assert measured(made) == measured(made)
+    assert measured(accuracy) == measured(accuracy)
 
 
 def test_an_environment_that_ends_at_once_leaves_nothing_to_judge_as_right():

@@ -19,7 +19,7 @@ WRITTEN = ["12/7.", "1234/8.", "5.", "1234567"]
 
 
 class Scripted(LanguageModel):
-    """Says what it is told, call by call; notes what it was asked."""
+    """Policy with a script of responses; it records its prompts."""
 
     def __init__(self, *calls: list[str], context_length: int = 32) -> None:
         tokenizer = character_tokenizer(characters="0123456789+=/")
@@ -48,7 +48,7 @@ class Scripted(LanguageModel):
 
 
 def sevens(response):
-    """Right with a 7 behind the thought; a 9 there cannot be judged."""
+    """Return 1 for a 7 after the thought, None for a 9."""
     return None if response.endswith("/9") else float(response.endswith("/7"))
 
 
@@ -77,43 +77,43 @@ def test_two_budgets_by_hand():
     policy = Scripted(WRITTEN, ["8.", "8.", "7."], ["7.", "9."])
     part = budget(policy)
 
-    found = measured(part)
+    metrics = measured(part)
 
     first, second = (example.prompt for example in part.examples)
-    # Cut after two tokens: all but 5, which is shorter; after four: thoughts of five and more.
+    # Cut after two tokens: all but 5; after four: thoughts of five and more.
     assert policy.asked[1:] == [
         [f"{first}12/", f"{first}12/", f"{second}12/"],
         [f"{first}1234/", f"{second}1234/"],
     ]
     # 4 of thought, 1 that ends it, 2 of answer; then the answer alone.
     assert policy.limits == [7, 2, 2]
-    assert found["forced@2"] == 3 / 4
+    assert metrics["forced@2"] == 3 / 4
     # 12/8 and 12/8; 5 and 12/7.
-    assert found["accuracy@2"] == (0 + 1 / 2) / 2
-    assert found["thinking_tokens@2"] == (2 + 2 + 0 + 2) / 4
-    assert found["tokens_per_right@2"] == (5 + 5 + 2 + 5) / 1
-    assert found["forced@4"] == 2 / 4
-    # 12/7 as it stood and 1234/7; 5, and 1234/9, which cannot be judged.
-    assert found["accuracy@4"] == (2 / 2 + 0 / 1) / 2
-    assert found["thinking_tokens@4"] == (3 + 4 + 0 + 4) / 4
-    assert found["tokens_per_right@4"] == (5 + 7 + 2) / 2
+    assert metrics["accuracy@2"] == (0 + 1 / 2) / 2
+    assert metrics["thinking_tokens@2"] == (2 + 2 + 0 + 2) / 4
+    assert metrics["tokens_per_right@2"] == (5 + 5 + 2 + 5) / 1
+    assert metrics["forced@4"] == 2 / 4
+    # 12/7 unchanged and 1234/7; 5, and 1234/9 without a verdict.
+    assert metrics["accuracy@4"] == (2 / 2 + 0 / 1) / 2
+    assert metrics["thinking_tokens@4"] == (3 + 4 + 0 + 4) / 4
+    assert metrics["tokens_per_right@4"] == (5 + 7 + 2) / 2
     # Without a budget 12/7 is right.
-    assert found["length_right"] == 5
-    assert found["length_wrong"] == (7 + 2 + 7) / 3
-    assert found["invalid_fraction"] == 1 / (4 + 3 + 2)
+    assert metrics["length_right"] == 5
+    assert metrics["length_wrong"] == (7 + 2 + 7) / 3
+    assert metrics["invalid_fraction"] == 1 / (4 + 3 + 2)
 
 
-def test_what_is_short_enough_is_not_asked_again():
+def test_a_short_thought_is_not_cut():
     policy = Scripted(["12/7.", "1/8.", "5.", "/7."])
 
-    found = measured(budget(policy, budgets=[3]))
+    metrics = measured(budget(policy, budgets=[3]))
 
     assert len(policy.asked) == 1
-    assert (found["forced@3"], found["accuracy@3"]) == (0.0, 1 / 2)
-    assert found["thinking_tokens@3"] == (3 + 2 + 0 + 1) / 4
+    assert (metrics["forced@3"], metrics["accuracy@3"]) == (0.0, 1 / 2)
+    assert metrics["thinking_tokens@3"] == (3 + 2 + 0 + 1) / 4
 
 
-def test_without_a_right_answer_there_is_no_price_of_one():
+def test_without_a_right_answer_there_are_no_tokens_per_right():
     policy = Scripted(["1/8.", "1/8.", "5.", "/."])
 
     assert "tokens_per_right@3" not in measured(budget(policy, budgets=[3]))
@@ -123,11 +123,11 @@ def test_a_budget_of_nothing_answers_at_once():
     policy = Scripted(WRITTEN, ["7.", "8", "7.", "8."])
     part = budget(policy, budgets=[0])
 
-    found = measured(part)
+    metrics = measured(part)
 
     assert policy.asked[1][0] == f"{part.examples[0].prompt}/"
-    assert (found["forced@0"], found["thinking_tokens@0"]) == (1.0, 0.0)
-    assert found["accuracy@0"] == 1 / 2
+    assert (metrics["forced@0"], metrics["thinking_tokens@0"]) == (1.0, 0.0)
+    assert metrics["accuracy@0"] == 1 / 2
 
 
 def test_budgets_must_be_given_and_fit():

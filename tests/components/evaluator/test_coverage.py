@@ -31,8 +31,8 @@ class Three:
         return Example(prompt, "2", "2", columns={"kind": ("easy", "easy", "hard/1")[index]})
 
 
-class Dealt(Component):
-    """Deals out verdicts row by row; compares numbers where another count of rows is asked."""
+class Scripted(Component):
+    """Reward with a verdict for each row; it compares numbers for other counts of rows."""
 
     reads = ("response", "answer")
     writes = ("correct", "reward_valid")
@@ -43,16 +43,16 @@ class Dealt(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         texts = zip(decode_texts(batch["response"]), decode_texts(batch["answer"]), strict=True)
-        dealt = len(batch) == len(self.verdicts)
-        told = self.verdicts if dealt else ["-+"[int(a) == int(b)] for a, b in texts]
+        scripted = len(batch) == len(self.verdicts)
+        told = self.verdicts if scripted else ["-+"[int(a) == int(b)] for a, b in texts]
         batch["correct"] = torch.tensor([one == "+" for one in told])
         batch["reward_valid"] = torch.tensor([one != "?" for one in told])
         return batch
 
 
 def voting(votes):
-    dealt = iter(votes.split())
-    return lambda response: (vote := next(dealt)) and (None if vote == "." else vote)
+    scripted = iter(votes.split())
+    return lambda response: (vote := next(scripted)) and (None if vote == "." else vote)
 
 
 def coverage(verdicts=VERDICTS, **changed):
@@ -60,8 +60,8 @@ def coverage(verdicts=VERDICTS, **changed):
     arguments = {
         "policy": tiny_policy(),
         "task": Three(),
-        "reward": Dealt(verdicts=verdicts),
-        "reasoning": Dealt(verdicts=THOUGHTS),
+        "reward": Scripted(verdicts=verdicts),
+        "reasoning": Scripted(verdicts=THOUGHTS),
         "vote": voting(". a . . . . x . b b . ."),
         "threshold": 1.0,
         "samples_per_prompt": 4,
@@ -79,7 +79,7 @@ def measured(part):
 def test_three_prompts_by_hand():
     means = measured(coverage()).means()
 
-    # Judged n = 2, 3, 4 (what cannot be told of a right one's thought is not judged either);
+    # Judged n = 2, 3, 4 (a right one whose thought has no verdict does not count);
     # right c = 1, 2, 1; for right reasons d = 1, 1, 0.
     assert means["coverage/invalid_fraction"] == 3 / 12
     assert means["coverage/pass@1"] == pytest.approx((1 / 2 + 2 / 3 + 1 / 4) / 3)
@@ -111,20 +111,20 @@ def test_every_curve_has_its_interval():
     assert 1 / 4 <= means["coverage/pass@1_low"] < 17 / 36 < means["coverage/pass@1_high"] <= 2 / 3
 
 
-class DealtInTurn(Dealt):
-    """Other verdicts each time."""
+class ScriptedInTurn(Scripted):
+    """Reward with other verdicts at each call."""
 
     def forward(self, batch):
         now, _, later = self.verdicts.partition("|")
         self.verdicts = later
-        return Dealt(verdicts=now)(batch)
+        return Scripted(verdicts=now)(batch)
 
 
 def test_a_thought_can_be_judged_several_times():
     # Of the five right ones, (+), (++ +) and (+), three judgements each. Of the second prompt's one
     # has a yes, a no and an abstention, which is no majority, one nothing but abstentions, and one
     # two noes and a yes.
-    reasoning = DealtInTurn(verdicts="+ +?- +|+ -?- +|- ??+ +")
+    reasoning = ScriptedInTurn(verdicts="+ +?- +|+ -?- +|- ??+ +")
 
     means = measured(coverage(reasoning=reasoning, judgements=3)).means()
 
@@ -139,7 +139,7 @@ def test_a_thought_can_be_judged_several_times():
 
 def test_two_judgements_have_their_three_rules():
     # The five right ones: yes and yes, no and yes, yes and no, no and no, yes and abstention.
-    reasoning = DealtInTurn(verdicts="+ -+- +|+ +-- ?")
+    reasoning = ScriptedInTurn(verdicts="+ -+- +|+ +-- ?")
 
     means = measured(
         coverage(verdicts="+--- +++- +---", reasoning=reasoning, judgements=2, vote=None)
@@ -163,9 +163,9 @@ def test_each_level_of_difficulty_has_its_curves():
     assert means["coverage/pass@1"] == pytest.approx(17 / 36)
 
 
-def test_half_of_the_samples_are_asked_for_unless_told_otherwise():
+def test_the_default_threshold_is_one_half():
     torch.manual_seed(3)
-    reward = Dealt(verdicts="++-- +--- ----")
+    reward = Scripted(verdicts="++-- +--- ----")
     part = Coverage(
         policy=tiny_policy(), task=Three(), reward=reward, samples_per_prompt=4, max_new_tokens=3
     )
@@ -195,7 +195,7 @@ def test_a_single_level_is_the_whole():
     assert not [name for name in measured(part).means() if name.count("/") > 1]
 
 
-def test_the_counts_of_each_problem_are_kept():
+def test_the_counts_of_each_problem_are_saved():
     part = coverage(by="kind")
 
     samples = measured(part).samples
@@ -222,13 +222,13 @@ def test_the_first_80_characters_of_a_prompt_are_kept():
     assert {row["text"] for row in measured(part).samples} == {"1" * 79 + "+"}
 
 
-def test_what_is_not_asked_for_is_not_recorded():
+def test_curves_without_their_arguments_are_not_recorded():
     part = coverage(verdicts="+-+- -+-+ ++++", reasoning=None, vote=None)
 
     ledger = measured(part)
 
-    found = {name.split("/")[1].split("@")[0] for name in ledger.means()}
-    assert found == {"pass", "g_pass", "invalid_fraction"}
+    metrics = {name.split("/")[1].split("@")[0] for name in ledger.means()}
+    assert metrics == {"pass", "g_pass", "invalid_fraction"}
     assert {row["d"] for row in ledger.samples} == {None}
 
 
@@ -240,7 +240,7 @@ def test_the_last_k_is_the_number_of_samples():
 
 
 @pytest.mark.parametrize(("equal_by", "wins"), [("text", 1.0), ("verifier", 1 / 2)])
-def test_wrong_votes_are_one_class_where_the_verifier_takes_one_for_the_other(equal_by, wins):
+def test_wrong_votes_are_one_class_if_the_verifier_finds_them_equal(equal_by, wins):
     # Nothing right; then two right ones against 7, 07 and 8: against two sevens it is a draw.
     part = coverage(
         verdicts="----- ++---",
@@ -255,13 +255,13 @@ def test_wrong_votes_are_one_class_where_the_verifier_takes_one_for_the_other(eq
 
 
 def test_without_a_right_answer_no_thought_is_judged():
-    means = measured(coverage(verdicts="---- ---- ----", reasoning=Dealt(verdicts=""))).means()
+    means = measured(coverage(verdicts="---- ---- ----", reasoning=Scripted(verdicts=""))).means()
 
     assert means["coverage/cot_pass@4"] == 0.0
     assert "coverage/reasoning_given_right" not in means
 
 
-def test_training_prompts_are_asked_instead():
+def test_split_training_takes_training_prompts():
     class Half(Three):
         held_out = 0.5
 
@@ -276,6 +276,6 @@ def test_training_prompts_are_asked_instead():
     assert all(asked.values())
 
 
-def test_a_column_that_is_not_there_is_told_at_once():
+def test_a_missing_column_is_refused_at_once():
     with pytest.raises(ConfigError, match=r"by is 'knd', a column .* lacks.*kind"):
         coverage(by="knd")

@@ -35,14 +35,14 @@ def evaluated(mode):
 
 @pytest.mark.parametrize(("mode", "share", "reward"), [(0, 1.0, 0.0), (1, 0.0, -4.0)])
 def test_samples_of_a_flow_to_one_mode_by_hand(mode, share, reward):
-    told = evaluated(mode)
+    result = evaluated(mode)
 
     # The last Euler step, dt = -t, ends in (2, 0): 4 away from (-2, 0).
-    assert told["evaluation/reward"] == pytest.approx(reward, abs=1e-5)
-    assert told["evaluation/in_mode"] == share
-    assert told["evaluation/sde_in_mode"] == share
-    assert told["evaluation/sde_shift"] == 0.0
-    assert set(told) == {
+    assert result["evaluation/reward"] == pytest.approx(reward, abs=1e-5)
+    assert result["evaluation/in_mode"] == share
+    assert result["evaluation/sde_in_mode"] == share
+    assert result["evaluation/sde_shift"] == 0.0
+    assert set(result) == {
         *("evaluation/reward", "evaluation/in_mode"),
         *("evaluation/sde_in_mode", "evaluation/sde_shift"),
     }

@@ -53,44 +53,44 @@ def move(policy):
         parameter.mul_(1 + 0.3 * (number % 3))
 
 
-def test_now_against_the_beginning_of_the_phase(dealt):
+def test_now_against_the_beginning_of_the_phase(scripted):
     policy = tiny_policy(scale=3.0)
-    part = forgetting(dealt(BEFORE, NOW), policy)
+    part = forgetting(scripted(BEFORE, NOW), policy)
     before = nats_a_token(policy, part.examples)
     part.begin_phase()
     move(policy)
 
-    found = measured(part)
+    metrics = measured(part)
 
     assert len({len(example.demonstration) for example in part.examples}) > 1  # tokens, not rows
     now = nats_a_token(policy, part.examples)
     assert abs(now - before) > 0.01
-    losses = [found[name] for name in ("loss_before", "loss", "loss_change")]
+    losses = [metrics[name] for name in ("loss_before", "loss", "loss_change")]
     assert losses == pytest.approx([before, now, now - before], abs=1e-4)
-    assert found["accuracy"] == pytest.approx((1 / 2 + 1 / 4 + 3 / 4) / 3)
-    assert found["accuracy_before"] == pytest.approx((1 / 2 + 3 / 4) / 2)
+    assert metrics["accuracy"] == pytest.approx((1 / 2 + 1 / 4 + 3 / 4) / 3)
+    assert metrics["accuracy_before"] == pytest.approx((1 / 2 + 3 / 4) / 2)
     # Judged both times: 0 and -1/2. Both draws of a bootstrap are the same one half of the time.
-    change = [found[f"accuracy_change{end}"] for end in ("", "_low", "_high")]
+    change = [metrics[f"accuracy_change{end}"] for end in ("", "_low", "_high")]
     assert change == [-1 / 4, -1 / 2, 0.0]
-    assert found["invalid_fraction"] == 0.0
+    assert metrics["invalid_fraction"] == 0.0
 
 
-def test_at_the_beginning_nothing_has_changed(dealt):
-    found = measured(forgetting(dealt(BEFORE)))  # by hand, without a phase
+def test_at_the_beginning_nothing_has_changed(scripted):
+    metrics = measured(forgetting(scripted(BEFORE)))  # by hand, without a phase
 
-    assert (found["accuracy_change"], found["loss_change"]) == (0.0, 0.0)
-    assert found["invalid_fraction"] == 6 / 12
+    assert (metrics["accuracy_change"], metrics["loss_change"]) == (0.0, 0.0)
+    assert metrics["invalid_fraction"] == 6 / 12
 
 
-def test_it_goes_on_where_it_was_saved(dealt):
-    part, other = forgetting(dealt(BEFORE)), forgetting(dealt(NOW))
+def test_a_saved_state_is_restored(scripted):
+    part, other = forgetting(scripted(BEFORE)), forgetting(scripted(NOW))
     part.begin_phase()
 
     other.load_run_state(part.run_state())
 
     assert measured(other)["accuracy_change"] == -1 / 4
-    fresh = forgetting(dealt(NOW))
-    fresh.load_run_state(forgetting(dealt()).run_state())
+    fresh = forgetting(scripted(NOW))
+    fresh.load_run_state(forgetting(scripted()).run_state())
     assert measured(fresh)["accuracy_change"] == 0.0
 
 
@@ -105,21 +105,21 @@ def test_it_goes_on_where_it_was_saved(dealt):
         {"accuracy": None, "loss": None, "more": 1},
     ],
 )
-def test_a_state_that_is_none_is_refused(dealt, state):
+def test_a_malformed_state_is_refused(scripted, state):
     with pytest.raises(CheckpointError, match=r"accuracy|loss|more"):
-        forgetting(dealt()).load_run_state(state)
+        forgetting(scripted()).load_run_state(state)
 
 
-def test_where_nothing_could_be_judged_there_is_no_change(dealt):
-    found = measured(forgetting(dealt("????" * 3)))
+def test_without_any_verdict_there_is_no_change(scripted):
+    metrics = measured(forgetting(scripted("????" * 3)))
 
-    assert {name for name in found if "accuracy" in name} == set()
+    assert {name for name in metrics if "accuracy" in name} == set()
 
 
-def test_a_demonstration_that_does_not_fit_is_refused_at_once(dealt):
-    examples = forgetting(dealt()).examples
+def test_a_demonstration_that_does_not_fit_is_refused_at_once(scripted):
+    examples = forgetting(scripted()).examples
     longest = max(len(example.prompt + example.demonstration) + 1 for example in examples)
 
-    forgetting(dealt(), tiny_policy(context_length=longest), max_new_tokens=1)
+    forgetting(scripted(), tiny_policy(context_length=longest), max_new_tokens=1)
     with pytest.raises(DataError, match=f"the model holds {longest - 1}"):
-        forgetting(dealt(), tiny_policy(context_length=longest - 1), max_new_tokens=1)
+        forgetting(scripted(), tiny_policy(context_length=longest - 1), max_new_tokens=1)

@@ -16,7 +16,7 @@ GROUPS, PROMPTS = [4, 4, 4, 9, 9, 7], ["a", "a", "a", "b", "b", "c"]
 
 
 class Truth(Component):
-    """The true reward stands in the response; NaN: it cannot be judged."""
+    """Verifier that reads the true reward in the response; NaN: no verdict."""
 
     reads = ("response",)
     writes = ("reward", "reward_valid")
@@ -44,13 +44,13 @@ def batch(proxy, true, groups=GROUPS, prompts=PROMPTS):
 
 
 def audits(part, *batches):
-    """What each audit records, without the monitor's name."""
-    found = []
+    """Return the metrics of each audit, without the monitor's name."""
+    result = []
     for number, rows in enumerate(batches):
         with recording(step=number) as ledger:
             part(rows)
-        found.append({name.split("/")[1]: value for name, value in ledger.means().items()})
-    return found
+        result.append({name.split("/")[1]: value for name, value in ledger.means().items()})
+    return result
 
 
 def monitor(**changed):
@@ -84,7 +84,7 @@ def test_two_audits_by_hand():
     )
 
 
-def test_what_the_verifier_cannot_judge_is_left_out():
+def test_rows_without_a_verdict_are_left_out():
     (found,) = audits(monitor(), batch([1, 1, 1, 1, 1, 1], [0, 0, 0, NAN, 1, NAN]))
 
     assert (found["audited"], found["gap"], found["true"]) == (2, 0.5, 0.5)
@@ -122,10 +122,10 @@ def test_a_proxy_that_is_the_truth_has_no_gap():
     draw = torch.Generator().manual_seed(0)
     rewards = torch.rand(12, 6, generator=draw).tolist()
 
-    found = audits(monitor(window=2), *(batch(row, row) for row in rewards))
+    result = audits(monitor(window=2), *(batch(row, row) for row in rewards))
 
     # The texts hold more digits than float32 does.
-    assert {one["gap_z"] for one in found} == {0.0}
+    assert {one["gap_z"] for one in result} == {0.0}
 
 
 def test_permuting_prompts_changes_nothing():
@@ -169,7 +169,7 @@ def test_a_share_of_the_prompts_is_audited_others_at_every_step():
     assert len(seen[0]) == 2
 
 
-def test_the_batch_stays_as_it_is():
+def test_the_batch_is_unchanged():
     rows = BEFORE.clone()
 
     with recording() as ledger:
@@ -180,7 +180,7 @@ def test_the_batch_stays_as_it_is():
     assert {name.split("/")[0] for name in ledger.means()} == {"hacking_monitor"}
 
 
-def test_it_goes_on_where_it_was_saved():
+def test_a_saved_state_is_restored():
     part, other, whole = monitor(window=2), monitor(window=2), monitor(window=2)
     steps = [BEFORE, AFTER, AFTER, BEFORE, AFTER, AFTER]
     audits(part, *steps[:4])
@@ -203,7 +203,7 @@ def test_a_phase_has_audits_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"last": [[1.0, 2.0]]}, "'last' has .* four numbers"),
         ({"best": [1.0]}, "'best' has 1 numbers"),
@@ -211,13 +211,13 @@ def test_a_phase_has_audits_of_its_own():
         ({"more": 1}, "'more' is there"),
     ],
 )
-def test_a_state_that_is_none_is_refused(changed, told):
-    with pytest.raises(CheckpointError, match=told):
+def test_a_malformed_state_is_refused(changed, message):
+    with pytest.raises(CheckpointError, match=message):
         monitor().load_run_state({**monitor().run_state(), **changed})
 
 
 def alarm_at(gaps, trues, variance=0.01):
-    """After which audit, counted from 1, the phase ends; None: never."""
+    """Return the audit, counted from 1, after which the phase ends; None: it never does."""
     part, stop = HackingMonitor(verifier=Truth()), RewardHacking()
     for number, (gap, true) in enumerate(zip(gaps, trues, strict=True), 1):
         with recording() as ledger:
@@ -228,7 +228,7 @@ def alarm_at(gaps, trues, variance=0.01):
     return None
 
 
-def test_a_planted_slope_alarms_where_the_formula_says():
+def test_a_planted_slope_alarms_at_the_computed_audit():
     # g_t = 0.1 (t - 10) from audit 10 on, true falls as much. A window's mean at audit t is
     # 0.1 (t - 12), its z that over sqrt(2 * 0.01 / 5): 3.2 at 14, 4.7 at 15.
     rise = [0.1 * max(t - 10, 0) for t in range(1, 31)]

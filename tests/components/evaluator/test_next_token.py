@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.evaluator.next_token import NextTokenEvaluator
+from components.evaluator.likelihood import NextTokenEvaluator
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
@@ -14,7 +14,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 
 
 class Held:
-    """Four positions of which all are held out; the answers go on behind their first token."""
+    """Four held-out positions; the answers continue after their first token."""
 
     held_out = 1.0
     rows = (("to be", " or"), ("né", "é!"), ("or not t", "o"), ("that", "\n is"))
@@ -30,7 +30,7 @@ class Held:
 
 @pytest.fixture(scope="module")
 def policy():
-    # Cold: what is recorded is at temperature 1 all the same.
+    # A low temperature: the metrics are at temperature 1.
     cold = Decoding(temperature=0.3)
     return tiny_policy(tokenizer=byte_tokenizer(), context_length=32, decoding=cold)
 
@@ -70,7 +70,7 @@ def bytes_of(policy, token):
     return token_bytes(policy.tokenizer)[token]
 
 
-def test_what_is_not_one_token_cannot_be_ruled_out(policy):
+def test_a_suppressed_text_must_be_one_token(policy):
     with pytest.raises(
         ConfigError, match="suppressed_tokens names 'to be', which is not one token"
     ):
@@ -92,9 +92,9 @@ def test_nats_are_those_of_the_first_byte_after_the_bare_context(policy):
             nats -= float(logits.log_softmax(-1)[second])
         expected.append(nats)
 
-    found = recorded(policy)["evaluation/nats"]
+    metrics = recorded(policy)["evaluation/nats"]
 
-    assert found == pytest.approx(sum(expected) / 4, abs=1e-5)
+    assert metrics == pytest.approx(sum(expected) / 4, abs=1e-5)
 
 
 def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(policy):
@@ -109,7 +109,7 @@ def test_direct_is_the_share_of_positions_whose_likeliest_token_is_the_true_one(
     easy = next(index for index in whole if likeliest[index] != firsts[index])
 
     class Easier(Held):
-        # At one position the truth is now what the policy finds likeliest.
+        # At one position the truth is now the likeliest token.
         def example(self, index):
             if index != easy:
                 return super().example(index)

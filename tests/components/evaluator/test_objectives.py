@@ -26,14 +26,14 @@ TOKENIZER = character_tokenizer(characters="0123456789+=>")
 
 
 class Untouched(Aggregator):
-    """Nobody weighs in an evaluation."""
+    """Aggregator that an evaluation must not call."""
 
     def weigh(self, objectives):
         raise AssertionError
 
 
 class Says:
-    """A policy whose answers are a function of what it is asked and of the number of the answer."""
+    """Policy with answers by a function of the prompt and of the number of the answer."""
 
     def __init__(self, answer) -> None:
         self.answer = answer
@@ -132,7 +132,7 @@ def test_returns_have_an_interval_over_prompts():
         max_size=PROMPTS,
     )
 )
-def test_what_an_objective_has_no_label_for_is_left_out_of_it_alone(table):
+def test_rows_without_a_label_are_left_out_of_their_objective_alone(table):
     labels = FunctionReward(function=lambda response: table[int(response[0])][int(response[1])])
     policy = Says(lambda prompt, number: f"{order.index(prompt)}{number}")
     evaluation = evaluator(policy, objectives=several(given=labels))
@@ -157,7 +157,7 @@ def as_long_as_asked(prompt, number):
     return "1" * int(prompt[0])
 
 
-def test_a_conditioned_policy_is_asked_for_a_grid_of_preferences():
+def test_a_conditioned_policy_is_evaluated_on_a_grid_of_preferences():
     means = measured(evaluator(Says(as_long_as_asked), conditioning=told()))
 
     for label, weights in {"0:1": (0, 1), "0.333:0.667": (1 / 3, 2 / 3), "1:0": (1, 0)}.items():
@@ -169,7 +169,7 @@ def test_a_conditioned_policy_is_asked_for_a_grid_of_preferences():
     assert means["evaluation/response/brevity"] == pytest.approx(1.0)
 
 
-def test_beside_the_grid_a_conditioned_policy_is_asked_for_equal_weights():
+def test_a_conditioned_policy_is_also_evaluated_with_equal_weights():
     policy = Says(as_long_as_asked)
 
     means = measured(evaluator(policy, conditioning=told()))
@@ -247,7 +247,7 @@ def test_preferences_over_other_objectives_are_refused():
         evaluator(Says(as_long_as_asked), conditioning=told(("brevity", "correctness")))
 
 
-def test_without_moocore_it_says_so_before_the_run(monkeypatch):
+def test_missing_moocore_is_reported_before_the_run(monkeypatch):
     monkeypatch.setitem(sys.modules, "moocore", None)
 
     with pytest.raises(MissingExtra, match=r"rlcomp\[pareto\]"):

@@ -1,4 +1,4 @@
-"""Held-out rated answers and a reward model that says what a table says."""
+"""Held-out rated answers and a reward model with scores by a rule."""
 
 import pytest
 
@@ -28,7 +28,7 @@ class Answers:
 
 
 class Counts(Scorer):
-    """Score: how many ``a`` there are."""
+    """Score: the number of ``a``."""
 
     def scores(self, batch):
         return (batch["tokens"] == TOKENIZER.convert_tokens_to_ids("a")).sum(1).float()

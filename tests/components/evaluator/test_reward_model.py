@@ -1,4 +1,4 @@
-"""Held-out pairs and a reward model that says what a table says."""
+"""Held-out pairs and a reward model with scores by a rule."""
 
 import math
 
@@ -48,13 +48,13 @@ def measured(**settings):
 
 def test_four_pairs_by_hand():
     # P(chosen) = 9/10, 9/10, 1/28 and 1/2; the last pair counts as half right.
-    found = measured()
+    metrics = measured()
 
     chances = [0.9, 0.9, 1 / 28, 0.5]
-    assert found["held/accuracy"] == pytest.approx(2.5 / 4)
-    assert found["held/margin"] == pytest.approx(math.log(3) / 4)
-    assert found["held/nll"] == pytest.approx(-sum(map(math.log, chances)) / 4)
-    assert found["held/brier"] == pytest.approx(sum((1 - p) ** 2 for p in chances) / 4)
+    assert metrics["held/accuracy"] == pytest.approx(2.5 / 4)
+    assert metrics["held/margin"] == pytest.approx(math.log(3) / 4)
+    assert metrics["held/nll"] == pytest.approx(-sum(map(math.log, chances)) / 4)
+    assert metrics["held/brier"] == pytest.approx(sum((1 - p) ** 2 for p in chances) / 4)
 
 
 def test_the_calibration_is_that_of_both_sides():
@@ -67,9 +67,9 @@ def test_the_calibration_is_that_of_both_sides():
         for kept in ([0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3])
     ]
 
-    found = measured(bins=1)["held/ece"]
+    metrics = measured(bins=1)["held/ece"]
 
-    assert any(found == pytest.approx(abs(0.5 - mean)) for mean in options)
+    assert any(metrics == pytest.approx(abs(0.5 - mean)) for mean in options)
 
 
 def test_the_diagram_is_drawn(tmp_path):

@@ -34,7 +34,7 @@ def kept(policy, batch, **arguments):
     return ledger.samples
 
 
-def test_the_first_groups_are_kept_with_all_their_answers(policy, batch):
+def test_the_first_groups_are_saved_with_all_their_answers(policy, batch):
     samples = kept(policy, batch, num_groups=2)
 
     assert [sample["group_id"] for sample in samples] == [7, 7, 3, 3]
@@ -43,8 +43,8 @@ def test_the_first_groups_are_kept_with_all_their_answers(policy, batch):
     assert samples[0]["prompt"] == "12+3="
 
 
-def test_tokens_that_are_not_trained_on_are_kept_and_marked(policy, batch):
-    # A prompt of 5 tokens: the answer stands at 5, 6, 7; its second token is a tool's.
+def test_tokens_without_training_are_saved_and_marked(policy, batch):
+    # A prompt of 5 tokens: the answer is at 5, 6, 7; its second token is a tool's.
     batch["response_mask"][0, 6] = False
 
     sample = kept(policy, batch)[0]
@@ -52,7 +52,7 @@ def test_tokens_that_are_not_trained_on_are_kept_and_marked(policy, batch):
     assert (sample["tokens"], sample["trained"]) == (["1", "5", "<eos>"], [1, 0, 1])
 
 
-def test_numbers_stand_beside_their_tokens(policy, batch):
+def test_numbers_match_their_tokens(policy, batch):
     scored = policy(batch.select("tokens", "attention_mask", "response_mask"))
     batch["advantage"] = torch.arange(8.0).expand(6, 8) * batch["response_mask"]
     # Half as likely before the step: the ratio is 2.
@@ -65,7 +65,7 @@ def test_numbers_stand_beside_their_tokens(policy, batch):
     assert sample["entropy"] == pytest.approx(scored["entropy"][0, 5:8].tolist(), rel=1e-3)
 
 
-def test_outcomes_are_kept_as_they_are(policy, batch):
+def test_outcomes_are_saved_unchanged(policy, batch):
     batch["reward"] = torch.tensor([1.0, float("nan"), 0.0, 0.0, 0.0, 0.0])
     batch["rewards"] = make_batch(format=torch.full((6,), 1 / 3))
     batch["correct"] = batch["truncated"] = torch.tensor([True, False] * 3)
@@ -78,7 +78,7 @@ def test_outcomes_are_kept_as_they_are(policy, batch):
     json.dumps([first, second], allow_nan=False)
 
 
-def test_an_answer_that_is_masked_as_a_whole_is_kept_and_marked(policy, batch):
+def test_a_fully_masked_answer_is_saved_and_marked(policy, batch):
     batch["response_mask"][0] = False
 
     sample = kept(policy, batch)[0]
@@ -86,7 +86,7 @@ def test_an_answer_that_is_masked_as_a_whole_is_kept_and_marked(policy, batch):
     assert (sample["tokens"], sample["trained"]) == (["1", "5", "<eos>"], [0, 0, 0])
 
 
-def test_masked_tokens_at_the_start_of_an_answer_are_kept_and_marked(policy, batch):
+def test_masked_first_tokens_are_saved_and_marked(policy, batch):
     batch["response_mask"][0, 5] = False
 
     sample = kept(policy, batch)[0]
@@ -95,7 +95,7 @@ def test_masked_tokens_at_the_start_of_an_answer_are_kept_and_marked(policy, bat
 
 
 def test_an_empty_prompt_is_one_token_all_the_same(policy):
-    # An empty prompt is <eos>, so that the answer stands at 1, 2, 3.
+    # An empty prompt is <eos>, so that the answer is at 1, 2, 3.
     rows = encode_answers(policy, [""], ["15"])
     rows["group_id"] = torch.tensor([0])
     for key, text in {"prompt": "", "response": "15"}.items():
@@ -111,7 +111,7 @@ def test_an_empty_answer_has_no_tokens(policy, batch):
     assert kept(policy, batch)[0]["tokens"] == []
 
 
-def test_what_no_stage_wrote_is_left_out(policy, batch):
+def test_missing_entries_are_left_out(policy, batch):
     (sample, _) = kept(policy, batch, num_groups=1)
 
     assert set(sample) == {
@@ -124,7 +124,7 @@ def test_what_no_stage_wrote_is_left_out(policy, batch):
     }
 
 
-def test_the_right_answer_is_kept_in_the_pieces_it_may_end_after(policy, batch):
+def test_the_right_answer_is_split_at_its_possible_ends(policy, batch):
     batch["answer"] = encode_texts(["né="] * 6)
     # é has two bytes; a piece may end between them.
     batch["answer_ends"] = torch.tensor([[True, True, True, True, False]] * 6)
@@ -139,8 +139,8 @@ def test_an_answer_in_one_piece_is_not_cut(policy, batch):
     assert "pieces" not in kept(policy, batch)[0]
 
 
-def test_what_a_kept_group_poses_is_kept_with_its_answers(policy, batch):
-    # The first row of group 7 poses what group 9 answers, the second one nothing.
+def test_questions_of_a_saved_group_are_saved_with_their_answers(policy, batch):
+    # Group 9 answers the question of the first row of group 7.
     batch["answers_group_id"] = torch.tensor([9, -1, -1, -1, -1, -1])
 
     samples = kept(policy, batch, num_groups=1)
@@ -148,8 +148,8 @@ def test_what_a_kept_group_poses_is_kept_with_its_answers(policy, batch):
     assert [sample["group_id"] for sample in samples] == [7, 7, 9, 9]
 
 
-def test_episodes_keep_their_turns_what_was_paid_and_the_facts(policy, batch):
-    # The answer's tokens at 5, 6, 7: said, heard, said.
+def test_turns_rewards_and_facts_of_episodes_are_saved(policy, batch):
+    # The answer's tokens at 5, 6, 7: sampled, observed, sampled.
     batch["turn_id"] = torch.tensor([[-1] * 5 + [0, -1, 1]] * 6)
     batch["turn_reward"] = torch.tensor([[0.0] * 5 + [0.25, 0.0, 1 / 3]] * 6)
     batch["facts"] = make_batch(cost=[2.0] + [math.nan] * 5)
@@ -161,7 +161,7 @@ def test_episodes_keep_their_turns_what_was_paid_and_the_facts(policy, batch):
     json.dumps([first, second], allow_nan=False)
 
 
-def test_answers_have_no_verdict_where_the_reward_has_none(policy, batch):
+def test_answers_have_no_verdict_if_the_reward_has_none(policy, batch):
     score, right = torch.tensor([8.0, 1.0] * 3), torch.ones(6).bool()
 
     def samples(decides):

@@ -42,11 +42,11 @@ def evaluator(environment, shifts, size=1, max_steps=3):
     )
 
 
-def test_what_each_shift_costs_is_recorded_by_name():
+def test_the_gap_of_each_shift_is_recorded_by_name():
     environment = Pays(num_envs=2, max_steps=3)
-    made = evaluator(environment, {"poor": {"wage": 1.0}, "rich": {"wage": 10.0}})
+    result = evaluator(environment, {"poor": {"wage": 1.0}, "rich": {"wage": 10.0}})
     with recording() as ledger:
-        made(TensorDict({}, batch_size=[]))
+        result(TensorDict({}, batch_size=[]))
 
     # Three steps of 2 and of 1: (6 + 3) / 2; a wage of 1 pays half of it, 10 five times.
     assert ledger.means() == {
@@ -61,9 +61,9 @@ def test_what_each_shift_costs_is_recorded_by_name():
 
 def test_every_shift_has_the_same_starts():
     environment = Reach(num_envs=5, max_steps=4, stride=0.1, radius=0.5)
-    made = evaluator(environment, {"same": {"stride": 0.1}}, size=2)
+    result = evaluator(environment, {"same": {"stride": 0.1}}, size=2)
     with recording() as ledger:
-        made(TensorDict({}, batch_size=[]))
+        result(TensorDict({}, batch_size=[]))
 
     assert ledger.means()["evaluation/gap@same"] == 0.0
 

@@ -43,15 +43,15 @@ def measured(part):
 
 def test_errors_are_those_by_hand():
     outcomes = iter([1.0, 0.0, 1.0, None, 0.0, 0.0])
-    found = measured(evaluator(FunctionReward(function=lambda response: next(outcomes))))
+    metrics = measured(evaluator(FunctionReward(function=lambda response: next(outcomes))))
 
     # Values .1 .2 .3; outcomes 1 0, 1 (one invalid), 0 0; their mean .4.
-    assert found["value_quality/brier"] == pytest.approx(
+    assert metrics["value_quality/brier"] == pytest.approx(
         (0.81 + 0.01 + 0.64 + 0.09 + 0.09) / 5, abs=1e-6
     )
-    assert found["value_quality/brier_constant"] == pytest.approx(0.24, abs=1e-6)
-    assert found["value_quality/error"] == pytest.approx((0.4 + 0.8 + 0.3) / 3, abs=1e-6)
-    assert found["value_quality/invalid_fraction"] == pytest.approx(1 / 6)
+    assert metrics["value_quality/brier_constant"] == pytest.approx(0.24, abs=1e-6)
+    assert metrics["value_quality/error"] == pytest.approx((0.4 + 0.8 + 0.3) / 3, abs=1e-6)
+    assert metrics["value_quality/invalid_fraction"] == pytest.approx(1 / 6)
 
 
 class Place(Foretells):
@@ -68,25 +68,25 @@ def test_values_are_read_at_any_token_of_the_response():
     )
     part.critic = Place()
 
-    found = measured(part)
+    metrics = measured(part)
 
     # Of a response of n tokens each is as likely: squares of 1 to 4, never only of the first.
     lengths = part.critic.places.amax(1).double()
     expected = (lengths + 1) * (2 * lengths + 1) / 6
-    assert 1 < found["value_quality/error"] < 4
-    assert found["value_quality/brier"] == pytest.approx(expected.mean().item(), rel=0.5)
+    assert 1 < metrics["value_quality/error"] < 4
+    assert metrics["value_quality/brier"] == pytest.approx(expected.mean().item(), rel=0.5)
 
 
-def test_every_evaluation_asks_the_same():
+def test_every_evaluation_has_the_same_prompts_and_draws():
     part = evaluator(FunctionReward(function=lambda response: float(len(response) > 1)))
 
     assert measured(part) == measured(part)
 
 
-def test_what_its_metrics_are_called():
-    found = measured(evaluator(FunctionReward(function=lambda response: 1.0), name="mine"))
+def test_the_names_of_its_metrics():
+    metrics = measured(evaluator(FunctionReward(function=lambda response: 1.0), name="mine"))
 
-    assert found["mine/brier_constant"] == 0
+    assert metrics["mine/brier_constant"] == 0
 
 
 def test_a_reward_that_compares_answers_is_refused():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from components.objectives import MultiObjectiveReward
 from components.pareto.gradients import LagrangianAggregator
 from components.pareto.scalarisation import Chebyshev, LinearScalarisation, SmoothChebyshev
-from components.reward.combined import WeightedSum
+from components.reward.composite import WeightedSum
 from components.reward.function import FunctionReward
 from components.reward.surface import Brevity
 from rlcomp.errors import ConfigError, NumericalError

@@ -8,7 +8,7 @@ def equal(response, answer):
 
 
 def judged(response, answer, level, **columns):
-    """Named parts; what starts with "?" cannot be judged, what starts with "!" is a mistake."""
+    """Return named parts; "?..." cannot be judged, "!..." raises an error."""
     if response.startswith("?"):
         return None
     if response.startswith("!"):
@@ -33,10 +33,10 @@ def huge(response):
 def everything(prompts, completions, answer, level=None, **rest):
     assert sorted(rest) == ["conversation", "tag"]
     shown = [prompt if isinstance(prompt, str) else prompt[-1]["content"] for prompt in prompts]
-    said = [one if isinstance(one, str) else one[0]["content"] for one in completions]
+    result = [one if isinstance(one, str) else one[0]["content"] for one in completions]
     return [
         len(question) + 10 * len(reply) + 100 * len(gold) + 1000 * (number or 0)
-        for question, reply, gold, number in zip(shown, said, answer, level, strict=True)
+        for question, reply, gold, number in zip(shown, result, answer, level, strict=True)
     ]
 
 
@@ -83,7 +83,7 @@ def soft_overlong(completion_ids, completions, **columns):
 
 
 async def repetition(prompts, completions, completion_ids, size, most, **_):
-    """``most (1 - distinct n-grams / n-grams)``; 0 where there is none."""
+    """``most (1 - distinct n-grams / n-grams)``; 0 without n-grams."""
     rewards = []
     for ids, n, penalty in zip(completion_ids, size, most, strict=True):
         grams = [tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)]

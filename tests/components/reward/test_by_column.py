@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reward.answer import ExactMatch
-from components.reward.combined import RewardByColumn, WeightedSum
+from components.reward.composite import RewardByColumn, WeightedSum
 from components.reward.function import FunctionReward
 from rlcomp.batch import cat, decode_texts, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
@@ -68,8 +68,10 @@ def test_every_domain_that_occurs_has_its_metrics():
     with recording() as ledger:
         RewardByColumn(routes=routes())(batch(*ROWS))
 
-    told = {name: value for name, value in ledger.means().items() if not name.startswith("time/")}
-    assert told == pytest.approx(
+    metrics = {
+        name: value for name, value in ledger.means().items() if not name.startswith("time/")
+    }
+    assert metrics == pytest.approx(
         {
             "reward/sums/mean": 2 / 3,
             "reward/sums/correct": 2 / 3,
@@ -84,14 +86,14 @@ def test_every_domain_that_occurs_has_its_metrics():
     )
 
 
-def test_a_domain_that_does_not_say_what_is_correct_records_no_share_of_it():
+def test_a_domain_without_a_verdict_records_no_share_correct():
     reward = RewardByColumn(routes={"sums": ExactMatch(), "prose": FunctionReward(function=length)})
 
     with recording() as ledger:
         reward(batch(*ROWS))
 
-    told = [name for name in ledger.means() if name.endswith("correct")]
-    assert told == ["reward/sums/correct"]
+    metrics = [name for name in ledger.means() if name.endswith("correct")]
+    assert metrics == ["reward/sums/correct"]
     assert name_without_verdict(reward) == "by_column"
     assert name_without_verdict(RewardByColumn(routes=routes())) is None
 
@@ -131,7 +133,7 @@ def test_calls_that_fail_in_a_domain_are_counted():
     assert ledger.means()["reward/prose/invalid_fraction"] == 1.0
 
 
-def test_why_a_row_is_invalid_comes_along():
+def test_reasons_of_invalid_rows_are_copied():
     class Failing(ExactMatch):
         may_write = ("invalid_reason",)
 
@@ -162,7 +164,7 @@ def test_batches_of_other_domains_are_joined():
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "message"),
     [
         (
             "sum",
@@ -175,8 +177,8 @@ def test_batches_of_other_domains_are_joined():
         ),
     ],
 )
-def test_a_row_without_a_reward_is_refused(named, told):
-    with pytest.raises(DataError, match=told):
+def test_a_row_without_a_reward_is_refused(named, message):
+    with pytest.raises(DataError, match=message):
         RewardByColumn(routes=routes())(batch(ROWS[0], (named, "7", "7")))
 
 

@@ -29,9 +29,9 @@ def parts(sandbox):
 
 
 def test_each_of_a_list_of_tests_counts(parts):
-    found = parts(ADDS, TESTS)
+    result = parts(ADDS, TESTS)
 
-    assert (found["passed"], found["passed_share"], found["compiles"]) == (0.0, 0.5, 1.0)
+    assert (result["passed"], result["passed_share"], result["compiles"]) == (0.0, 0.5, 1.0)
     assert parts(ADDS, {**TESTS, "test_list": TESTS["test_list"][:1]})["passed"] == 1.0
 
 
@@ -42,7 +42,7 @@ def test_tests_that_were_not_reached_have_not_passed(parts):
     assert parts(ends, tests)["passed_share"] == pytest.approx(1 / 3)
 
 
-def test_what_goes_before_the_tests_is_no_test(parts):
+def test_setup_is_no_test(parts):
     setup = {"test_imports": ["import math", "TWO = 2"]}
     tests = {"test_list": ["assert add(TWO, 3) == 6", "assert math.isclose(add(1, 1), 2)"]}
 
@@ -62,13 +62,13 @@ CHECK = "def check(candidate):\n    for n in range(3):\n        assert candidate
         ("", 0.0),  # the stub alone
     ],
 )
-def test_a_response_may_go_on_where_the_prompt_ends(parts, response, passed):
+def test_a_response_may_continue_the_prompt(parts, response, passed):
     row = {"prompt": PROMPT, "test": CHECK, "entry_point": "double"}
 
-    found = parts(response, row, **HUMANEVAL, where="whole")
+    result = parts(response, row, **HUMANEVAL, where="whole")
 
     # The source that defines check, and check itself, are one test.
-    assert (found["passed"], found["passed_share"]) == (passed, passed)
+    assert (result["passed"], result["passed_share"]) == (passed, passed)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_function_is_the_first_that_the_tests_call(sandbox, tests, imports, 
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"test_list": []}, "'test_list' is .*: must be a text, or a list of at least 1"),
         ({"test_list": [5]}, "'test_list' is .*: must be a text, or a list of at least 1"),
@@ -102,10 +102,10 @@ def test_the_function_is_the_first_that_the_tests_call(sandbox, tests, imports, 
         ({"test_imports": None}, "needs the column 'test_imports'"),
     ],
 )
-def test_columns_that_hold_no_tests_are_told(parts, columns, told):
+def test_malformed_columns_of_tests_are_refused(parts, columns, message):
     row = {name: value for name, value in {**TESTS, **columns}.items() if value is not None}
 
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         parts(ADDS, row)
 
 

@@ -17,7 +17,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 
 CONTEXT, TRUTH = "ba", "ab"
 
-# Far from uniform, so that one token is told from another. It samples neither at temperature 1 nor
+# Far from uniform, so that tokens differ in probability. It samples neither at temperature 1 nor
 # from everything: the reference does both.
 make_policy = partial(
     tiny_policy,
@@ -59,14 +59,14 @@ def test_a_wrong_prediction_is_worth_its_first_tokens_probability_without_thinki
 
     result = DenseMatch(policy=policy)(rows(responses, policy=policy))
 
-    wanted = [1.0, 1.0, probability(policy, CONTEXT, "b"), probability(policy, CONTEXT, "c")]
-    assert result["reward"].tolist() == pytest.approx(wanted, abs=1e-5)
+    expected = [1.0, 1.0, probability(policy, CONTEXT, "b"), probability(policy, CONTEXT, "c")]
+    assert result["reward"].tolist() == pytest.approx(expected, abs=1e-5)
     assert result["rewards"]["dense_match"].tolist() == result["reward"].tolist()
     assert result["correct"].tolist() == [True, True, False, False]
-    assert max(wanted[2:]) < 1
+    assert max(expected[2:]) < 1
 
 
-def test_what_was_thought_changes_nothing():
+def test_the_thought_changes_nothing():
     thoughts = ["", "a", "abc"]
 
     result = DenseMatch(policy=POLICY)(rows([text + boxed("b") for text in thoughts]))
@@ -78,9 +78,9 @@ def test_every_row_is_scored_after_its_own_context():
     contexts = ["a", "bca", "cc"]
     batch = rows([boxed("b")] * 3, prompt=[text + "<think>" for text in contexts])
 
-    found = DenseMatch(policy=POLICY)(batch)["reward"].tolist()
+    result = DenseMatch(policy=POLICY)(batch)["reward"].tolist()
 
-    assert found == pytest.approx([probability(POLICY, text, "b") for text in contexts], abs=1e-5)
+    assert result == pytest.approx([probability(POLICY, text, "b") for text in contexts], abs=1e-5)
 
 
 @pytest.mark.parametrize("response", ["", "b", boxed(""), "\\boxed{b}", "</think>\\boxed{b"])
@@ -98,30 +98,30 @@ def test_the_first_token_is_the_longest_that_the_prediction_begins_with():
     # "bca" begins with "b" and with "bc"; of "é" a token is the first byte alone.
     batch = rows([boxed("bca"), boxed("éa")], policy=policy)
 
-    found = DenseMatch(policy=policy)(batch)["reward"].tolist()
+    result = DenseMatch(policy=policy)(batch)["reward"].tolist()
 
     tokens = ["bc", tokenizer.tokenize("é")[0]]
-    wanted = [probability(policy, CONTEXT, token) for token in tokens]
-    assert found == pytest.approx(wanted, abs=1e-5)
-    assert abs(wanted[0] - probability(policy, CONTEXT, "b")) > 1e-3
+    expected = [probability(policy, CONTEXT, token) for token in tokens]
+    assert result == pytest.approx(expected, abs=1e-5)
+    assert abs(expected[0] - probability(policy, CONTEXT, "b")) > 1e-3
 
 
-def test_conditional_pays_wrong_predictions_only_beside_a_right_one():
+def test_conditional_rewards_wrong_predictions_only_in_a_group_with_a_right_one():
     responses = [boxed("a"), boxed("b"), boxed("b"), boxed("c"), boxed("b")]
     batch = rows(responses, groups=[5, 2, 5, 2, 7])
 
-    found = DenseMatch(policy=POLICY, conditional=True)(batch)["reward"].tolist()
+    result = DenseMatch(policy=POLICY, conditional=True)(batch)["reward"].tolist()
 
-    wanted = [1.0, 0.0, probability(POLICY, CONTEXT, "b"), 0.0, 0.0]
-    assert found == pytest.approx(wanted, abs=1e-5)
+    expected = [1.0, 0.0, probability(POLICY, CONTEXT, "b"), 0.0, 0.0]
+    assert result == pytest.approx(expected, abs=1e-5)
 
 
 def test_scale_weighs_wrong_predictions_only():
     batch = rows([boxed("a"), boxed("b")])
 
-    found = DenseMatch(policy=POLICY, scale=0.25)(batch)["reward"].tolist()
+    result = DenseMatch(policy=POLICY, scale=0.25)(batch)["reward"].tolist()
 
-    assert found == pytest.approx([1.0, 0.25 * probability(POLICY, CONTEXT, "b")], abs=1e-5)
+    assert result == pytest.approx([1.0, 0.25 * probability(POLICY, CONTEXT, "b")], abs=1e-5)
 
 
 def test_left_out_rows_are_worth_nothing():
@@ -175,12 +175,12 @@ def test_a_prompt_that_does_not_start_a_thought_is_refused():
 def test_without_a_start_of_thinking_the_prompt_is_the_context():
     batch = rows([boxed("b")], prompt=CONTEXT)
 
-    found = float(DenseMatch(policy=POLICY, think_start="")(batch)["reward"])
+    result = float(DenseMatch(policy=POLICY, think_start="")(batch)["reward"])
 
-    assert found == pytest.approx(probability(POLICY, CONTEXT, "b"), abs=1e-5)
+    assert result == pytest.approx(probability(POLICY, CONTEXT, "b"), abs=1e-5)
 
 
-def test_what_the_prompt_spells_is_nobodys_prediction():
+def test_a_box_in_the_prompt_is_no_prediction():
     responses = [boxed("a"), "b", ""]
 
     result = DenseMatch(policy=POLICY)(rows(responses, prompt=boxed("a") + "<think>"))

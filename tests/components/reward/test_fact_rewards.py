@@ -23,7 +23,7 @@ def batch(responses, answers, **facts):
     return rows
 
 
-def test_a_fact_is_paid():
+def test_a_fact_is_the_reward():
     rows = EpisodeFact(fact="cost", correct_from=2.0)(
         batch(["", "", ""], ["", "", ""], cost=[1.5, 2.0, math.nan])
     )
@@ -35,7 +35,7 @@ def test_a_fact_is_paid():
     assert never["correct"].tolist() == [False]
 
 
-def test_a_fact_that_nobody_tells_is_named():
+def test_a_missing_fact_is_named():
     with pytest.raises(
         ConfigError,
         match=r"the fact 'costs', which the environment does not report; did you mean 'cost'",
@@ -49,20 +49,20 @@ ANSWERS = ["red brick house", "brick house", "house" + " x" * 19, "barn"]
 
 
 @pytest.mark.parametrize(
-    ("combine", "wanted"),
+    ("combine", "expected"),
     [
         ("gated", [1.0, 0.8, 0.1, 0.1, 1.0, 0.8, 0.1, 0.0]),
         ("product", [1.0, 0.8, 2 / 23, 0.0, 0.0, 0.0, 0.0, 0.0]),
         ("sum", [1.1, 0.9, 0.1 + 2 / 23, 0.1, 1.0, 0.8, 2 / 23, 0.0]),
     ],
 )
-def test_answers_and_notes_are_combined(combine, wanted):
-    said = [f"<answer>{answer}</answer>" for answer in ANSWERS * 2]
-    rows = batch(said, ["red brick house"] * 8, notes_hold_answer=[1.0] * 4 + [0.0] * 4)
+def test_answers_and_notes_are_combined(combine, expected):
+    result = [f"<answer>{answer}</answer>" for answer in ANSWERS * 2]
+    rows = batch(result, ["red brick house"] * 8, notes_hold_answer=[1.0] * 4 + [0.0] * 4)
 
     judged = AutoRefine(combine=combine)(rows)
 
-    assert judged["reward"].tolist() == pytest.approx(wanted)
+    assert judged["reward"].tolist() == pytest.approx(expected)
     assert judged["correct"].tolist() == [True, False, False, False] * 2
     assert judged["rewards", "noted"].tolist() == [1.0] * 4 + [0.0] * 4
     assert judged["rewards", "f1"].tolist() == pytest.approx([1.0, 0.8, 2 / 23, 0.0] * 2)
@@ -77,7 +77,7 @@ def test_no_answer_and_another_weight():
     assert AutoRefine()(nothing)["reward_valid"].tolist() == [False]
 
 
-def test_form_comes_before_answer_before_tools():
+def test_form_answer_and_tools_are_scored_in_this_order():
     right, wrong, none = "<answer>7</answer>", "<answer>8</answer>", "7"
     rows = batch(
         [right, right, right, wrong, none, right],
@@ -90,12 +90,12 @@ def test_form_comes_before_answer_before_tools():
 
     assert judged["reward"].tolist() == [1.25, 1.0, -1.0, 0.0, -1.0, 1.25]
     assert judged["correct"].tolist() == [True, True, False, False, False, True]
-    told = ledger.means()
+    metrics = ledger.means()
     # The reward with the bonus, and the parts without.
-    assert told["reward/mean"] == pytest.approx((1.25 + 1 - 1 + 0 - 1 + 1.25) / 6)
-    assert told["reward/accuracy"] == pytest.approx(3 / 6)
-    assert told["reward/tools"] == pytest.approx(2 / 6)
-    assert told["reward/form"] == pytest.approx(-2 / 6)
+    assert metrics["reward/mean"] == pytest.approx((1.25 + 1 - 1 + 0 - 1 + 1.25) / 6)
+    assert metrics["reward/accuracy"] == pytest.approx(3 / 6)
+    assert metrics["reward/tools"] == pytest.approx(2 / 6)
+    assert metrics["reward/form"] == pytest.approx(-2 / 6)
 
 
 def test_several_gold_answers():

@@ -62,7 +62,7 @@ def test_a_function_gets_the_columns_it_names():
     assert scored == 1.0
 
 
-def test_a_parameter_with_a_default_takes_the_column_where_there_is_one():
+def test_a_parameter_with_a_default_takes_an_existing_column():
     reward = FunctionReward(function=lambda response, limit=3: float(len(response) <= limit))
 
     assert reward.score_row(row("", "four", "", limit=4)) == 1.0
@@ -79,7 +79,7 @@ def test_double_star_gets_all_columns_that_are_not_named():
     assert FunctionReward(function=score).score_row(row("p", "r", "a", **columns)) == 1.0
 
 
-def test_what_the_user_fixed_is_not_replaced_by_a_column_of_that_name():
+def test_a_bound_argument_is_not_replaced_by_a_column():
     def score(response, weight, **columns):
         assert columns == {"level": 1}
         return weight
@@ -102,33 +102,33 @@ def test_a_column_that_the_example_lacks_is_named_beside_those_it_has():
         reward.score_row(row("", "", "", unit_tests=[]))
 
 
-def test_a_batch_hands_over_the_columns_of_each_row():
+def test_the_function_gets_the_columns_of_each_row():
     examples = [
-        Example("a", "", "", columns={"wanted": ["x", "y"]}),
-        Example("b", "", "", columns={"wanted": ["y"]}),
+        Example("a", "", "", columns={"allowed": ["x", "y"]}),
+        Example("b", "", "", columns={"allowed": ["y"]}),
     ]
     batch = prompt_batch(examples)
     batch["response"] = encode_texts(["x", "x"])
 
-    result = FunctionReward(function=lambda response, wanted: float(response in wanted))(batch)
+    result = FunctionReward(function=lambda response, allowed: float(response in allowed))(batch)
 
     assert result["reward"].tolist() == [1.0, 0.0]
 
 
-def test_what_cannot_be_given_by_name_is_refused():
+def test_positional_only_parameters_are_refused():
     with pytest.raises(ConfigError, match="parameter 'text' is positional-only"):
         FunctionReward(function=lambda text, /: 0.0)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (3, "function is 3: must be a function"),
         ({1, 2}, r"function is \{1, 2\}: must be callable"),
     ],
 )
-def test_what_cannot_be_called_is_refused(value, said):
-    with pytest.raises(ConfigError, match=said):
+def test_objects_that_cannot_be_called_are_refused(value, message):
+    with pytest.raises(ConfigError, match=message):
         FunctionReward(function=value)
 
 
@@ -138,8 +138,8 @@ def test_the_part_has_the_name_given():
 
 
 def test_a_function_without_visible_parameters_is_refused_with_the_remedy():
-    told = r"function is <built-in function max>, whose parameters .* def score\(response\)"
-    with pytest.raises(ConfigError, match=told):
+    result = r"function is <built-in function max>, whose parameters .* def score\(response\)"
+    with pytest.raises(ConfigError, match=result):
         FunctionReward(function=max)
 
 
@@ -166,7 +166,7 @@ def wrapped(*args, **kwargs):
 )
 def test_an_async_function_is_refused_before_it_is_called(function):
     with pytest.raises(
-        ConfigError, match="an async function, which nobody awaits: make it a plain"
+        ConfigError, match="an async function, which is not awaited: make it a plain"
     ):
         FunctionReward(function=function)
 
@@ -178,7 +178,7 @@ def judged(returned):
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "message"),
     [
         ("1.0", "scored 'four' with '1.0', a str: must be a number, or None"),
         (b"1", "with b'1', a bytes: must be a number"),
@@ -188,8 +188,8 @@ def judged(returned):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_score_that_is_no_number_is_refused(returned, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_score_that_is_no_number_is_refused(returned, message):
+    with pytest.raises(ConfigError, match=message):
         judged(returned)
 
 
@@ -201,7 +201,7 @@ def test_a_coroutine_that_a_plain_function_returns_is_refused_and_closed(recwarn
     assert not recwarn.list
 
 
-# 3.4028235e38 is the largest float32; what is nearer to it than to infinity rounds down to it.
+# 3.4028235e38 is the largest float32; numbers nearer to it than to infinity round to it.
 @pytest.mark.parametrize("returned", [1e39, -3.4029e38, 10**400, 10**5000, float("inf")], ids=type)
 def test_a_score_that_float32_cannot_hold_is_refused(returned):
     with pytest.raises(
@@ -240,19 +240,19 @@ wrapping = functools.wraps(held)(lambda response: held(response))  # as a config
 def test_a_message_names_the_function_that_a_partial_holds(function):
     called = FunctionReward(function=function)
 
-    assert called.called == "boxed"
+    assert called.function_name == "boxed"
     with pytest.raises(ConfigError, match=r"boxed \(.*test_function.py:\d+\) scored 'four' with"):
         called.write_scores(*scored_by(called))
 
 
-def test_a_score_that_holds_the_number_is_told_where():
+def test_a_score_in_a_container_names_the_remedy():
     called = FunctionReward(function=boxed)
 
     with pytest.raises(ConfigError, match=r"a tuple: .*; return its first entry"):
         called.write_scores(*scored_by(called))
 
 
-def test_a_score_in_a_text_is_told_how_it_becomes_a_number():
+def test_a_score_in_a_text_names_the_conversion():
     called = FunctionReward(function=lambda response: "0.5")
 
     with pytest.raises(ConfigError, match=r"a str: .*; convert the text by float\(...\)"):

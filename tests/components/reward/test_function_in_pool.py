@@ -27,9 +27,9 @@ def importable(monkeypatch):
 
 @pytest.fixture(scope="module")
 def pool():
-    made = WorkerPool(num_workers=2)
-    yield made
-    made.close()
+    result = WorkerPool(num_workers=2)
+    yield result
+    result.close()
 
 
 @pytest.fixture(params=["workers", "in_process"])
@@ -61,7 +61,7 @@ def test_a_function_by_its_path_scores_rows(calls):
     assert decode_texts(result["invalid_reason"]) == ["", "", ""]
 
 
-def test_an_object_is_made_of_its_class_and_arguments(calls):
+def test_an_object_is_built_from_its_class_and_arguments(calls):
     judge = FunctionReward(function=Unbuilt("own_rewards.Judge", {"threshold": 2}), calls=calls)
 
     result = judge(batch(["abd", "axx"], answers=["abc", "abc"]))
@@ -73,7 +73,7 @@ def test_an_async_function_is_awaited(calls):
     assert own("awaited", calls)(batch(["ab", ""]))["reward"].tolist() == [2.0, 0.0]
 
 
-def test_named_parts_are_weighted_and_one_decides_what_is_correct(calls):
+def test_named_parts_are_weighted_and_one_decides_correctness(calls):
     reward = own("judged", calls, weights={"right": 2.0, "level": 0.5}, correct_by="right")
     columns = [{"level": 3, "tag": "x"}, {"level": 4, "tag": "y"}]
 
@@ -96,7 +96,7 @@ def test_named_parts_are_weighted_and_one_decides_what_is_correct(calls):
     }
 
 
-def test_none_is_invalid_and_a_mistake_is_counted_and_told(calls):
+def test_none_is_invalid_and_a_mistake_is_counted_and_reported(calls):
     reward = own("judged", calls, correct_by="right")
     rows = batch(["a", "?", "!", "!!"], columns=[{"level": 1}] * 4)
 
@@ -116,10 +116,10 @@ def test_none_is_invalid_and_a_mistake_is_counted_and_told(calls):
     (warning,) = told
     assert "'function': 2 of 4 calls failed (error)" in str(warning.message)
     assert "ValueError: a mistake" in str(warning.message)
-    reward(rows)  # told once: a second warning would be an error
+    reward(rows)  # warned once: a second warning would be an error
 
 
-def test_what_is_no_finite_number_is_invalid(calls):
+def test_a_score_that_is_not_finite_is_invalid(calls):
     rows = batch(["nan", "none", "inf", "big", "x"])
 
     with pytest.warns(RlcompWarning, match="returned inf, which is infinite in float32"):
@@ -195,18 +195,18 @@ def test_one_handed_over_itself_can_do_so_too():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("too_few", "returned 1 scores for 2 rows"),
         ("no_list", "returned '1.0', a float: must be a list"),
     ],
 )
-def test_it_must_return_a_score_a_row(calls, name, told):
-    with pytest.raises(ConfigError, match=told):
+def test_it_must_return_a_score_a_row(calls, name, message):
+    with pytest.raises(ConfigError, match=message):
         own(name, calls)(batch(["a", "b"]))
 
 
-def test_where_it_fails_no_row_is_valid(calls):
+def test_a_failed_batch_call_makes_all_rows_invalid(calls):
     with recording() as ledger, pytest.warns(RlcompWarning, match="2 of 2 calls failed"):
         result = own("fails", calls)(batch(["a", "b"]))
 
@@ -223,7 +223,7 @@ def test_token_ids_are_those_of_the_response(calls):
     assert own("soft_overlong", calls)(rows)["reward"].tolist() == [-1.0, 0.0]
 
 
-def test_token_ids_that_are_not_there_are_asked_for():
+def test_missing_token_ids_are_named():
     with pytest.raises(ConfigError, match="names completion_ids, but this batch holds no tokens"):
         own("soft_overlong")(batch(["a"], columns=[{"longest": 3, "cache": 2}]))
 
@@ -291,7 +291,7 @@ def _rows(cases):
 
 
 class Slow:
-    """Calls of which the second overran."""
+    """Calls; the second one runs out of time."""
 
     def map(self, function, arguments, *, timeout, concurrency, whole_batch):
         assert (function, timeout, concurrency, whole_batch) == ("own_rewards.equal", 0.3, 1, False)
@@ -321,7 +321,7 @@ def test_calls_of_an_async_function_run_together():
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         ("no_such_module.score", "'no_such_module.score': ModuleNotFoundError"),
         ("own_rewards.no_such", "AttributeError"),
@@ -333,8 +333,8 @@ def test_calls_of_an_async_function_run_together():
         (Unbuilt("own_rewards.Judge", {"threshold": {1}}), "not JSON serializable"),
     ],
 )
-def test_what_cannot_be_called_is_refused_when_it_is_made(function, told):
-    with pytest.raises(ConfigError, match=told):
+def test_objects_that_cannot_be_called_are_refused_at_construction(function, message):
+    with pytest.raises(ConfigError, match=message):
         FunctionReward(function=function)
 
 

@@ -68,7 +68,7 @@ def at_step(reward, batch, step):
 
 
 def log_prob(model, context, target):
-    """Of a text behind another, by the forward pass of transformers; the pad token is barred."""
+    """Return a continuation's log-prob by transformers' forward pass, without the pad token."""
     ids = torch.tensor([TOKENIZER(context + target)["input_ids"]])
     start = len(TOKENIZER(context)["input_ids"])
     with torch.no_grad():
@@ -131,7 +131,7 @@ def test_a_thought_that_changes_nothing_gains_nothing(thought):
     assert result["reward"].item() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_thought_that_can_be_seen_gains_something():
+def test_an_attended_thought_has_a_gain():
     result = InformationGain(policy=make_policy())(answered(["so", "b"], prompt="a><think>"))
 
     assert result["reward"].abs().min() > 1e-3
@@ -147,11 +147,11 @@ def test_leave_one_out_of_it_is_rlps_advantage():
     advantage = LeaveOneOut()(batch)["advantage"]
 
     first = batch["response_mask"].int().argmax(1)
-    found = advantage[torch.arange(4), first]
-    torch.testing.assert_close(found, torch.tensor([-0.4, 0.0, 0.4, 0.0]))
+    result = advantage[torch.arange(4), first]
+    torch.testing.assert_close(result, torch.tensor([-0.4, 0.0, 0.4, 0.0]))
 
 
-def test_the_copy_keeps_all_but_a_thousandth_where_nothing_else_is_said():
+def test_the_default_decay_is_999_thousandths():
     assert InformationGain(policy=make_policy()).tau == 0.999
 
 
@@ -160,14 +160,14 @@ def test_the_slow_policy_follows_after_each_step():
     reward = InformationGain(policy=policy, tau=0.75)
     fill(policy, 0.0)
 
-    found = []
+    result = []
     for step, value in enumerate((1.0, 1.0, 2.0)):
         at_step(reward, batch, step)
-        found.append(level(reward))
+        result.append(level(reward))
         fill(policy, value)  # the optimiser step
 
     # phi_0 = theta_0 = 0; then 0.75 * 0 + 0.25 * 1 and 0.75 * 0.25 + 0.25 * 1.
-    assert found == [0.0, 0.25, 0.4375]
+    assert result == [0.0, 0.25, 0.4375]
 
 
 def test_the_first_batch_is_scored_with_the_policy_itself():
@@ -189,7 +189,7 @@ def test_several_calls_in_a_step_move_the_slow_policy_once():
     at_step(reward, batch, 0)
     fill(policy, 1.0)
 
-    at_step(reward, batch, 0)  # an evaluation behind the learner
+    at_step(reward, batch, 0)  # an evaluation after the learner
     before = level(reward)
     for _ in range(3):  # a refill
         at_step(reward, batch, 1)
@@ -197,7 +197,7 @@ def test_several_calls_in_a_step_move_the_slow_policy_once():
     assert (before, level(reward)) == (0.0, 0.25)
 
 
-def test_a_phase_begins_with_the_policy_as_it_is():
+def test_a_phase_begins_with_the_current_policy():
     policy, batch = make_policy(), answered(["so"])
     reward = InformationGain(policy=policy, tau=0.75)
     fill(policy, 0.0)
@@ -239,7 +239,7 @@ def test_no_gradient_flows_and_the_policy_s_tensors_stay_its_own():
     assert list(reward.children()) == [reward.copied]
 
 
-def test_what_the_policy_was_asked_is_the_context_where_it_differs_from_the_prompt():
+def test_the_policy_prompt_is_the_context_if_it_differs_from_the_prompt():
     policy = make_policy()
     batch = answered(["so"], prompt="7:ab<think>")
     batch["policy_prompt"], batch["prompt"] = batch["prompt"], encode_texts(["ab"])

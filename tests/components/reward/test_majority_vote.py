@@ -5,14 +5,14 @@ import torch
 
 from components.reward.answer import ExactMatch, Numeric
 from components.reward.function import FunctionReward
-from components.reward.majority_vote import MajorityVote, found
+from components.reward.majority_vote import MajorityVote, last_match
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
 from rlcomp.verify import pattern
 
-NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
+NUMBERS = partial(last_match, pattern=r"\A[0-9.]+\Z")
 
 
 def batch(*rows):
@@ -33,22 +33,22 @@ def voted(verifier, *rows):
 
 
 def test_the_last_match_votes_and_its_group_if_it_has_one():
-    assert found("a1 b2", pattern="[a-z]([0-9])") == "2"
-    assert found("a1 b2", pattern="[0-9]") == "2"
-    assert found("a1 b2", pattern="([a-z])([0-9])") == "b"
-    assert found("", pattern="x") is None
+    assert last_match("a1 b2", pattern="[a-z]([0-9])") == "2"
+    assert last_match("a1 b2", pattern="[0-9]") == "2"
+    assert last_match("a1 b2", pattern="([a-z])([0-9])") == "b"
+    assert last_match("", pattern="x") is None
 
 
 def test_an_empty_match_is_no_vote():
-    assert found("none", pattern=r"[0-9]*\Z") is None
-    assert found("none", pattern="=?([0-9]*)") is None
+    assert last_match("none", pattern=r"[0-9]*\Z") is None
+    assert last_match("none", pattern="=?([0-9]*)") is None
 
 
 def test_a_pattern_that_backtracks_ends_with_its_name(monkeypatch):
     monkeypatch.setattr(pattern, "_SECONDS", 0.05)
 
     with pytest.raises(ConfigError, match=r"the pattern '\(a\+\)\+b' takes more than 0.05 s in a"):
-        found("a" * 40, pattern="(a+)+b")
+        last_match("a" * 40, pattern="(a+)+b")
 
 
 # Group 7: 4, 4, 5 and an answer that is none, gold 5. Group 3: 6 and 6, gold 6.
@@ -88,7 +88,7 @@ def test_answers_that_mean_the_same_vote_together():
     assert (of_text["reward/label_correct"], of_value["reward/label_correct"]) == (0, 1)
 
 
-def test_of_two_majorities_that_met_first_counts():
+def test_the_first_of_two_majorities_counts():
     result, _ = voted(ExactMatch(), (0, "2", "1"), (0, "1", "1"), (0, "1", "1"), (0, "2", "1"))
 
     assert result["reward"].tolist() == [1, 0, 0, 1]
@@ -146,7 +146,7 @@ def test_columns_reach_the_verifier():
     assert set(seen) == {"m"}
 
 
-def test_a_vote_stands_in_for_the_gold_answer_as_a_whole():
+def test_a_vote_replaces_the_whole_gold_answer():
     class WholeAnswer(ExactMatch):
         """Looks where the answer ends, as rewards of texts that go on do."""
 

@@ -77,7 +77,7 @@ def test_anything_else_is_wrong(response):
     assert not judged(response, "New York")
 
 
-def test_case_can_be_made_not_to_matter():
+def test_casefold_ignores_case():
     assert judged(r"</think>\boxed{new york}", "New York", casefold=True)
     assert judged(r"</think>\boxed{STRASSE}", "Stra\u00dfe", casefold=True)
 
@@ -98,7 +98,7 @@ def test_half_a_character_is_no_span():
 
 
 def test_the_worked_example():
-    # 0, 1, 4, 8 of 8 are right: 1 - p is 7/8 and 1/2; found by nobody or by all, a mask earns 0.
+    # 0, 1, 4, 8 of 8 are right: 1 - p is 7/8 and 1/2; a mask that none or all predict earns 0.
     result = MaskGameReward(tokenizer=TOKENIZER)(game(unusable=1))
 
     assert result["reward"][:5].tolist() == [0.0, 0.875, 0.5, 0.0, 0.0]
@@ -107,14 +107,14 @@ def test_the_worked_example():
 
 
 def test_with_a_target_masks_of_that_difficulty_earn_most():
-    # 1 - |p - 1/2| / (1/2), and 0 where nobody is right: 0, 1/4, 1, 0.
+    # 1 - |p - 1/2| / (1/2), and 0 if none is right: 0, 1/4, 1, 0.
     result = MaskGameReward(tokenizer=TOKENIZER, target=0.5)(game())
 
     assert result["reward"][:4].tolist() == [0.0, 0.25, 1.0, 0.0]
 
 
 def test_generators_are_compared_over_the_masks_of_their_paragraph():
-    # Mean of 0, 7/8, 1/2, 0 is 11/32; leaving one out, 4/3 of what is above it.
+    # Mean of 0, 7/8, 1/2, 0 is 11/32; leaving one out, 4/3 of the excess.
     batch = MaskGameReward(tokenizer=TOKENIZER)(game())
 
     mean = GroupMean()(batch.copy())["advantage"][:4]
@@ -192,7 +192,7 @@ def test_a_batch_of_unusable_proposals_earns_nothing_and_is_learnt_from():
 
     assert result["reward"].tolist() == [0.0, 0.0]
     assert result["reward_valid"].all()
-    # No mask was seen, so nothing is said of masks.
+    # Without masks there are no metrics of masks.
     assert set(ledger.means()) == {"reward/mean", "reward/invalid_fraction"}
 
 
@@ -227,7 +227,7 @@ def test_the_share_of_generators_without_their_predictors_is_recorded():
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4))
-def test_what_a_mask_earns_follows_from_its_own_predictors_only(successes):
+def test_the_reward_of_a_mask_depends_on_its_predictors_alone(successes):
     reward = MaskGameReward(tokenizer=TOKENIZER)
 
     together = reward(game(tuple(successes), attempts=4))["reward"][: len(successes)]
@@ -240,7 +240,7 @@ def test_it_keeps_the_contract():
     check_component(MaskGameReward(tokenizer=TOKENIZER))
 
 
-def test_it_keeps_the_contract_where_predictors_are_right():
+def test_it_keeps_the_contract_with_right_predictors():
     batch = game(successes=(0, 1, 2), attempts=2, unusable=1)
 
     check_component(MaskGameReward(tokenizer=TOKENIZER), batch)

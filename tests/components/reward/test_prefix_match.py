@@ -43,7 +43,7 @@ def test_the_worked_example_of_half_a_character():
     assert reward_of(boxed("é"), boxed("Ã"), answer="é", ends=(1, 2)) == [1, 0]
 
 
-def test_half_a_character_is_right_where_a_token_of_the_truth_ends_with_it():
+def test_half_a_character_is_right_if_a_true_token_ends_with_it():
     batch = rows([boxed("é")], answer="é", ends=(1, 2))
     # The box holds C3 A9; A9 becomes EOS, which has no bytes.
     place = (batch["tokens"][0] == BYTES("é")["input_ids"][1]).nonzero()[0, 0]
@@ -59,7 +59,7 @@ def test_half_a_character_is_right_where_a_token_of_the_truth_ends_with_it():
     "response",
     ["\\boxed{ para}", "</think> para", "", "\\boxed{ para}</think>", "</think>\\boxed{ para"],
 )
-def test_a_response_without_a_box_behind_its_thought_is_wrong(response):
+def test_a_response_without_a_box_after_its_thought_is_wrong(response):
     result = PrefixMatch(tokenizer=BYTES)(rows([response]))
 
     assert result["reward"].tolist() == [0.0]
@@ -82,14 +82,14 @@ def test_the_last_box_counts():
     assert reward_of(two, other) == [0, 1]
 
 
-def test_braces_in_the_truth_are_predicted_as_they_stand():
+def test_braces_in_the_truth_are_predicted_literally():
     assert reward_of(boxed("{a}"), boxed("a"), answer="{a} b", ends=(3, 5)) == [1, 0]
 
 
 def test_newlines_at_the_end_count():
-    found = reward_of(boxed("a\n\n"), boxed("a\n"), boxed("a"), answer="a\n\n", ends=(1, 3))
+    result = reward_of(boxed("a\n\n"), boxed("a\n"), boxed("a"), answer="a\n\n", ends=(1, 3))
 
-    assert found == [1, 0, 1]
+    assert result == [1, 0, 1]
 
 
 def test_another_end_of_thinking_can_be_written():
@@ -100,7 +100,7 @@ def test_another_end_of_thinking_can_be_written():
     assert reward_of(response) == [0]
 
 
-def test_first_token_looks_at_nothing_behind_the_first_token():
+def test_first_token_ignores_later_tokens():
     predictions = [" para", " parallel", " par", "para", "", " x"]
 
     assert reward_of(*map(boxed, predictions), match="first_token") == [1, 1, 0, 0, 0, 0]
@@ -115,7 +115,7 @@ def test_without_a_box_the_rest_of_the_response_is_the_prediction():
     assert reward_of(" parallel", think_end="", match="first_token", prediction="rest") == [1]
 
 
-def test_it_writes_what_rewards_write():
+def test_it_writes_the_entries_of_a_reward():
     result = PrefixMatch(tokenizer=BYTES)(rows([boxed(" para"), "no"]))
 
     assert result["correct"].tolist() == [True, False]
@@ -136,7 +136,7 @@ def test_it_records_how_many_answered_and_how_far_they_saw():
 
 
 def test_tokens_outside_the_response_mask_are_not_read():
-    # The mask has a hole over " x": what is left is the right prediction.
+    # The mask has a hole over " x": the rest is the right prediction.
     batch = rows([boxed(" para x")])
     # Behind them stand a brace and EOS, nothing else.
     batch["response_mask"][0, -4:-2] = False
@@ -146,7 +146,7 @@ def test_tokens_outside_the_response_mask_are_not_read():
 
 @given(prompt=st.sampled_from(["", "a", boxed(" para"), boxed(" x"), "\\boxed{ para", "</think>"]))
 @settings(max_examples=12, deadline=None)
-def test_what_the_prompt_spells_changes_nothing(prompt):
+def test_the_text_of_the_prompt_changes_nothing(prompt):
     responses = [boxed(" para"), boxed(" x"), "\\boxed{ para}", " para}", "nothing", ""]
 
     result = PrefixMatch(tokenizer=BYTES)(rows(responses, prompt=prompt))

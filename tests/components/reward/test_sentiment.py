@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from components.reward.sentiment import Sentiment
+from components.reward.reward_model import Sentiment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.testing import check_component, example_batch
@@ -34,11 +34,11 @@ def test_it_keeps_the_contract():
         ("not good", -0.74 * 1.9),
     ],
 )
-def test_the_score_is_that_of_the_words(response, valence):
+def test_the_score_sums_the_valences_of_the_words(response, valence):
     assert Sentiment().score("a good prompt", response, "love") == compound(valence)
 
 
-def test_of_a_long_text_the_first_thousand_words_count():
+def test_the_first_thousand_words_of_a_text_count():
     assert Sentiment().score("", "stone " * 999 + "good villain", "") == compound(1.9)
     assert Sentiment().score("", "stone " * 998 + "good villain", "") == compound(1.9 - 2.6)
 

@@ -40,7 +40,7 @@ def length(response):
     return float(len(response))
 
 
-def test_a_step_s_reward_stands_on_the_token_that_completes_it():
+def test_the_reward_of_a_step_is_at_the_token_that_completes_it():
     # ? a b ; c EOS: the first step ends with the separator, the last one with the response.
     tokenizer = character_tokenizer(characters="?abc;")
 
@@ -56,7 +56,7 @@ def half_judged(response):
     return 1.0
 
 
-def test_what_became_of_the_outcome_is_told():
+def test_reasons_of_the_outcome_are_copied():
     tokenizer = character_tokenizer(characters="?abc;")
     reward = steps(tokenizer, length)
     reward.outcome = FunctionReward(function=f"{__name__}.half_judged")
@@ -112,7 +112,7 @@ def test_the_outcome_stays_apart_and_the_mean_step_is_a_named_part():
 
 
 @pytest.mark.filterwarnings("ignore:reward 'function'")
-def test_what_became_of_the_calls_of_the_outcome_s_reward_is_told():
+def test_calls_of_the_outcome_are_recorded():
     class Failing(FunctionReward):
         def outcomes(self, batch, rows):
             return [FailedCall("error", f"no {row['response']}") for row in rows]
@@ -161,7 +161,7 @@ def test_a_step_of_infinite_reward_stops_the_run():
         steps(tokenizer, lambda response: float("inf"))(answered(tokenizer, ["a;b"]))
 
 
-def test_tokens_that_are_bytes_of_a_character_are_told_apart():
+def test_tokens_within_a_character_are_distinguished():
     # é is two tokens: ? C3 A9 ; C3 A9 EOS.
     tokenizer = byte_tokenizer()
 
@@ -171,7 +171,7 @@ def test_tokens_that_are_bytes_of_a_character_are_told_apart():
 
 
 def test_only_sampled_tokens_are_read():
-    # A hole over the separator: what is left is one step.
+    # A hole over the separator: the rest is one step.
     tokenizer = character_tokenizer(characters="?abc;")
     batch = answered(tokenizer, ["a;b"])
     batch["response_mask"][0, 2] = False
@@ -183,10 +183,10 @@ def test_only_sampled_tokens_are_read():
 
 @given(st.text(alphabet="a b;", max_size=12))
 def test_the_steps_are_the_text_and_none_of_several_is_blank(text):
-    found = split_steps(text, ";")
+    result = split_steps(text, ";")
 
-    assert "".join(found) == text
-    assert len(found) == 1 or all(step.strip(" ;") for step in found)
+    assert "".join(result) == text
+    assert len(result) == 1 or all(step.strip(" ;") for step in result)
 
 
 @given(st.lists(st.text(alphabet="aé€😀;", max_size=6), min_size=1, max_size=3))
@@ -196,7 +196,7 @@ def test_every_step_ends_at_its_last_byte(responses):
     batch = steps(tokenizer, length)(answered(tokenizer, responses))
 
     for row, response in enumerate(responses):
-        ends, place = [], 1  # behind the prompt
+        ends, place = [], 1  # after the prompt
         for step in split_steps(response, ";"):
             place += len(step.encode())
             ends.append(place - 1)
@@ -205,16 +205,16 @@ def test_every_step_ends_at_its_last_byte(responses):
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=12))
-def test_bytes_that_are_no_text_end_steps_where_decoding_does(ids):
+def test_invalid_bytes_end_steps_like_decoding(ids):
     # Halves of characters are decoded as something else: steps end by the bytes or by decoding.
     tokenizer = byte_tokenizer()
     byte = {raw[0]: token for token, raw in enumerate(token_bytes(tokenizer)) if len(raw) == 1}
     row = [byte[each] for each in ids]
     reward = steps(tokenizer, length)
 
-    found = [*reward._steps(row)]
+    result = [*reward._steps(row)]
     reward._tokens._table = None
-    assert found == [*reward._steps(row)]
+    assert result == [*reward._steps(row)]
 
 
 def test_a_long_response_is_decoded_once(monkeypatch):

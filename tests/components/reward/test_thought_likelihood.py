@@ -38,7 +38,7 @@ def answered(responses, *, answer="xyz", ends=(1, 2, 3), prompt="ab<think>"):
 
 
 def log_prob(policy, context, target, tokenizer=TOKENIZER):
-    """Of a text behind another, by the forward pass of transformers; the pad token is barred."""
+    """Return a continuation's log-prob by transformers' forward pass, without the pad token."""
     ids = torch.tensor([tokenizer(context + target)["input_ids"]])
     start = len(tokenizer(context)["input_ids"])
     with torch.no_grad():
@@ -49,7 +49,7 @@ def log_prob(policy, context, target, tokenizer=TOKENIZER):
 
 
 @pytest.mark.parametrize(("num_tokens", "target"), [(1, "x"), (2, "xy"), (5, "xyz")])
-def test_it_is_the_log_prob_of_the_next_tokens_behind_the_thought(num_tokens, target):
+def test_it_is_the_log_prob_of_the_next_tokens_after_the_thought(num_tokens, target):
     batch = ThoughtLikelihood(policy=POLICY, num_tokens=num_tokens)(
         answered(["so</think>no", "hm, so"])
     )
@@ -74,7 +74,7 @@ REWARD = ThoughtLikelihood(policy=POLICY)
 
 @settings(max_examples=15, deadline=None)
 @given(st.text(alphabet="ab {}\\>", max_size=8))
-def test_what_follows_the_thought_does_not_count(rest):
+def test_text_after_the_thought_does_not_count(rest):
     batch = REWARD(answered(["so</think>", f"so</think>{rest}"]))
 
     assert batch["reward"][0].item() == pytest.approx(batch["reward"][1].item(), abs=1e-5)
@@ -98,7 +98,7 @@ def test_correct_is_more_than_half_of_the_probability(logit):
 
 
 def test_half_of_the_probability_is_not_correct():
-    # The logits of x and y are 0, those of all others -200, which is e^-200 of them.
+    # The logits of x and y are 0, of all others -200.
     policy = make_policy()
     ids = torch.tensor([TOKENIZER("ab<think>so</think>")["input_ids"]])
     with torch.no_grad():
@@ -149,5 +149,5 @@ def test_above_the_group_s_mean_and_clipped_it_is_quiet_stars_reward():
 
     mean = sum(scores) / 4
     first = batch["response_mask"].int().argmax(1)
-    found = advantage[torch.arange(4), first].tolist()
-    assert found == pytest.approx([max(0.0, score - mean) for score in scores], abs=1e-4)
+    result = advantage[torch.arange(4), first].tolist()
+    assert result == pytest.approx([max(0.0, score - mean) for score in scores], abs=1e-4)

@@ -11,7 +11,7 @@ from rlcomp.testing import check_component, make_batch
 
 
 class ByTable:
-    """Probabilities of what is shown first, by the two texts."""
+    """Judge with a table of probabilities for the text shown first."""
 
     def __init__(self, **table):
         self.table = table
@@ -35,7 +35,7 @@ def batch_of(*responses, groups=None):
 TABLE = {"ab": 0.9, "ba": 0.3, "ac": 0.6, "ca": 0.6, "bc": 1.0, "cb": 0.2}
 
 
-def test_a_response_is_paid_its_mean_win_probability():
+def test_the_reward_is_the_mean_win_probability():
     scored = Tournament(judge=ByTable(**TABLE))(batch_of("a", "b", "c"))
 
     # a: (.8 + .5) / 2; b: (.2 + .9) / 2; c: (.5 + .1) / 2.
@@ -50,7 +50,7 @@ def test_ranks_forget_by_how_much():
     assert scored["reward"].tolist() == [1.0, 0.5, 0.0]
 
 
-def test_equal_responses_draw_and_are_asked_about_once():
+def test_equal_responses_draw_and_are_compared_once():
     judge = ByTable(**TABLE)
 
     scored = Tournament(judge=judge)(batch_of("a", "b", "a"))
@@ -60,7 +60,7 @@ def test_equal_responses_draw_and_are_asked_about_once():
     assert scored["reward"].tolist() == pytest.approx([0.65, 0.2, 0.65])
 
 
-def test_a_pair_that_was_not_told_is_left_out():
+def test_a_pair_without_a_verdict_is_left_out():
     judge = ByTable(**(TABLE | {"ba": None}))
 
     with recording() as ledger:
@@ -70,7 +70,7 @@ def test_a_pair_that_was_not_told_is_left_out():
     assert ledger.means()["tournament/untold"] == pytest.approx(1 / 3)
 
 
-def test_who_met_nobody_has_no_reward():
+def test_a_response_without_a_pair_has_no_reward():
     judge = ByTable(ab=None, ba=0.5)
 
     scored = Tournament(judge=judge)(batch_of("a", "b", "c", groups=[0, 0, 1]))
@@ -95,7 +95,7 @@ def test_it_keeps_the_contract():
     check_component(Tournament(judge=first_is_better))
 
 
-def test_a_response_whose_environment_failed_meets_nobody():
+def test_a_response_with_a_failed_environment_is_not_compared():
     judge, batch = ByTable(**TABLE), batch_of("a", "b", "c")
     batch["episode_error"] = encode_texts(["", "", "out of order"])
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.loss.comparison import PlackettLuce
 from components.sampler.labelled import Rankings
-from components.task.preferences import PreferenceTask
+from components.task.labels import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
 from rlcomp.testing import check_component

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from components.sampler.labelled import RatedAnswers
-from components.task.preferences import PreferenceTask
+from components.task.labels import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.data.preference_rows import preference_examples
 from rlcomp.data.records import Row

@@ -26,7 +26,7 @@ def annotated(**arguments):
     return AnnotatedText(corpus=Two(), tokenizer=byte_tokenizer(), **given | arguments)
 
 
-def test_notes_foretell_what_follows_at_every_third_position():
+def test_notes_predict_the_next_token_at_every_third_position():
     # Positions c to h; document 0 starts with the first of them, and takes every third: c and f.
     assert annotated().example(0).demonstration == "b<c>cde<f>fgh"
 

@@ -31,7 +31,7 @@ def test_all_rows_are_held_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "expected"),
     [
         (["sums_test.jsonl", "a/sums_test.jsonl"], "sums_test.jsonl"),
         (["sums/test.jsonl", "a/sums_test.jsonl"], "sums/test.jsonl"),
@@ -39,17 +39,19 @@ def test_all_rows_are_held_out(tmp_path):
         (["sums/test.jsonl", "sums_test.jsonl"], "sums_test.jsonl"),
     ],
 )
-def test_the_folder_comes_before_those_in_it_and_the_first_name_first(tmp_path, files, found):
+def test_the_folder_precedes_its_subfolders_and_the_first_name_the_others(
+    tmp_path, files, expected
+):
     for file in files:
         written(tmp_path / file, {"question": "1+1=", "answer": "2"})
 
     task = Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
 
-    assert task.path == str(tmp_path / found)
+    assert task.path == str(tmp_path / expected)
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         (
             {"input": "1+1=", "target": "2"},
@@ -64,10 +66,10 @@ def test_the_folder_comes_before_those_in_it_and_the_first_name_first(tmp_path, 
         ({"q": "1+1=", "answer": "2"}, r"set SUITE.task.prompt_fields=\[q\], SUITE being"),
     ],
 )
-def test_other_columns_are_told_by_the_settings_of_a_suite(tmp_path, row, told):
+def test_other_columns_are_reported_with_the_settings_of_a_suite(tmp_path, row, message):
     written(tmp_path / "own.jsonl", row)
 
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         Benchmark(path=str(tmp_path / "own.jsonl"), prompt_fields=["question", "problem"], **KNOWN)
 
 
@@ -100,15 +102,15 @@ def test_a_file_of_any_name_by_its_path(tmp_path):
     assert task.example(0).answer == "2"
 
 
-def test_a_missing_file_is_told_with_place_name_and_form(tmp_path):
+def test_a_missing_file_is_reported_with_folder_name_and_form(tmp_path):
     with pytest.raises(DataError) as refused:
         Benchmark(folder=str(tmp_path / "data"), prompt_fields=["question"], **KNOWN)
 
-    told = str(refused.value)
-    assert f"no file of this benchmark in '{tmp_path}/data', which is not there" in told
-    assert "there is one called sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in told
-    assert "its rows hold question and answer" in told
-    assert "set path=FILE, or data=FOLDER where there" in told
+    message = str(refused.value)
+    assert f"no file of this benchmark in '{tmp_path}/data' (no such folder)" in message
+    assert "with a file named sums_test or sums/test (.jsonl, .jsonl.gz, .parquet)" in message
+    assert "its rows hold question and answer" in message
+    assert "set path=FILE, or data=FOLDER with" in message
     with pytest.raises(DataError, match=f"in '{tmp_path}'; set path=FILE"):
         Benchmark(folder=str(tmp_path), prompt_fields=["question"], **KNOWN)
 
@@ -120,7 +122,7 @@ def test_a_column_that_no_row_has_is_named(tmp_path):
         Benchmark(folder=str(tmp_path), prompt_fields=["question", "problem"], **KNOWN)
 
 
-def test_without_a_usual_name_the_path_is_asked_for():
+def test_without_a_usual_name_the_message_names_the_path():
     with pytest.raises(
         ConfigError, match="no path is given; set path=FILE of problems, whose rows"
     ):
@@ -128,15 +130,17 @@ def test_without_a_usual_name_the_path_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("sums_test.jsonl", "is a file: data={0}, or set path={1}$"),
         ("b.csv", "file: set path={1}$"),
     ],
 )
-def test_a_file_where_a_folder_is_asked_for_is_told_as_one(tmp_path, name, told):
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path, name, message):
     written(tmp_path / name, {"question": "1+1=", "answer": "2"})
     file = tmp_path / name
 
-    with pytest.raises(DataError, match=f"data is a folder, and .*{told.format(tmp_path, file)}"):
+    with pytest.raises(
+        DataError, match=f"data is a folder, and .*{message.format(tmp_path, file)}"
+    ):
         Benchmark(folder=str(file), prompt_fields=["question"], **KNOWN)

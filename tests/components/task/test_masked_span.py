@@ -1,4 +1,4 @@
-"""What is missing in a text, and what to ask about it."""
+"""Masked spans, and proposals of masks."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def made(kind, text, tmp_path, pattern=r"(\w+)", **arguments):
     return kind(corpus=corpus, tokenizer=byte_tokenizer(), **given)
 
 
-def test_a_mask_stands_wherever_the_span_does(tmp_path):
+def test_every_occurrence_of_the_span_is_masked(tmp_path):
     text = "a rose is a rose."
     task = made(MaskedSpan, text, tmp_path, pattern="(rose)")
 
@@ -41,7 +41,7 @@ def test_the_span_has_no_white_space_at_its_ends_and_is_composed(tmp_path):
     assert example.source == "one cafe\u0301\n two"
 
 
-def test_what_cannot_be_masked_is_not_asked_for(tmp_path):
+def test_unmaskable_spans_are_left_out(tmp_path):
     task = made(MaskedSpan, "a  b", tmp_path, pattern=r"(\s+|.)")
 
     assert [task.example(n).answer for n in range(len(task))] == ["a", "b"]
@@ -80,7 +80,7 @@ def test_random_words_of_a_text_are_fair_proposals():
 
 
 @pytest.mark.parametrize("kind", [MaskedSpan, MaskProposal])
-def test_what_cannot_be_worded_is_refused(kind, tmp_path):
+def test_malformed_templates_are_refused(kind, tmp_path):
     with pytest.raises(ConfigError, match=r"template '<mask>' lacks {text}"):
         made(kind, "a b", tmp_path, template="<mask>")
     with pytest.raises(ConfigError, match=r"names {span}"):

@@ -1,4 +1,4 @@
-"""What comes next in a text."""
+"""Next-token prediction."""
 
 import pytest
 from hypothesis import given, settings
@@ -123,14 +123,14 @@ def test_a_response_may_be_a_thought_alone():
     assert made("ab", response="{thought}</think>").example(0).demonstration == "</think>"
 
 
-def test_a_response_may_go_on_with_the_text():
+def test_a_response_may_continue_the_text():
     task = made("abcde", horizon=2, response="{thought}</think>{continuation}")
 
     assert task.example(0).answer == "bc"
     assert task.example(0).demonstration == "</think>bc"
 
 
-def test_a_whole_span_ends_where_it_ends_only():
+def test_a_whole_span_has_one_end():
     task = made("One. Two. Three", position=Sentences(min_context=1), whole_spans=True, horizon=1)
 
     example = task.example(0)
@@ -187,10 +187,10 @@ def test_a_sampler_puts_the_ends_beside_the_answer():
 
     batch = sampler()
 
-    # Behind "x parameter" stand " =" and " 1"; behind "x parameter =" the latter alone.
+    # " =" and " 1" follow "x parameter"; " 1" alone follows "x parameter =".
     last_bytes = {" = 1": [1, 3], " 1": [1]}
-    found = zip(decode_texts(batch["answer"]), batch["answer_ends"], strict=True)
-    for answer, ends in found:
+    result = zip(decode_texts(batch["answer"]), batch["answer_ends"], strict=True)
+    for answer, ends in result:
         assert ends.nonzero().flatten().tolist() == last_bytes[answer]
 
 
@@ -203,7 +203,7 @@ def test_a_sampler_puts_the_ends_beside_the_answer():
         ({"horizon": 0}, "horizon is 0: must be greater than 0"),
     ],
 )
-def test_what_cannot_be_worded_is_refused(arguments, words):
+def test_malformed_templates_are_refused(arguments, words):
     with pytest.raises(ConfigError, match=words):
         made("ab", **arguments)
 

@@ -1,4 +1,4 @@
-"""Text files as documents."""
+"""Text files and examples as documents."""
 
 import gzip
 import json
@@ -8,10 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from components.sampler.demonstrations import Demonstrations
-from components.task.text import TextTask
+from components.task.text import DocumentTask, TextTask
+from components.worlds.addition.task import Addition
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.data import corpus
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer
 
 
@@ -24,21 +27,21 @@ def written(folder, data, name="a.txt"):
     return str(folder / name)
 
 
-def test_a_document_goes_on_from_its_first_word_and_is_held_out_by_its_text(tmp_path):
+def test_a_document_continues_its_first_word_and_is_split_by_its_text(tmp_path):
     example = TextTask(path=written(tmp_path, b"To be"), shortest=1).example(0)
 
     assert (example.prompt, example.answer, example.demonstration) == ("To", "To be", " be")
     assert (example.source, example.answer_ends) == ("To be", None)
 
 
-def test_documents_end_at_the_separator_which_belongs_to_none(tmp_path):
+def test_the_separator_belongs_to_no_document(tmp_path):
     task = TextTask(path=written(tmp_path, b"a\nb\n\nc\n\n\n\nd\n"), separator="\n\n", shortest=1)
 
     assert texts(task) == ["a\nb", "c", "d\n"]
     assert [task.document(index).start for index in range(3)] == [0, 5, 10]
 
 
-def test_a_long_document_is_cut_behind_line_ends(tmp_path):
+def test_a_long_document_is_cut_after_line_ends(tmp_path):
     # Of the first 8 bytes "aa bb\ncc" the line end at 5 lies in the second half.
     task = TextTask(path=written(tmp_path, b"aa bb\ncc dd"), longest=8, shortest=1)
 
@@ -49,7 +52,7 @@ def test_a_long_document_is_cut_behind_line_ends(tmp_path):
     ("data", "pieces"),
     [
         (b"a bbb cccc", ["a bbb", " cccc"]),
-        (b"aa bb cc dd", ["aa bb cc", " dd"]),  # the space right behind what fits
+        (b"aa bb cc dd", ["aa bb cc", " dd"]),  # the space right after the limit
         (b"a bbbbbbbbb", ["a bbbbbb", "bbb"]),  # too early a space
     ],
 )
@@ -75,7 +78,7 @@ def test_short_pieces_are_left_out(tmp_path):
     st.integers(4, 12),
     st.sampled_from([None, "|", "é|"]),
 )
-def test_a_document_stands_where_it_says_and_nothing_is_lost(tmp_path_factory, text, most, between):
+def test_documents_are_at_their_offsets_and_nothing_is_lost(tmp_path_factory, text, most, between):
     data = text.encode()
     path = written(tmp_path_factory.getbasetemp(), data)
     assume(between is None or text.replace(between, ""))
@@ -120,7 +123,7 @@ def test_a_row_of_json_lines_is_a_text_of_its_own(tmp_path, pack):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl"])
-def test_a_corpus_that_no_memory_holds_is_told(tmp_path, monkeypatch, name):
+def test_a_corpus_beyond_the_memory_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.setattr(corpus, "_LARGEST", 2 << 20)
 
     def write(size):
@@ -149,7 +152,7 @@ def test_a_folder_is_all_text_files_below_it_in_order(tmp_path):
     written(tmp_path, b"two", "b.txt.txt")
     written(tmp_path, b"\xff", "README.md")
 
-    # "b" before "b.txt.txt": a folder's files stand where the folder does.
+    # "b" before "b.txt.txt": a folder's files are in the folder's place.
     assert texts(TextTask(path=str(tmp_path), shortest=1)) == ["one", "three", "two"]
 
 
@@ -208,3 +211,43 @@ def test_to_imitate_demonstrations_is_to_read_documents():
     assert batch["tokens"].shape == (3, 101)
     first = [len(text.split()[0]) for text in read]
     assert (~batch["response_mask"]).sum(1).tolist() == first
+
+
+class Given:
+    held_out = 0.25
+
+    def __init__(self, example):
+        self.given = example
+
+    def __len__(self):
+        return 3
+
+    def example(self, index):
+        return self.given
+
+
+def test_prompt_and_demonstration_are_one_text():
+    example = DocumentTask(task=Sorting(length=4, shuffled=1.0)).example(1234)
+
+    assert (example.prompt, example.demonstration) == ("1", "234>1432")
+    assert example.answer == "1234>1432"
+    assert example.held_out_by == "1234>"
+
+
+def test_without_a_demonstration_it_is_the_answer():
+    example = DocumentTask(task=Given(Example("ab", "cd", None))).example(0)
+
+    assert (example.prompt, example.demonstration) == ("a", "bcd")
+
+
+def test_the_split_is_by_an_existing_source():
+    task = DocumentTask(task=Given(Example("ab", "cd", "e", source="book 7")))
+
+    assert task.example(1).held_out_by == "book 7"
+    assert (len(task), task.held_out) == (3, 0.25)
+
+
+def test_a_text_of_one_character_has_nothing_to_predict():
+    with pytest.raises(DataError, match="example 2 has the text 'a': nothing to predict"):
+        DocumentTask(task=Given(Example("a", "", ""))).example(2)
+    assert DocumentTask(task=Addition(digits=1)).example(34).answer == "3+4=7"

@@ -13,7 +13,7 @@ from rlcomp.errors import ConfigErrors
 
 PLATEAU = {"_target_": "components.early_stop.Plateau", "metric": "evaluation/sampled"}
 ALARM = {"_target_": "components.early_stop.Alarm", "metric": "own/x", "watch": "own/y"}
-NEXT_TOKEN = {"_target_": "components.evaluator.next_token.NextTokenEvaluator"}
+NEXT_TOKEN = {"_target_": "components.evaluator.likelihood.NextTokenEvaluator"}
 PARTS = {
     "policy": {"_target_": "rlcomp.run.stages.Nothing"},
     "evaluation": NEXT_TOKEN,
