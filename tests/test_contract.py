@@ -25,7 +25,7 @@ from components.store.replay import AnswerReplay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.config.build import Builder
-from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.checks.values import check_arguments
 from rlcomp.config.declare import declare
 from rlcomp.config.finding import messages
 from rlcomp.config.plan import read

@@ -14,7 +14,7 @@ LIGHT = [
     "rlcomp.cli.describe",
     "rlcomp.errors",
     "rlcomp.keys",
-    "rlcomp.config.checks.arguments",
+    "rlcomp.config.checks.values",
     "rlcomp.config.declare",
     "rlcomp.config.flow",
     "rlcomp.config.flow_source",

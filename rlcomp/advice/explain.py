@@ -19,11 +19,10 @@ from rlcomp.advice.similar_settings import fit
 from rlcomp.advice.translation import all_refused, corrected
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
-from rlcomp.config.command_line import CommandLine, line_of
-from rlcomp.config.compose import compose_config
+from rlcomp.config.compose import CommandLine, command_line, compose_config
 from rlcomp.config.options import config_directory
+from rlcomp.config.overrides import only_overrides, shell_word, typed_words, whole_line
 from rlcomp.config.reader import unset_variable
-from rlcomp.config.shell_words import as_typed, in_shell, overrides_in, whole_line
 from rlcomp.errors import nearest
 
 
@@ -35,7 +34,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
-    line = line_of(words, config_dirs)
+    line = command_line(words, config_dirs)
 
     def told(one: Exception) -> str:
         if isinstance(one, OverrideParseException):
@@ -48,12 +47,12 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     refused = {word: told(one) for word, one in all_of}
     lines = [*dict.fromkeys(refused.values())] if refused else [told(error)]
     if len(refused) == 1 and (word := next(iter(refused))) and is_sentence(lines[0]):
-        line_of_text = [as_text(one) if one == word else one for one in as_typed(words)]
+        line_of_text = [as_text(one) if one == word else one for one in typed_words(words)]
         return "\n".join([*lines, f"the whole line: {whole_line(line_of_text)}"])
     # Where one word may be a list or a text as well, no line is the right one.
     sure = len(refused) > 1 or (refused and "; " not in lines[0])
     if sure and all(unswept(str(one)) for _, one in all_of):
-        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
+        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *typed_words(words)])}"])
     return "\n".join([*lines, *corrected(words, refused, config_dirs, partial(fit, line))])
 
 
@@ -66,7 +65,7 @@ def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
     """
     try:
         if not {"-m", "--multirun"} & {*words}:
-            compose_config(overrides_in(words), config_dirs)
+            compose_config(only_overrides(words), config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
         return explained(error, words, config_dirs).splitlines()
     return [f"the whole line: {whole_line(words)}"]
@@ -145,10 +144,10 @@ def _unread(
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        before, joined, behind = _joined(word, as_typed(words))
+        before, joined, behind = _joined(word, typed_words(words))
         if joined.endswith(","):
             one = joined.rstrip(",")
-            told, line = f"leave that out: {in_shell(one)}", [*before, one, *behind]
+            told, line = f"leave that out: {shell_word(one)}", [*before, one, *behind]
         else:
             told, line = "a sweep has no spaces", ["-m", *before, joined, *behind]
         return f"{word}: it ends in a comma; {told}\nthe whole line: {whole_line(line)}"
@@ -160,7 +159,7 @@ def _unread(
     if "=" not in word:
         return _command(word, words)
     if (quoted := _quoted(word)) is not None:
-        return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
+        return f"{word}: the value needs quotes, and the word as well: {shell_word(quoted)}"
     return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
 
 
@@ -198,7 +197,7 @@ def _command(word: str, words: Sequence[str]) -> str:
         )
     if program != "rlcomp":
         return f"{word}: rlcomp has no commands; use the program {program}"
-    rest = [other for other in as_typed(words) if other != word]
+    rest = [other for other in typed_words(words) if other != word]
     return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
 
 

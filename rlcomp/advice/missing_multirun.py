@@ -6,9 +6,9 @@ import re
 
 from omegaconf import ListConfig, OmegaConf
 
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 from rlcomp.config.options import NO_SWEEP, TOGETHER, config_directory
-from rlcomp.config.shell_words import in_shell
+from rlcomp.config.overrides import shell_word
 
 
 def unswept(text: str) -> str | None:
@@ -26,9 +26,9 @@ def several(word: str, line: CommandLine | None) -> str:
     """
     key, _, values = word.partition("=")
     group = key.lstrip("+").partition("@")[0]
-    listed, text = in_shell(f"{key}=[{values}]"), in_shell(as_text(word))
+    listed, text = shell_word(f"{key}=[{values}]"), shell_word(as_text(word))
     ways = {
-        "sweep": f"several values are a sweep, rlcomp -m {in_shell(word)}",
+        "sweep": f"several values are a sweep, rlcomp -m {shell_word(word)}",
         "list": f"a list has brackets, {listed}",
         "text": f"a text has quotes, {text}",
     }

@@ -6,8 +6,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import CONTROL_PATHS
-from rlcomp.config.command_line import CommandLine
-from rlcomp.config.compose import compose_config
+from rlcomp.config.compose import CommandLine, compose_config
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}

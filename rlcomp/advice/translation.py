@@ -10,9 +10,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import TABLE, known_key, our_name, our_option
 from rlcomp.config.compose import compose_config
-from rlcomp.config.filter_overrides import Refused, sift
 from rlcomp.config.options import config_directory
-from rlcomp.config.shell_words import as_typed, overrides_in, whole_line
+from rlcomp.config.overrides import (
+    Refused,
+    filter_overrides,
+    only_overrides,
+    typed_words,
+    whole_line,
+)
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 # Overrides that a setting of others becomes, by its name: "{}" is its value.
@@ -95,12 +100,12 @@ def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[st
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
-    overrides = overrides_in(words)
+    overrides = only_overrides(words)
     sweep = {"-m", "--multirun"} & {*words}
     if isinstance(error, OverrideParseException) or sweep or len(overrides) < 2:
         return []
     try:
-        _, refused = sift(lambda texts: compose_config(texts, config_dirs), overrides)
+        _, refused = filter_overrides(lambda texts: compose_config(texts, config_dirs), overrides)
     except (HydraException, OmegaConfBaseException, ValueError):
         return []  # what is wrong lies elsewhere: a directory that is not there
     if any("Could not find" in str(one) for _, one in refused):
@@ -132,7 +137,7 @@ def corrected(
         config_dirs: directories of the user's own configs.
         fit: gives overrides as the choices of this line take them.
     """
-    own = as_typed(words)
+    own = typed_words(words)
     translations = {word: _ours(*word.partition("=")[::2]) for word in refused}
     ours = {word: fit(one or word) for word, one in translations.items()}
     known = {word for word, one in ours.items() if one and one in refused[word]}
@@ -165,7 +170,7 @@ def _ours(key: str, value: str) -> str | None:
 
 def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     try:
-        compose_config(overrides_in(words), config_dirs)
+        compose_config(only_overrides(words), config_dirs)
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.advice.foreign_options import known_key, near_foreign_name, our_name
 from rlcomp.advice.similar_settings import fit, like
 from rlcomp.advice.translation import in_our_words, translated
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import config_directory, having
 from rlcomp.errors import nearest
@@ -148,7 +148,7 @@ def _of_other_part(name: str, beside: list[str], line: CommandLine | None) -> st
 
 def _standing(name: str, line: CommandLine | None) -> str | None:
     """Return the few other places of a setting of this name; None if there are many."""
-    places = line.places(name) if line else []
+    places = line.paths(name) if line else []
     return f"here it is {' or '.join(places)}" if 0 < len(places) <= _PLACES else None
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 from rlcomp.config.options import config_directory, options_of, usual_option
 from rlcomp.errors import as_dotted
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rlcomp.config.shell_words import whole_line
+from rlcomp.config.overrides import whole_line
 
 _WEIGHTS = re.compile(r"(?:reward\.)?(?:weights|reward_weights)=[\[{](.*)[\]}]")
 # What the whole line has in other words.

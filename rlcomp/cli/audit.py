@@ -16,7 +16,7 @@ from rlcomp.cli.audit_judge import audited_judge, names_judge
 from rlcomp.cli.command_arguments import Parser, positive
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
-from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
+from rlcomp.errors import ConfigError, UserError, nearest
 
 if TYPE_CHECKING:
     import argparse
@@ -215,7 +215,7 @@ def audited(
     from rlcomp.audit.judge import RewardJudge
     from rlcomp.audit.wrong_answers import all_forms
     from rlcomp.config.build import Builder
-    from rlcomp.config.composition import compose_or_explain
+    from rlcomp.config.resolve import compose_or_explain
 
     worn = all_forms(forms)
     plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))
@@ -240,44 +240,20 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
         ConfigError: the faults in them.
     """
     from rlcomp.config.flow_source import flow_of
+    from rlcomp.config.resolve import plan_of_nodes
 
-    plan = nodes_of(config, ["reward", "task"], checked=False)
+    missing = {name: f"there is no {name}: set {name}=..." for name in ("reward", "task")}
+    plan = plan_of_nodes(config, missing, check_values=False)
     reads = flow_of(plan.nodes["reward"]).reads
     if unknown := sorted(reads - _TEXTS - _TOKENS):
         raise ConfigError(
             f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "
             "of it that judges texts, reward=..."
         )
-    names = ["reward", "task", *(["tokenizer"] if reads & _TOKENS else [])]
-    return nodes_of(config, names), bool(reads & _TOKENS)
-
-
-def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) -> Plan:
-    """Return a plan of some nodes, with all of their parts.
-
-    Args:
-        config: a whole one.
-        names: of the nodes.
-        checked: whether their settings are checked.
-
-    Raises:
-        ConfigError: one of them is missing, or cannot work.
-    """
-    from rlcomp.config.checks.arguments import check_arguments
-    from rlcomp.config.checks.settings import check_settings
-    from rlcomp.config.finding import messages
-    from rlcomp.config.plan import Plan, below, read
-    from rlcomp.config.resolve import as_typed
-
-    plan, errors = read(config)
-    missing = [name for name in names if name not in plan.nodes]
-    if errors or missing:
-        raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
-    nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
-    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if checked and (errors := messages([*check_settings(small), *check_arguments(small)])):
-        raise ConfigErrors(as_typed(errors, plan))
-    return small
+    reads_tokens = bool(reads & _TOKENS)
+    if reads_tokens:
+        missing["tokenizer"] = "there is no tokenizer: set tokenizer=..."
+    return plan_of_nodes(config, missing), reads_tokens
 
 
 if __name__ == "__main__":

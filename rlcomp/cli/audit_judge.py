@@ -38,13 +38,13 @@ def audited_judge(
         DataError: the task has no pairs, or the judge gives no verdict.
     """
     from rlcomp.audit.audit import examples_of
-    from rlcomp.cli.audit import nodes_of
     from rlcomp.config.build import Builder
-    from rlcomp.config.composition import compose_or_explain
+    from rlcomp.config.resolve import compose_or_explain, plan_of_nodes
     from rlcomp.report.judge import judge_report, labelled_pair
 
     words = [_WORD.sub("+pairwise_judge=", word) for word in overrides]
-    plan = nodes_of(compose_or_explain(words, config_dirs), ["pairwise_judge", "task"])
+    missing = {name: f"there is no {name}: set {name}=..." for name in ("pairwise_judge", "task")}
+    plan = plan_of_nodes(compose_or_explain(words, config_dirs), missing)
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
     # A task without pairs is reported before a model is loaded.

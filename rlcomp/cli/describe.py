@@ -13,16 +13,14 @@ from rich.table import Table
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.model_facts import model_facts
-from rlcomp.config.checks.data_parallel import describe_ranks
-from rlcomp.config.checks.remote_stages import marks
+from rlcomp.config.checks.distributed import describe_ranks, worker_labels
 from rlcomp.config.choices import repeated
 from rlcomp.config.compare import changed
-from rlcomp.config.composition import compose_or_explain
 from rlcomp.config.equation import equations
 from rlcomp.config.flow_source import flow_of, ran
 from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.config.reader import Node
-from rlcomp.config.resolve import check, raise_or_warn
+from rlcomp.config.resolve import check, compose_or_explain, raise_or_warn
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import CONTROL, lookup
 
@@ -63,8 +61,8 @@ def _app() -> None:
 
 def describe(plan: Plan) -> list[Table | str]:
     """Return one table per phase, or one per alternating list of stages of a phase; the ranks."""
-    at = marks(plan)
-    tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
+    labels = worker_labels(plan)
+    tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, labels)]
     return [*tables, *describe_ranks(plan.reached())]
 
 

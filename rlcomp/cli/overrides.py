@@ -14,10 +14,10 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.checks.values import SETTINGS
 from rlcomp.config.choices import repeated
 from rlcomp.config.options import config_directory
-from rlcomp.config.shell_words import whole_line
+from rlcomp.config.overrides import whole_line
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.files.run_directory import check_links
 from rlcomp.sweep.jobs import check_count, texts_of

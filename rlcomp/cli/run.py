@@ -40,13 +40,11 @@ from rlcomp.cli.overrides import (
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
 from rlcomp.cli.supervisor import in_child
-from rlcomp.config.base_model import with_base
 from rlcomp.config.choices import check_choices
-from rlcomp.config.filter_overrides import sift
-from rlcomp.config.lint.unused_settings import check_unread
 from rlcomp.config.options import config_directory
+from rlcomp.config.overrides import filter_overrides, with_base
 from rlcomp.config.plan import Plan
-from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
+from rlcomp.config.resolve import plan_of, traced_errors
 from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
@@ -190,7 +188,7 @@ def overrides_unknown_to_sweep(words: Sequence[str]) -> list[str]:
         path, anchor = f"file://{Path(directory).resolve()}", SearchPathQuery(provider="schema")
         search_path.prepend(provider="command-line", path=path, anchor=anchor)
     loader = ConfigLoaderImpl(search_path)
-    _, refused = sift(
+    _, refused = filter_overrides(
         lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN),
         arguments.overrides,
     )
@@ -214,9 +212,10 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     _set_tracker_labels(config)
     words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
-    if faults := check_used(config, added(words), words) + _unused_settings(config, words):
-        raise ConfigErrors(faults)
-    plan = plan_of(config, words)
+    # Before its first job a sweep checks that some job reads each override.
+    multirun = HydraConfig.get().mode == RunMode.MULTIRUN
+    choices = None if multirun else chosen_options()
+    plan = plan_of(config, words, choices=choices, config_dirs=user_directories())
     check_rank_settings(plan)
     if preload:
         importlib.import_module("rlcomp.run.launch")
@@ -256,13 +255,6 @@ def _files_for_tracker(directory: Path) -> Sequence[Path]:
     from rlcomp.cli.report import report_files
 
     return report_files(directory)
-
-
-def _unused_settings(config: DictConfig, words: Sequence[str]) -> list[str]:
-    """Return settings that nothing reads; a sweep's are checked before its first job."""
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
-        return []
-    return check_unread(config, words, chosen_options(), user_directories())
 
 
 def _set_tracker_labels(config: DictConfig) -> None:

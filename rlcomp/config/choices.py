@@ -9,9 +9,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.config.command_line import line_of
+from rlcomp.config.compose import command_line
 from rlcomp.config.options import NO_SWEEP, TOGETHER, config_directory, options_of
-from rlcomp.config.shell_words import as_typed, whole_line
+from rlcomp.config.overrides import typed_words, whole_line
 from rlcomp.errors import ConfigErrors, nearest
 
 _LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
@@ -35,7 +35,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         ConfigErrors: a list of options of which the last alone would count; or an option of a group
             as the value of its part's path, ``learner.schedule=cosine``.
     """
-    typed = as_typed(words)
+    typed = typed_words(words)
     faults = [fault for word in typed for fault in _faults(word, typed, directories)]
     if faults:
         raise ConfigErrors(faults)
@@ -177,7 +177,7 @@ def _chosen_by(
     key: str, values: str, words: Sequence[str], directories: Sequence[str]
 ) -> str | None:
     """Return how an option set at the path of its part is chosen; None: it is no option."""
-    line = line_of([word for word in words if not word.startswith(f"{key}=")], directories)
+    line = command_line([word for word in words if not word.startswith(f"{key}=")], directories)
     path, names = key.replace("/", "."), values.split(",")
     by_place = {_place(choice): choice for choice in line.choices}
     near = difflib.get_close_matches(path, by_place, n=1, cutoff=0.8)

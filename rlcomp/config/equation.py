@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlcomp.config.checks.foreign_losses import losses_of
 from rlcomp.config.flow_source import ran
-from rlcomp.config.plan import PhasePlan, Plan, children
+from rlcomp.config.plan import PhasePlan, Plan, children, losses_of
 from rlcomp.config.reader import Node
 
 _PLACE = re.compile(r"\{(?P<name>\w+)(?:(?P<formula>:formula)|\|(?P<null>[^}]*))?\}")

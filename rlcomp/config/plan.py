@@ -213,6 +213,11 @@ def children(node: Node) -> list[Node]:
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
+def losses_of(node: Node) -> list[Node]:
+    """Return the losses of a learner, each once, in order."""
+    return list({loss.path: loss for loss in nodes_in(node.arguments.get("losses"))}.values())
+
+
 def below(node: Node) -> list[Node]:
     """Return the nodes that are built before a node, each once."""
     nodes: dict[str, Node] = {}

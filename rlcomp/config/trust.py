@@ -17,8 +17,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rlcomp.arguments import NonNegativeInt, problem
-from rlcomp.config.checks.arguments import check_arguments
-from rlcomp.config.checks.settings import check_settings
+from rlcomp.config.checks.values import check_arguments, check_settings
 from rlcomp.config.finding import messages
 from rlcomp.config.options import config_directory
 from rlcomp.config.plan import Plan, below, read

@@ -14,7 +14,7 @@ from huggingface_hub.errors import HFValidationError
 
 from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
-from rlcomp.config.base_model import named_models
+from rlcomp.config.checks.models import named_models
 from rlcomp.config.plan import Plan
 from rlcomp.config.source_files import source_files
 from rlcomp.errors import CheckpointError, RlcompWarning

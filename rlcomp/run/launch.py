@@ -18,10 +18,10 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.config.base_model import named_models
 from rlcomp.config.build import Builder
-from rlcomp.config.checks.remote_stages import remote_runs
-from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.checks.distributed import remote_runs
+from rlcomp.config.checks.models import named_models
+from rlcomp.config.checks.values import SETTINGS
 from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import missing_multirun as module
 from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 
 CONFIG = {"seed": 0, "lr": 0.1, "fast": True, "names": ["a"], "template": "x", "prompt": None}
 

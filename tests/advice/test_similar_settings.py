@@ -5,9 +5,9 @@ import functools
 import pytest
 
 from rlcomp.advice.similar_settings import fit, like
-from rlcomp.config.command_line import line_of
+from rlcomp.config.compose import command_line
 
-line = functools.cache(lambda *words: line_of(words, []))
+line = functools.cache(lambda *words: command_line(words, []))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import unknown_key as module
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 
 
 class Known(CommandLine):

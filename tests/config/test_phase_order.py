@@ -3,7 +3,7 @@
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.config.checks.prerequisites import check_begun
+from rlcomp.config.checks.phases import check_prerequisites
 from rlcomp.config.finding import messages
 from rlcomp.config.phase_order import arranged
 from rlcomp.config.plan import read
@@ -130,7 +130,7 @@ def begun(**phases):
     whole = {name: {**plain, **more} for name, more in phases.items()}
     nodes = {"nothing": NOTHING, "taken": SNAPSHOT, "back": RESTORE}
     plan, errors = read(OmegaConf.create({**nodes, "phases": whole}))
-    return errors or messages(check_begun(plan))
+    return errors or messages(check_prerequisites(plan))
 
 
 def test_a_snapshot_comes_before_it_is_restored():
@@ -151,7 +151,7 @@ def test_what_is_done_at_the_begin_has_to_be_able_to():
     phase = {"steps": 1, "stages": ["nothing"], "on_begin": ["y", "nothing"]}
     plan, errors = read(OmegaConf.create({**config, "phases": {"a": phase}}))
     assert errors == []
-    told = messages(check_begun(plan))
+    told = messages(check_prerequisites(plan))
     assert len(told) == 1
     assert told[0].startswith("phases.a.on_begin: y (ShuffledEpochs) does nothing when a phase beg")
 
@@ -178,7 +178,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
     def told(**steps):
         stages = {"fill": ["store"], "draw": ["replay"]}
         phases = {name: {"steps": n, "stages": stages[name]} for name, n in steps.items()}
-        return messages(check_begun(read(OmegaConf.create({**nodes, "phases": phases}))[0]))
+        return messages(check_prerequisites(read(OmegaConf.create({**nodes, "phases": phases}))[0]))
 
     assert told(fill=1, draw=1) == []
     assert told(draw=1, fill=1) == [
@@ -189,7 +189,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 
 
 def test_a_setting_that_a_phase_takes_over_is_added():
-    from rlcomp.config.composition import compose_or_explain
+    from rlcomp.config.resolve import compose_or_explain
 
     with pytest.raises(ConfigError, match=r"its own, \+phases.rl2.every=") as told:
         compose_or_explain(["recipe=r1", "phases.rl2.every=3"])

@@ -5,9 +5,8 @@ import textwrap
 
 import pytest
 
-from rlcomp.config.composition import compose_or_explain
 from rlcomp.config.declare import declare
-from rlcomp.config.resolve import plan_of
+from rlcomp.config.resolve import compose_or_explain, plan_of
 from rlcomp.errors import RlcompWarning
 
 PART = """

@@ -1,17 +1,18 @@
 """``base=DIR`` chooses model and tokenizer in every recipe with a language model."""
 
 import json
+import subprocess
 
 import pytest
 from hydra.errors import HydraException
 
 from rlcomp.advice.explain import explain_composition
-from rlcomp.config.base_model import check_base, with_base
-from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.checks.models import check_base, no_model_fault, policy_fault
+from rlcomp.config.checks.values import check_arguments
 from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import messages
-from rlcomp.config.model_folder import no_policy
 from rlcomp.config.options import config_directory
+from rlcomp.config.overrides import with_base
 from rlcomp.config.plan import read
 
 RECIPES = sorted(file.stem for file in (config_directory() / "recipe").glob("*.yaml"))
@@ -138,7 +139,7 @@ def test_an_adapter_alone_is_no_base(tmp_path):
 def test_an_adapter_is_told_the_command_that_merges_it(tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "its/model"}')
 
-    told = no_policy(str(tmp_path))
+    told = policy_fault("base", str(tmp_path))
 
     assert told is not None
     # Its own folder has no tokenizer: that of its model.
@@ -166,5 +167,111 @@ def test_a_reward_model_is_no_policy(tmp_path, tied):
 def test_of_other_folders_nothing_is_said(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
 
-    assert no_policy(str(tmp_path)) is None
-    assert no_policy("a/hub-name") is None
+    assert policy_fault("base", str(tmp_path)) is None
+    assert policy_fault("base", "a/hub-name") is None
+
+
+def write(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ("LlamaForSequenceClassification", True),
+        ("LlamaForTokenClassification", True),
+        ("LlamaForRewardModel", True),
+        ("LlamaForQuestionAnswering", True),
+        ("LlamaForCausalLM", False),
+        ("SequenceClassificationForCausalLM", False),
+    ],
+)
+def test_a_classifier_says_no_tokens(tmp_path, kind, refused):
+    folder = write(tmp_path, config={"architectures": [kind, "Other"]})
+
+    told = policy_fault("base", folder)
+    assert (told is not None) is refused
+    if refused:
+        assert f"its config.json says {kind}" in told
+        assert f"reward.path={folder}" in told
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"architectures": []}, {"architectures": "RewardModel"}, [1], "x"]
+)
+def test_a_config_that_says_nothing_may_be_a_policys(tmp_path, config):
+    assert policy_fault("base", write(tmp_path, config=config)) is None
+    assert policy_fault("base", str(tmp_path / "gone")) is None
+
+
+def test_an_adapter_alone_is_merged_by_its_library(tmp_path):
+    adapter = {"base_model_name_or_path": "mine/base"}
+    folder = write(tmp_path / "a", adapter_config=adapter)
+
+    told = policy_fault("base", f"{folder}/")
+    assert "it holds an adapter of peft" in told
+    assert f"base={folder}_merged" in told
+    assert "AutoTokenizer.from_pretrained('mine/base')" in told
+    assert policy_fault("base", write(tmp_path / "b", adapter_config=adapter, config={})) is None
+    told = policy_fault("base", write(tmp_path / "c", adapter_config=adapter, tokenizer_config={}))
+    assert f"AutoTokenizer.from_pretrained('{tmp_path}/c')" in told
+    told = policy_fault(
+        "base", write(tmp_path / "d", adapter_config={"base_model_name_or_path": 3})
+    )
+    assert f"AutoTokenizer.from_pretrained('{tmp_path}/d')" in told
+
+
+def test_an_adapter_of_a_run_of_ours_is_merged_by_us(tmp_path):
+    folder = write(tmp_path / "a", adapter_config={})
+    card = tmp_path / "a" / "README.md"
+    card.write_text("x" * 3980 + "trained with rlcomp")
+    assert f"rlcomp-export RUN {folder}_merged --merge" in policy_fault("base", folder)
+    card.write_text("x" * 3983 + "trained with rlcomp")
+    assert "python -c" in policy_fault("base", folder)
+    card.write_text("trained with another")
+    told = policy_fault("base", folder)
+    code = told.partition("python -c ")[2].partition('", then')[0] + '"'
+    seen = subprocess.run(f"printf %s {code}", shell=True, capture_output=True, text=True).stdout
+    compile(seen, "x", "exec")
+
+
+def test_a_folder_is_a_model_or_a_run_by_one_of_its_names(tmp_path):
+    assert no_model_fault("base", str(tmp_path / "gone")) is None
+    for name in ("config.json", "adapter_config.json", "run.yaml", "checkpoints", "manifest.json"):
+        folder = tmp_path / name.partition(".")[0]
+        (folder / name).mkdir(parents=True)
+        assert no_model_fault("base", str(folder)) is None
+
+
+def test_models_within_a_folder_are_named(tmp_path):
+    for name in "bac":
+        write(tmp_path / name, config={})
+    write(tmp_path / ".hidden", config={})
+    (tmp_path / "note.txt").write_text("")
+
+    told = no_model_fault("base", str(tmp_path))
+    a, b, c = (f"{tmp_path}/{name}" for name in "abc")
+    assert f"holds {a}, {b}, {c}; set base={a}" in told
+    write(tmp_path / "d", config={})
+    assert f"{c} and 1 more; set base={a}" in no_model_fault("base", str(tmp_path))
+
+
+def test_a_model_one_deeper_is_named_and_no_deeper(tmp_path):
+    write(tmp_path / "x" / "y", config={})
+    assert f"set base={tmp_path}/x/y" in no_model_fault("base", str(tmp_path))
+
+    write(tmp_path / "z" / "u" / "v" / "w", config={})
+    assert "it holds u;" in no_model_fault("base", str(tmp_path / "z"))
+
+
+def test_what_a_folder_of_nothing_holds_is_told(tmp_path):
+    assert "it is empty; a model has" in no_model_fault("model.path", str(tmp_path))
+    for name in "edcba":
+        (tmp_path / name).write_text("")
+        names = sorted(path.name for path in tmp_path.iterdir())
+        more = ", …" if len(names) > 4 else ""
+        told = no_model_fault("base", str(tmp_path))
+        assert f"it holds {', '.join(names[:4])}{more}; a model" in told

@@ -1,20 +1,94 @@
-"""Parts in ``every`` that wait for a metric: whether what records it is due before them."""
+"""What an earlier phase has to have run, of parts that are made up."""
 
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.config.checks.metrics import check_watched
+from rlcomp.config.checks.phases import check_prerequisites, check_watched_metrics
 from rlcomp.config.compose import compose_config
+from rlcomp.config.declare import Declaration
 from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
-from rlcomp.config.plan import read
+from rlcomp.config.plan import Plan, read
+from rlcomp.config.reader import Node
 from rlcomp.config.resolve import check_plan, plan_of
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigError, ConfigErrors
+
+PARTS = {
+    "a.Save": Declaration("a.Save", begins=True),
+    "a.Back": Declaration("a.Back", begins=True, earlier=("of",)),
+    "a.Uses": Declaration("a.Uses", earlier=("store",)),
+    "a.Store": Declaration("a.Store", begins=False),
+}
+SAVE = Node("save", "a.Save")
+BACK = Node("back", "a.Back", {"of": SAVE})
+STORE = Node("store", "a.Store")
+USES = Node("uses", "a.Uses", {"store": STORE})
+UNKNOWN = Node("unknown", "x.Gone")
+
+
+class Phase:
+    """Actions at its beginning, stages, and how many steps."""
+
+    every = {}
+
+    def __init__(self, *stages, begin=(), steps=1):
+        self.on_begin, self.stages, self.steps = list(begin), list(stages), steps
+
+    def lists(self):
+        return [self.stages]
+
+
+@pytest.fixture
+def declared(monkeypatch):
+    def declare(target):
+        if target not in PARTS:
+            raise ConfigError("it is not there")
+        return PARTS[target]
+
+    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
+
+
+def faults(**phases):
+    return messages(check_prerequisites(Plan({}, {}, phases)))
+
+
+@pytest.mark.usefixtures("declared")
+def test_what_was_run_before_may_be_needed():
+    assert faults(one=Phase(begin=[SAVE]), two=Phase(begin=[BACK])) == []
+    assert faults(one=Phase(begin=[SAVE, BACK])) == []
+    assert faults(one=Phase(STORE), two=Phase(USES)) == []
+    assert faults(one=Phase(), two=Phase(UNKNOWN)) == []
+
+
+@pytest.mark.usefixtures("declared")
+def test_what_no_phase_before_has_run_is_told():
+    (told,) = faults(one=Phase(begin=[BACK, SAVE]))
+    assert "phases.one.on_begin: back" in told
+    assert "needs save, but no earlier phase runs it" in told
+    assert "phases.one.after=..." in told
+    (told,) = faults(one=Phase(STORE, USES), two=Phase(USES))
+    assert told.startswith("phases.one: uses")
+    assert "phases.one.after=..." in told
+
+
+@pytest.mark.usefixtures("declared")
+def test_a_phase_of_no_steps_has_run_nothing():
+    (told,) = faults(one=Phase(STORE, steps=0), two=Phase(USES))
+
+    assert told.startswith("phases.two: uses")
+
+
+@pytest.mark.usefixtures("declared")
+def test_what_does_nothing_when_a_phase_begins_is_told():
+    (told,) = faults(one=Phase(begin=[STORE]))
+    assert "phases.one.on_begin: store (Store) does nothing when a phase begins" in told
+    assert faults(one=Phase(begin=[UNKNOWN])) == []  # told by the check of arguments
+
 
 PLATEAU = {"_target_": "components.early_stop.Plateau", "metric": "evaluation/sampled"}
 ALARM = {"_target_": "components.early_stop.Alarm", "metric": "own/x", "watch": "own/y"}
 NEXT_TOKEN = {"_target_": "components.evaluator.next_token.NextTokenEvaluator"}
-PARTS = {
+CONFIG = {
     "policy": {"_target_": "rlcomp.run.stages.Nothing"},
     "evaluation": NEXT_TOKEN,
     "second": {**NEXT_TOKEN, "name": "hard"},
@@ -25,9 +99,9 @@ PARTS = {
 
 def told(every, **changed):
     phase = {"steps": 150, "stages": ["policy"], "every": every}
-    plan, errors = read(OmegaConf.create({**PARTS, **changed, "phases": {"rl": phase}}))
+    plan, errors = read(OmegaConf.create({**CONFIG, **changed, "phases": {"rl": phase}}))
     assert errors == []
-    return messages(check_watched(plan))
+    return messages(check_watched_metrics(plan))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +151,7 @@ def test_an_evaluation_that_does_not_run_measures_nothing():
 
 def test_two_early_stops_of_a_phase_are_refused_by_name():
     phase = {"steps": 9, "stages": ["policy"], "every": {"early_stop": 1, "alarm": 1}}
-    plan, _ = read(OmegaConf.create({**PARTS, "phases": {"rl": phase}}))
+    plan, _ = read(OmegaConf.create({**CONFIG, "phases": {"rl": phase}}))
 
     assert messages(check_flow(plan)) == [
         "phases.rl: 'early_stop' is counted by early_stop and by alarm: keep one (~alarm)"

@@ -4,7 +4,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcomp.config.filter_overrides import sift
+from rlcomp.config.overrides import filter_overrides
 
 
 def composing(bad, told="{}"):
@@ -28,7 +28,7 @@ def names(refused):
 def test_without_a_fault_all_are_known():
     compose, calls = composing([])
 
-    config, refused = sift(compose, ["a=1", "b=2"])
+    config, refused = filter_overrides(compose, ["a=1", "b=2"])
     assert (config.texts, refused) == (["a=1", "b=2"], [])
     assert len(calls) == 1
 
@@ -37,7 +37,7 @@ def test_without_a_fault_all_are_known():
 def test_each_word_that_is_refused_comes_with_its_error(told):
     compose, _ = composing(["b=2", "d=4"], told)
 
-    config, refused = sift(compose, ["a=1", "b=2", "c=3", "d=4"])
+    config, refused = filter_overrides(compose, ["a=1", "b=2", "c=3", "d=4"])
 
     assert config.texts == ["a=1", "c=3"]
     assert sorted(names(refused)) == ["b=2", "d=4"]
@@ -48,7 +48,7 @@ def test_a_word_with_a_sign_is_known_by_its_key():
     for word in ("+b=2", "~b", "++b=2"):
         compose, calls = composing([word], "Could not override 'b'.")
 
-        config, refused = sift(compose, ["a=1", word])
+        config, refused = filter_overrides(compose, ["a=1", word])
         assert (config.texts, names(refused)) == (["a=1"], [word])
         assert calls == [["a=1", word], ["a=1"]]  # it was not tried out
 
@@ -61,7 +61,7 @@ def test_of_words_that_no_error_names_the_one_without_which_it_is_another():
             raise HydraException("bad 'a'")
         return OmegaConf.create({"texts": [*texts]})
 
-    config, refused = sift(compose, ["a=1", "b=2", "c=3"])
+    config, refused = filter_overrides(compose, ["a=1", "b=2", "c=3"])
 
     assert config.texts == ["c=3"]
     assert [(word, str(error)) for word, error in refused] == [("b=2", "ill"), ("a=1", "bad 'a'")]
@@ -72,6 +72,6 @@ def test_what_no_word_is_to_blame_for_is_raised():
         raise HydraException("no folder")
 
     with pytest.raises(HydraException, match="no folder"):
-        sift(compose, ["a=1"])
+        filter_overrides(compose, ["a=1"])
     with pytest.raises(HydraException, match="no folder"):
-        sift(compose, [])
+        filter_overrides(compose, [])

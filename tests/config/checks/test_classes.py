@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.config.checks.return_value import check_returned, check_scoring, not_returned
+from rlcomp.config.checks.classes import check_return_values, check_reward_functions, return_fault
 from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
@@ -61,7 +61,7 @@ def written(tmp_path, monkeypatch):
     ],
 )
 def test_what_is_no_batch_is_told_with_its_line(written, body, told):
-    assert str(not_returned(written(body))).startswith(told)
+    assert str(return_fault(written(body))).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_is_no_batch_is_told_with_its_line(written, body, told):
     ],
 )
 def test_what_may_be_a_batch_is_let_through(written, body):
-    assert not_returned(written(body)) is None
+    assert return_fault(written(body)) is None
 
 
 def test_a_run_with_such_a_stage_is_refused(written):
@@ -101,7 +101,7 @@ def test_a_run_with_such_a_stage_is_refused(written):
     plan, errors = read(compose_config(["recipe=grpo", f"advantage._target_={target}"]))
 
     assert errors == []
-    assert messages(check_returned(plan)) == [
+    assert messages(check_return_values(plan)) == [
         f"advantage._target_ is {target}: its forward returns batch['reward'] (line 10); forward "
         "must return the batch: write into it, batch['advantage'] = ..., and return batch"
     ]
@@ -117,7 +117,7 @@ def test_every_component_here_is_let_through():
     ]
 
     assert len(targets) > 100
-    assert [target for target in targets if not_returned(target)] == []
+    assert [target for target in targets if return_fault(target)] == []
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_a_reward_that_never_returns_a_score_is_told(tmp_path, monkeypatch, body
     plan, _ = read(compose_config(["reward=function", f"reward.function={name}.score"]))
 
     told = f"reward.function is '{name}.score': it returns nothing (line {line}), so that every "
-    found = messages(check_scoring(plan))
+    found = messages(check_reward_functions(plan))
     assert [one.startswith(told) for one in found] == ([True] if line else [])

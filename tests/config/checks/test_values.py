@@ -1,6 +1,6 @@
 import pytest
 
-from rlcomp.config.checks.arguments import check_arguments
+from rlcomp.config.checks.values import check_arguments
 from rlcomp.config.finding import messages
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import BROKEN, Node
