@@ -36,7 +36,7 @@ def _group(group: str, files: dict[str, dict[str, Path]]) -> list[str]:
     rows = []
     for name, file in files[group].items():
         link = f"../{file.relative_to(config_directory().parent).as_posix()}"
-        said = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).told))
+        said = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).description))
         rows.append(f"| [{name}]({link}) | {said} |")
     return [f"## {group}", "", f"Chosen by {chosen}.", "", "| option | |", "|---|---|", *rows, ""]
 

@@ -15,7 +15,7 @@ LIGHT = [
     "rlcomp.errors",
     "rlcomp.keys",
     "rlcomp.config.checks.values",
-    "rlcomp.config.declare",
+    "rlcomp.config.declarations",
     "rlcomp.config.flow",
     "rlcomp.config.flow_source",
     "rlcomp.config.options",

@@ -1,4 +1,4 @@
-"""Settings of a command line's config that do what another recipe's settings do."""
+"""Settings of a config that are equivalent to those of another recipe."""
 
 from __future__ import annotations
 
@@ -8,46 +8,40 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.advice.foreign_options import CONTROL_PATHS
 from rlcomp.config.compose import CommandLine, compose_config
 
-# Where the same setting stands in recipes that imitate instead of sampling.
-_LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
-# What control is used to call settings, where a recipe has them.
-_OF_CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
+# Nodes of recipes that imitate, by their equivalents in recipes that sample.
+_IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
+# Names of settings in control, with their paths here.
+_CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
-def like(line: CommandLine, path: str) -> str | None:
-    """Return the same setting in a line's config: itself, or what does that there.
+def equivalent(line: CommandLine, path: str) -> str | None:
+    """Return the setting of a config that is equivalent to one of another recipe; None: none is.
 
     Args:
-        line: the choices of a command line.
-        path: of the setting, in another recipe.
-
-    Returns:
-        None: nothing does.
+        line: the choices of the command line.
+        path: path of the setting in the other recipe.
     """
     if line.has(path):
         return path
-    if path in _OF_CONTROL and line.has(_OF_CONTROL[path]):
-        return _OF_CONTROL[path]
+    if path in _CONTROL and line.has(_CONTROL[path]):
+        return _CONTROL[path]
     root, _, rest = path.partition(".")
-    phase, _, of_phase = rest.partition(".")
-    others = [f"{_LIKES.get(root)}.{rest}"]
+    phase, _, setting = rest.partition(".")
+    candidate = f"{_IMITATION.get(root)}.{rest}"
     if root == "phases" and len(line.config.phases) == 1:
-        others = [f"phases.{only}.{of_phase}" for only in line.config.phases if only != phase]
-    return next((one for one in others if rest and line.has(one)), None)
+        (only,) = line.config.phases
+        candidate = f"phases.{only}.{setting}" if only != phase else ""
+    return candidate if rest and candidate and line.has(candidate) else None
 
 
 def fit(line: CommandLine, remedy: str) -> str | None:
-    """Return overrides that a line takes: as they are, or with what its config has instead."""
-    instead = " ".join(_instead(line, word) for word in remedy.split())
-    return next((one for one in (remedy, instead) if _takes(line, one)), None)
+    """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
+    pairs = [word.partition("=") for word in remedy.split()]
+    similar = " ".join(f"{equivalent(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
+    return next((words for words in (remedy, similar) if _accepts(line, words)), None)
 
 
-def _instead(line: CommandLine, word: str) -> str:
-    path, is_set, value = word.partition("=")
-    return f"{like(line, path) or path}{is_set}{value}"
-
-
-def _takes(line: CommandLine, remedy: str) -> bool:
+def _accepts(line: CommandLine, remedy: str) -> bool:
     if any(line.lacks(word.partition("=")[0].split(".")[0]) for word in remedy.split()):
         return False
     try:

@@ -24,8 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp import __version__
 from rlcomp.arguments import NonEmptyText, problem
-from rlcomp.cli.command_arguments import overrides_first
-from rlcomp.cli.completion import add_config_dirs
+from rlcomp.cli.command_arguments import add_config_dirs, overrides_first
 from rlcomp.cli.error_handler import error_report, run_program, user_directories
 from rlcomp.cli.escape import printable
 from rlcomp.cli.overrides import (
@@ -36,7 +35,7 @@ from rlcomp.cli.overrides import (
     check_overrides,
     check_sweep_directory,
     hydra_arguments,
-    tell_repeated,
+    warn_repeated,
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
 from rlcomp.cli.supervisor import in_child
@@ -72,7 +71,7 @@ def main(*, apart: bool = True) -> None:
 class Jobs:
     """Hydra's task function, called for a run or for every job of a sweep; collects errors.
 
-    Hydra reports a job's exceptions in its own way. So the error of a single run is stored and
+    Hydra would report an exception in its own way. So the error of a single run is stored, and
     raised when Hydra is done.
     """
 
@@ -91,14 +90,12 @@ class Jobs:
         try:
             with record_failure(Path(HydraConfig.get().runtime.output_dir), status, error_report):
                 run_job(config, status, preload=multirun)
-        # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
-        # is done; Hydra would report it in its own way.
         except Exception as error:
             if isinstance(error, Interrupted) or not multirun:
                 self.failed.append(error)
             if multirun:
-                # Raised again: a launcher may run this in another process, with another list. Hydra
-                # goes on with the other jobs, and its sweeper raises at the end.
+                # Raised again: a launcher may run this in another process. Hydra goes on with the
+                # other jobs, and its sweeper raises at the end.
                 report = error_report(error)
                 kind = "" if report["foreseen"] else f"{report['type']}: "
                 number = HydraConfig.get().job.num
@@ -154,7 +151,7 @@ def _app(apart: bool) -> None:
     check_own_yamls(overrides, user_directories())
     if arguments.multirun:
         check_sweep_directory(overrides)
-    tell_repeated(overrides)
+    warn_repeated(overrides)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -196,11 +193,11 @@ def overrides_unknown_to_sweep(words: Sequence[str]) -> list[str]:
 
 
 def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
-    """Run one run, or one job of a sweep.
+    """Check and run a config, of a run or of a job of a sweep.
 
     Args:
-        config: of the run.
-        status: gets the location of the run; a watched run has a process of its own.
+        config: config of the run.
+        status: shared status of the run; a watched run has a process of its own.
         preload: import torch before the process of the run begins, once for all jobs.
     """
     if refused := HydraConfig.get().job.env_set.get(REFUSED_VARIABLE):
@@ -229,7 +226,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
 
 
 def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContextManager[None]:
-    """Close the tracker of a run that dies, at the end of a context."""
+    """Return a context that closes the tracker of a run that dies."""
     tracker = config.get("tracker")
     if not tracker or not is_first_rank():
         return nullcontext()

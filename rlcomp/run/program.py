@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from rlcomp.checkpoint.dump import write_dump
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.state import unsaved_state
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.component import Component
 from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import (
     CheckpointError,
@@ -49,18 +48,7 @@ from rlcomp.workers.pool import closing
 
 
 class Program:
-    """Loop that runs phases to their end.
-
-    Args:
-        phases: by name, in order.
-        nodes: all objects of the run, by name; checkpoints hold their state.
-        seed: the run's seed.
-        trackers: receive metrics and samples.
-        checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
-            of this phase.
-        status: shared memory to which the run writes its position.
-        inputs: digests of the input files, for the run's checkpoints.
-    """
+    """Loop that runs phases to their end; :func:`run_phases` describes the arguments."""
 
     def __init__(
         self,
@@ -76,14 +64,12 @@ class Program:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
-        if checkpoint is not None:
-            stages = [stage for phase in phases.values() for stage in phase.all_modules()]
-            unsaved = unsaved_state(stages, nodes)
-            if unsaved:
-                raise ConfigError(
-                    f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
-                    f'make("a name", {unsaved[0]}, ...)'
-                )
+        stages = [stage for phase in phases.values() for stage in phase.all_modules()]
+        if checkpoint is not None and (unsaved := unsaved_state(stages, nodes)):
+            raise ConfigError(
+                f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
+                f'make("a name", {unsaved[0]}, ...)'
+            )
         self.phases = dict(phases)
         self.nodes = dict(nodes)
         self.names = {
@@ -150,17 +136,13 @@ class Program:
         if self.step == 0:
             self._report_position(name, "the beginning of the phase")
             with torch.no_grad():
-                for action in (*phase.on_begin, *self._components(phase)):
+                for action in (*phase.on_begin, *phase.components()):
                     action.begin_phase()
         while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
             if self.stop.requested:
                 self._interrupt(name)
         self.phase, self.step = index + 1, 0
-
-    def _components(self, phase: Phase) -> Iterator[Component]:
-        modules = {id(m): m for stage in phase.all_stages() for m in stage.modules()}
-        return (module for module in modules.values() if isinstance(module, Component))
 
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
@@ -181,7 +163,7 @@ class Program:
                 self._run_periodic(name, remaining_nodes, batch, ledger)
             if end_reason is not None or self.step + 1 == phase.steps:
                 self._report_position(name, "the end of the phase")
-                for component in self._components(phase):
+                for component in phase.components():
                     component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
         with storage_errors("the metrics", self.status):
@@ -229,20 +211,16 @@ class Program:
         except NoRows as error:
             complete = False
             ledger.add_total("skipped_steps", 1.0)
-            self._warn_skipped(phase_name, error)
+            if phase_name not in self.phases_without_rows:
+                self.phases_without_rows.add(phase_name)
+                warnings.warn(
+                    f"phase {phase_name}: step {self.step + 1} is skipped, as are all later steps "
+                    f"without rows (skipped_steps in metrics.jsonl counts them): {error}",
+                    RlcompWarning,
+                    stacklevel=2,
+                )
         ledger.add("time/step", time.perf_counter() - start, 1)
         return batch, complete
-
-    def _warn_skipped(self, phase: str, error: NoRows) -> None:
-        """Warn of the first step without rows in a phase."""
-        if phase not in self.phases_without_rows:
-            self.phases_without_rows.add(phase)
-            warnings.warn(
-                f"phase {phase}: step {self.step + 1} is skipped, as are all later steps without "
-                f"rows (skipped_steps in metrics.jsonl counts them): {error}",
-                RlcompWarning,
-                stacklevel=2,
-            )
 
     def _call(
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
@@ -272,16 +250,10 @@ class Program:
         """Save the last non-finite step for ``rlcomp-replay``; return a message with its file."""
         if self.checkpoint is None:
             return "the step is not saved: the run has no checkpoint"
-        node, learner, batch = self.names.get(id(error.learner)), error.learner, error.batch
+        node = self.names.get(id(error.learner), "learner")
+        step = (node, error.learner, error.batch)
         try:
-            file = write_dump(
-                self.checkpoint,
-                node or "learner",
-                learner,
-                batch,
-                self._position(),
-                ledger.progress,
-            )
+            file = write_dump(self.checkpoint, *step, self._position(), ledger.progress)
         except CheckpointError as failed:
             return f"the step is not saved: {failed}"
         return f"the step is saved; repeat it with: rlcomp-replay {file}"
@@ -296,7 +268,6 @@ class Program:
         self.status.at(phase, self.step + 1, self.phases[phase].steps, stage)
 
     def _position(self) -> dict[str, Any]:
-        """Return the position of the run."""
         position = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
         trackers = {tracker.name: tracker.place() for tracker in self.trackers}
         return {**position, "trackers": trackers, "best": self.best, **self.inputs}
@@ -327,12 +298,13 @@ def run_phases(
     """Run phases of stages, as the command line does with a built config.
 
     Args:
-        phases: by name, in order.
+        phases: phases by name, in order.
         nodes: objects by name (``Make.nodes``). Checkpoints hold their state, and errors use the
             names.
         seed: the run's seed.
         trackers: receive metrics and samples.
-        checkpoint: saves the run at the steps of a phase's ``every`` that names it.
+        checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
+            of this phase.
         saved: a checkpoint; the run continues bit-identically from it.
         status: shared memory to which the run writes its position.
         inputs: digests of the input files, for the run's checkpoints.

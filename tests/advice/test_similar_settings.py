@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from rlcomp.advice.similar_settings import fit, like
+from rlcomp.advice.similar_settings import equivalent, fit
 from rlcomp.config.compose import command_line
 
 line = functools.cache(lambda *words: command_line(words, []))
@@ -26,7 +26,7 @@ line = functools.cache(lambda *words: command_line(words, []))
     ],
 )
 def test_what_imitates_has_the_same_settings_elsewhere(path, there):
-    assert like(line("recipe=sft"), path) == there
+    assert equivalent(line("recipe=sft"), path) == there
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_what_imitates_has_the_same_settings_elsewhere(path, there):
     ],
 )
 def test_words_of_control_where_the_recipe_has_them(word, here):
-    assert like(line("recipe=sac"), word) == here
-    assert like(line("recipe=sft"), word) is None
+    assert equivalent(line("recipe=sac"), word) == here
+    assert equivalent(line("recipe=sft"), word) is None
 
 
 def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():

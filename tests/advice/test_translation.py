@@ -2,14 +2,14 @@
 
 import pytest
 
-from rlcomp.advice.translation import corrected
+from rlcomp.advice.translation import corrected_line
 
 HERE = "x is not in the config; here it is "
 NOTHING = f"{HERE}nothing to set: leave it out"
 
 
 def line(refused, *words, fit=lambda one: one, first="recipe=grpo"):
-    return corrected([first, *refused, *words], refused, [], fit)
+    return corrected_line([first, *refused, *words], refused, [], fit)
 
 
 def test_what_has_another_unit_is_left_out_and_named_by_its_key():
@@ -28,9 +28,9 @@ def test_what_is_nothing_here_is_left_out_without_a_word():
 
 def test_a_line_of_nothing_that_is_known_here_stays_with_its_other_words():
     assert line({"lora_dropout=0.1": NOTHING}) == ["the whole line: rlcomp recipe=grpo"]
-    assert corrected(["lora_dropout=0.1"], {"lora_dropout=0.1": NOTHING}, [], str) == []
+    assert corrected_line(["lora_dropout=0.1"], {"lora_dropout=0.1": NOTHING}, [], str) == []
     two = {"lora_dropout=0.1": NOTHING, "dropout_of=1": NOTHING}
-    assert corrected([*two], two, [], str) == []
+    assert corrected_line([*two], two, [], str) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from omegaconf import OmegaConf
 from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
+from rlcomp.config.insert import StepRange, step_range
 from rlcomp.config.plan import read
+from rlcomp.config.reader import Reader
 
 NOTHING = {"_target_": "rlcomp.run.stages.Nothing"}
 GROUP = {"_target_": "rlcomp.run.stages.Sequence", "stages": ["own"]}
@@ -326,3 +328,65 @@ def test_each_of_the_lists_is_checked():
     assert found == []
     assert "reads 'reward'" in " ".join(messages(check_flow(plan)))
     assert messages(check_flow(read(compose_config([words[0]]))[0])) == []
+
+
+def found(first=None, last=None, steps=10):
+    reader = Reader(OmegaConf.create({}))
+    return step_range(reader, "x", {"from_step": first, "until_step": last}, steps), reader.errors
+
+
+def test_both_ends_are_in_a_window():
+    assert [step for step in range(1, 7) if step in StepRange(3, 5)] == [3, 4, 5]
+    assert [step for step in range(1, 5) if step in StepRange(3)] == [3, 4]
+    assert StepRange(3, 5).ends() == [3, 6]
+    assert StepRange(3).ends() == [3]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "steps", "meant"),
+    [
+        (None, None, 10, StepRange(1, None)),
+        (4, 7, 10, StepRange(4, 7)),
+        (7, 7, 10, StepRange(7, 7)),
+        (0.5, None, 100, StepRange(51, None)),
+        (None, 0.5, 100, StepRange(1, 50)),
+        (0.29, 0.58, 100, StepRange(30, 58)),  # .29 * 100 is 28.999999999999996
+        (0.2, 0.7, 9, StepRange(2, 6)),  # 1.8 and 6.3 steps
+        (0.99999999, None, 150, StepRange(150, None)),
+        (0.0000001, None, 10, StepRange(1, None)),
+    ],
+)
+def test_shares_are_cut_to_whole_steps(first, last, steps, meant):
+    assert found(first, last, steps) == (meant, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0.5, 0.5),
+        (0.6, 0.5),
+        (7, 6),
+        (11, None),
+        (None, 0),
+        (0.0, 3),
+        (1.0, None),
+        (1.5, None),
+        (True, 3),
+    ],
+)
+def test_what_would_never_run_is_told_with_its_path(first, last):
+    made, errors = found(first, last)
+
+    assert made is None
+    assert len(errors) == 1
+    assert errors[0].startswith("x")
+
+
+def test_only_what_is_set_is_told():
+    assert found(11, None) == (
+        None,
+        [
+            "x has from_step 11, but the phase has 10 steps: it would never run; a share of the "
+            "phase (from_step: 0.5) goes with its length"
+        ],
+    )

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.config.checks.phases import check_prerequisites
 from rlcomp.config.finding import messages
-from rlcomp.config.phase_order import arranged
+from rlcomp.config.phase_order import order_phases
 from rlcomp.config.plan import read
 from rlcomp.errors import ConfigError
 
@@ -13,22 +13,22 @@ NOTHING = {"_target_": "rlcomp.run.stages.Nothing"}
 
 
 def order(**phases):
-    return [*arranged(OmegaConf.create({"phases": phases})).phases]
+    return [*order_phases(OmegaConf.create({"phases": phases})).phases]
 
 
 def body(name, **phases):
-    return OmegaConf.to_container(arranged(OmegaConf.create({"phases": phases})).phases[name])
+    return OmegaConf.to_container(order_phases(OmegaConf.create({"phases": phases})).phases[name])
 
 
 def refusal(**phases):
     with pytest.raises(ConfigError) as told:
-        arranged(OmegaConf.create({"phases": phases}))
+        order_phases(OmegaConf.create({"phases": phases}))
     return str(told.value)
 
 
 def test_without_a_word_of_order_a_config_is_as_it_was():
     config = OmegaConf.create({"phases": {"b": {"steps": 1}, "a": {"steps": 2}}})
-    assert arranged(config) is config
+    assert order_phases(config) is config
 
 
 def test_a_phase_waits_for_those_it_comes_after_and_the_rest_stay_in_place():
@@ -84,7 +84,7 @@ def test_interpolations_and_missing_values_stay_as_they_are_written():
     config = OmegaConf.create(
         {"n": 7, "phases": {"a": {"steps": "${n}"}, "b": {"like": "a", "stages": "???"}}}
     )
-    found = arranged(config)
+    found = order_phases(config)
     assert found.phases.b.steps == 7
     assert OmegaConf.is_missing(found.phases.b, "stages")
     found.n = 8

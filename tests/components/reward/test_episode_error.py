@@ -2,14 +2,14 @@
 
 import yaml
 
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.options import config_directory
 
 
 def test_every_reward_declares_what_makes_its_rows_invalid():
     files = sorted((config_directory() / "reward").glob("*.yaml"))
     targets = {(yaml.safe_load(file.read_text()) or {}).get("_target_") for file in files}
-    rewards = [declare(target) for target in targets - {None}]
+    rewards = [read_declaration(target) for target in targets - {None}]
     judging = [each for each in rewards if "reward_valid" in each.writes]
 
     assert len(judging) > 30

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.config.checks.phases import check_prerequisites, check_watched_metrics
 from rlcomp.config.compose import compose_config
-from rlcomp.config.declare import Declaration
+from rlcomp.config.declarations import Declaration
 from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
 from rlcomp.config.plan import Plan, read
@@ -45,7 +45,7 @@ def declared(monkeypatch):
             raise ConfigError("it is not there")
         return PARTS[target]
 
-    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
+    monkeypatch.setattr("rlcomp.config.declarations.read_declaration", declare)
 
 
 def faults(**phases):

@@ -1,19 +1,22 @@
-"""Early check that a phase's tasks have the columns that its rewards need."""
+"""Early checks of tasks: columns that rewards need, and answers longer than responses."""
 
 from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 from torch import nn
 
 from rlcomp.config.build import builds_model
 from rlcomp.config.plan import Plan, below
 from rlcomp.config.reader import Node
-from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.errors import ConfigErrors, RlcompWarning, nearest
 from rlcomp.interfaces.reward import NeedsColumns, SupportsTrial, TextReward
+from rlcomp.interfaces.task import Example
 
 # Our names for arguments of rewards in verl and OpenRLHF.
 _OUR_ARGUMENT_NAMES = {
@@ -27,8 +30,11 @@ _OUR_ARGUMENT_NAMES = {
     "labels": "answer",
 }
 
-# Number of examples of a task to read.
-_EXAMPLES_READ = 100
+# Number of examples that are read for columns, and for answers.
+_COLUMN_EXAMPLES, _ANSWER_EXAMPLES = 100, 50
+# Share of long answers that gives a warning.
+_LONG_SHARE = 0.5
+_PATTERN = r"task.answer_pattern='####\s*(.+?)\s*$'"
 
 
 def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
@@ -90,21 +96,26 @@ def _as_nodes(value: object) -> list[Node]:
     return [value] if isinstance(value, Node) else []
 
 
+def first_examples(task: object, count: int) -> list[Example] | None:
+    """Return the first examples of a task; None for an object that is no task of ours."""
+    if not (hasattr(task, "__len__") and hasattr(task, "example")):
+        return None
+    return [task.example(index) for index in range(min(len(task), count))]
+
+
 def _columns(tasks: Iterable[object]) -> set[str] | None:
     """Return the columns of the first examples; None without a readable task.
 
     A user's sampler may call anything its task; the columns are then unknown.
     """
-    names: set[str] = set()
-    has_examples = False
+    columns: list[Mapping[str, object]] = []
     for task in tasks:
-        if not (hasattr(task, "__len__") and hasattr(task, "example")):
+        examples = first_examples(task, _COLUMN_EXAMPLES)
+        if examples is None:
             return None
-        for index in range(min(len(task), _EXAMPLES_READ)):
-            has_examples = True
-            columns = task.example(index).columns
-            names |= {name for name, value in columns.items() if value is not None}
-    return names if has_examples else None
+        columns += [example.columns for example in examples]
+    names = {name for row in columns for name, value in row.items() if value is not None}
+    return names if columns else None
 
 
 def _missing_columns(path: str, reward: object, task_columns: set[str] | None) -> Iterator[str]:
@@ -173,3 +184,60 @@ def _corrected_signature(function: object, names: Sequence[str]) -> str:
         if parameter.default is not parameter.empty
     ]
     return f": def {name}({', '.join([*needed, *dropped, *optional])}):"
+
+
+def warn_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
+    r"""Warn if most answers are compared whole and are longer than responses may be.
+
+    Args:
+        plan: plan of the run.
+        built: nodes by path; without a tokenizer there is no warning.
+    """
+    tokenizer: Any = built.get("tokenizer")
+    limit = _max_response_tokens(plan)
+    if limit is None or not hasattr(tokenizer, "encode"):
+        return
+    texts = set[str]()
+    for tasks, rewards in tasks_with_rewards(plan):
+        for reward in filter(_compares_whole, rewards):
+            for task in tasks:
+                examples = first_examples(built.get(task.path), _ANSWER_EXAMPLES) or []
+                values = (getattr(example, "answer", None) for example in examples)
+                answers = [answer for answer in values if isinstance(answer, str)]
+                texts |= _length_warnings(task.path, reward.path, answers, tokenizer, limit)
+    for text in sorted(texts):
+        warnings.warn(text, RlcompWarning, stacklevel=2)
+
+
+def _length_warnings(
+    task: str,
+    reward: str,
+    answers: Sequence[str],
+    tokenizer: Any,  # noqa: ANN401
+    limit: int,
+) -> set[str]:
+    lengths = [len(tokenizer.encode(answer, add_special_tokens=False)) for answer in answers]
+    long = [answer for answer, length in zip(answers, lengths, strict=True) if length > limit]
+    if not answers or len(long) < _LONG_SHARE * len(answers):
+        return set()
+    with_marks = sum("####" in answer for answer in long) > len(long) / 2
+    first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if with_marks else ""
+    return {
+        f"{task}: {len(long)} of its first {len(answers)} answers are longer than "
+        f"max_new_tokens={limit}, and {reward}=exact_match compares them whole, so that no "
+        f"response to these can be right (the first is {long[0][:60]!r}): set {first}"
+        f"{reward}=last_number, or max_new_tokens={max(lengths) + 1}"
+    }
+
+
+def _compares_whole(node: Node) -> bool:
+    whole = node.arguments.get("where") == "whole" and not node.arguments.get("column")
+    return whole and node.target.endswith("answer.ExactMatch")
+
+
+def _max_response_tokens(plan: Plan) -> int | None:
+    """Return the longest response of a stage, in tokens."""
+    stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
+    nodes = (stage for stage in stages if isinstance(stage, Node))
+    limits = (node.arguments.get("max_new_tokens") for node in nodes)
+    return next((limit for limit in limits if isinstance(limit, int)), None)

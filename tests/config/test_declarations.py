@@ -1,3 +1,4 @@
+import ast
 import subprocess
 import sys
 from typing import Any, Literal, get_args, get_origin
@@ -5,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from rlcomp.arguments import PositiveInt
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import forward_reads, read_declaration
 from rlcomp.errors import ConfigError
 from rlcomp.keys import Spec, lookup
 
@@ -149,7 +150,7 @@ def package(tmp_path_factory):
 
 
 def of(name):
-    return declare(f"declared_parts.parts.{name}")
+    return read_declaration(f"declared_parts.parts.{name}")
 
 
 def test_reads_and_writes_are_literals_of_the_class():
@@ -259,22 +260,22 @@ def test_a_name_that_is_assigned_is_opaque_and_takes_anything():
 
 
 def test_a_module_that_exports_lazily_is_opaque():
-    assert declare("lazy_parts.Anything").opaque
+    assert read_declaration("lazy_parts.Anything").opaque
 
 
 def test_a_lazily_exported_name_of_our_own_is_followed_or_opaque_never_refused():
-    assert declare("rlcomp.Sampling").name == "Sampling"
+    assert read_declaration("rlcomp.Sampling").name == "Sampling"
 
 
 @pytest.mark.parametrize(
     "target", ["builtins.dict", "math.sqrt", "torch.Tensor", "torch.nn.Linear"]
 )
 def test_what_has_no_readable_source_is_no_error(target):
-    assert declare(target).opaque
+    assert read_declaration(target).opaque
 
 
 def test_torchs_optimizers_arguments_are_known():
-    found = declare("torch.optim.AdamW").parameters
+    found = read_declaration("torch.optim.AdamW").parameters
 
     assert found["params"].required
     assert not found["lr"].required
@@ -328,30 +329,30 @@ def test_an_unknown_module_suggests_the_nearest():
         ConfigError,
         match=r"^there is no module 'pats' in 'declared_parts\.pats'; did you mean 'parts'\?",
     ):
-        declare("declared_parts.pats.Base")
+        read_declaration("declared_parts.pats.Base")
 
 
 def test_a_module_that_is_no_python_names_file_and_line():
     with pytest.raises(ConfigError, match=r"broken_parts\.py, line 2: "):
-        declare("broken_parts.Thing")
+        read_declaration("broken_parts.Thing")
 
 
 def test_an_unknown_package_is_named():
     with pytest.raises(
         ConfigError, match=r"^there is no package 'nopackage' \(from 'nopackage\.x'\)"
     ):
-        declare("nopackage.x.Y")
+        read_declaration("nopackage.x.Y")
 
 
 def test_every_target_of_ours_is_read_without_importing_torch():
     # The package's __init__ above would raise if it were imported; here the same for ours.
     code = """
 import re, sys
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.options import config_directory, options_writing
 for file in config_directory().glob("**/*.yaml"):
     for target in re.findall(r"(?m)^ *_target_:\\s*(\\S+)", file.read_text()):
-        declare(target)
+        read_declaration(target)
 assert "reference=frozen" in options_writing("ref_log_probs"), options_writing("ref_log_probs")
 assert not {"torch", "tensordict", "transformers", "components.loss"} & set(sys.modules)
 """
@@ -405,4 +406,45 @@ def test_a_component_without_forward_is_no_stage(name, runnable, tmp_path, monke
     (tmp_path / "own_stages.py").write_text(STAGES)
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    assert declare(f"own_stages.{name}").runnable == runnable
+    assert read_declaration(f"own_stages.{name}").runnable == runnable
+
+
+def lineage(*texts):
+    return [("m", ast.parse(text).body[0]) for text in texts]
+
+
+def forward(*lines):
+    return "class A:\n    def forward(self, batch, other=None):\n" + "".join(
+        f"        {line}\n" for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "keys"),
+    [
+        ("x = batch['a'] + batch['b'] * batch['a']", ("a", "b")),
+        ("batch['a'] = 1", ()),
+        ("del batch['a']", ()),
+        ("batch['a'] = batch['b']", ("b",)),
+        ("x = other['a']", ()),
+        ("x = self['a']", ()),
+        ("x = batch[0]", ()),
+        ("x = batch[name]", ()),
+        ("x = batch.inner['a']", ()),
+        ("x = batch['loss_weight'] + batch['row_weight'] + batch['c']", ("c",)),
+        ("x = [batch['a'] for y in batch]", ("a",)),
+    ],
+)
+def test_a_key_is_read_where_the_batch_is_asked_for_it(line, keys):
+    assert forward_reads(lineage(forward(line))) == keys
+
+
+def test_the_first_forward_of_a_lineage_counts_and_other_methods_do_not():
+    other = "class B:\n    size = 3\n    def helper(self, batch):\n        return batch['h']\n"
+    first, second = forward("return batch['a']"), forward("return batch['b']")
+
+    assert forward_reads(lineage(other)) == ()
+    assert forward_reads(lineage(other, first, second)) == ("a",)
+    assert forward_reads(lineage("class C:\n    forward = None\n", second)) == ("b",)
+    assert forward_reads([]) == ()
+    assert forward_reads(lineage("class D:\n    def forward():\n        return batch['a']\n")) == ()

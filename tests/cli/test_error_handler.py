@@ -133,7 +133,7 @@ def test_a_traceback_has_no_frame_of_hydra_not_even_in_its_cause():
     assert "math domain error" in told
     assert "RuntimeError: outer" in told
     assert "/hydra/" not in told
-    assert told.count('test_guard.py", line ') == 2
+    assert told.count('test_error_handler.py", line ') == 2
 
 
 class Broken(Component):

@@ -2,12 +2,16 @@
 
 import ast
 import sys
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import pytest
 
-from rlcomp.config import literal as module
+from rlcomp.arguments import Fraction, Ge, Gt, Interval, Le, Lt, MinLen, PositiveInt
+from rlcomp.config import expressions as module
 from rlcomp.config import source
-from rlcomp.config.literal import assigned, literal
+from rlcomp.config.expressions import assigned, literal, read_annotation
 
 TEXT = """
 NAME = "a"
@@ -114,7 +118,7 @@ def nested(depth, opening="(", closing=",)"):
 
 
 def test_it_is_nested_so_deeply_and_no_deeper(home):
-    deepest = module._DEEPEST
+    deepest = module._MAX_DEPTH
 
     read(home, nested(deepest))
     read(home, nested(deepest, "{1: ", "}"))
@@ -134,7 +138,7 @@ def chain(tmp_path, count):
 
 
 def test_names_lead_on_so_far_and_not_in_a_circle(home, tmp_path):
-    farthest = module._FARTHEST
+    farthest = module._MAX_NAMES
     chain(tmp_path, farthest)
 
     # The name itself leads on once.
@@ -145,7 +149,7 @@ def test_names_lead_on_so_far_and_not_in_a_circle(home, tmp_path):
 
 
 def test_it_holds_so_much_and_no_more(home, monkeypatch):
-    monkeypatch.setattr(module, "_LARGEST", 6)
+    monkeypatch.setattr(module, "_MAX_ITEMS", 6)
 
     assert read(home, "(1, 2, 3, 4, 5)") == (1, 2, 3, 4, 5)  # itself and five items
     assert read(home, "(*'ab', 3)") == ("a", "b", 3)  # itself, a text, two characters, an item
@@ -166,4 +170,130 @@ def test_what_a_class_body_binds_is_its_last_assignment():
 
 
 def test_limits_leave_room_for_declarations():
-    assert (module._FARTHEST, module._DEEPEST, module._LARGEST) == (8, 32, 10_000)
+    assert (module._MAX_NAMES, module._MAX_DEPTH, module._MAX_ITEMS) == (8, 32, 10_000)
+
+
+TYPES_TEXT = """
+Kind = Literal['a', 'b']
+Large = Kind
+Odd = f(1)
+class A: pass
+Whole = Annotated[int, Ge(3)]
+"""
+
+
+@pytest.fixture
+def types_home(tmp_path, monkeypatch):
+    """A module that defines types of its own."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for cached in (source.source_of, source._bound):
+        cached.cache_clear()
+    (tmp_path / "types_here.py").write_text(TYPES_TEXT)
+    return "types_here"
+
+
+def read_type(types_home, text):
+    return read_annotation(types_home, ast.parse(text, mode="eval").body)
+
+
+TYPES = {
+    "int": int,
+    "None": None,
+    "PositiveInt": PositiveInt,
+    "Fraction | None": Fraction | None,
+    "int | str | None": int | str | None,
+    "list[int]": list[int],
+    "dict[str, float]": dict[str, float],
+    "tuple[int, ...]": tuple[int, ...],
+    "Sequence[PositiveInt]": Sequence[PositiveInt],
+    "Mapping[str, list[int]]": Mapping[str, list[int]],
+    "Callable[[int], str]": Callable[..., Any],
+    "Callable[..., Own]": Callable[..., Any],
+    "Literal['a', 1, -2, 2.5, True, b'x']": Literal["a", 1, -2, 2.5, True, b"x"],
+    "Kind": Literal["a", "b"],
+    "Literal[Kind, 'c']": Literal["a", "b", "c"],
+    "Large | None": Literal["a", "b"] | None,
+    "Annotated[int, Ge(2)]": Annotated[int, Ge(2)],
+    "Annotated[float, Gt(0), Lt(-1.5)]": Annotated[float, Gt(0), Lt(-1.5)],
+    "Annotated[float, Interval(ge=0, lt=1)]": Annotated[float, Interval(ge=0, lt=1)],
+    "Annotated[float, Le(1), 'a word', f(2), Ge(x), Ge(True)]": Annotated[float, Le(1)],
+    "Annotated[list[int], MinLen(1)]": Annotated[list[int], MinLen(1)],
+    "Annotated[int, 'a word']": int,
+    "Whole": Annotated[int, Ge(3)],
+    # Not understood, in all or in part.
+    "Own": Any,
+    "Odd": Any,
+    "A": Any,
+    "a.b": Any,
+    "'int'": Any,
+    "1": Any,
+    "...": Any,
+    "int & str": Any,
+    "int + str": Any,
+    "list[Own]": list[Any],
+    "Own[int]": Any,
+    "A[int]": Any,
+    "int[str]": Any,
+    "Literal[x]": Any,
+    "Literal['a', x]": Any,
+    "Literal['a', None]": Any,
+    "Literal[list]": Any,
+    "Annotated[int]": Any,
+    "dict[int]": Any,
+    f"Literal[{2**64}]": Any,
+    f"Literal[{2**64 - 1}]": Literal[2**64 - 1],
+}
+
+
+@pytest.mark.parametrize("text", TYPES)
+def test_the_type_that_an_annotation_stands_for(text, types_home):
+    found = read_type(types_home, text)
+
+    if text == "dict[int]":  # one of two is missing: no type that could be checked
+        assert found in (Any, dict[int])
+        return
+    assert found == TYPES[text]
+
+
+def test_of_nothing_anything_is_taken(types_home):
+    assert read_annotation(types_home, None) is Any
+
+
+def test_what_is_true_is_no_number(types_home):
+    (found,) = typing.get_args(read_type(types_home, "Literal[True]"))
+
+    assert found is True
+    assert read_type(types_home, "Annotated[int, Ge(True)]") is int
+
+
+def nested_type(depth):
+    return "list[" * depth + "int" + "]" * depth
+
+
+def depth_of(found):
+    count = 0
+    while typing.get_args(found):
+        (found,) = typing.get_args(found)
+        count += 1
+    return count, found
+
+
+def test_a_nesting_is_followed_so_deeply_and_no_deeper(types_home, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_DEPTH", 6)
+
+    assert depth_of(read_type(types_home, nested_type(6))) == (6, int)
+    assert depth_of(read_type(types_home, nested_type(7))) == (6, Any)
+
+
+def test_so_many_parts_are_read_and_no_more(types_home, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_NODES", 5)
+
+    # Itself, the generic, and three members.
+    assert read_type(types_home, "tuple[int, int, int]") == tuple[int, int, int]
+    assert read_type(types_home, "tuple[int, int, int, int]") == tuple[int, int, int, Any]
+    assert read_type(types_home, "Literal[1, 2, 3, 4, 5]") == Literal[1, 2, 3, 4, 5]
+    assert read_type(types_home, "Literal[1, 2, 3, 4, 5, 6]") is Any
+
+
+def test_limits_leave_room_for_constructors():
+    assert (module._MAX_DEPTH, module._MAX_NODES) == (32, 500)

@@ -1,29 +1,29 @@
 """Declarations of a ``_target_``, parsed from its source: not imported, so no torch.
 
-A class's constructor is its schema; ``reads``, ``writes`` and the other declarations of
-:class:`rlcomp.component.Component` are literals, which may quote those of another class. A target
-whose source cannot be followed (a C type, a lazily exported name) is *opaque*: it is looked at once
-it is built.
+The constructor of a class is its schema; ``reads``, ``writes`` and the other declarations of
+:class:`rlcomp.component.Component` are literals, which may refer to those of another class. A
+target whose source cannot be followed (a C type, a lazily exported name) is *opaque*: its keys are
+checked once it is built.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from typing import Any
 
-from rlcomp.config.annotation import read_annotation
-from rlcomp.config.forward_reads import forward_reads
-from rlcomp.config.literal import assigned, literal
+from rlcomp.config.expressions import assigned, literal, read_annotation
 from rlcomp.config.source import Class, bindings, find, lineage, unseen_bases
 from rlcomp.errors import ConfigError
 from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
 from rlcomp.keys import OwnKey, prompt_keys
 
+# Keys that a loss adds for its own forward (``weighted``).
+_LOSS_KEYS = ("loss_weight", "row_weight")
 # Class attributes that list keys.
 _KEYS = ("reads", "writes", "optional", "may_write", "supplies", "step_keys")
 
@@ -79,25 +79,25 @@ class Declaration:
 
     @property
     def name(self) -> str:
-        """The class's or function's own name."""
+        """The name of the class or function."""
         return self.target.rpartition(".")[2]
 
     def written(self, arguments: Mapping[str, object]) -> tuple[str, ...]:
         """Return the keys that a component with these arguments always writes."""
-        more = [keys for name, keys in self.writes_if.items() if arguments.get(name) is True]
-        return (*self.writes, *chain(*more))
+        conditional = [keys for name, keys in self.writes_if.items() if arguments.get(name) is True]
+        return (*self.writes, *chain(*conditional))
 
 
 @cache
-def declare(target: str) -> Declaration:
+def read_declaration(target: str) -> Declaration:
     """Return the declaration of a dotted target.
 
     Raises:
-        ConfigError: there is no such module, or it has no such name, or the class declares a key
-            that is unknown or contradicts another's, or its source cannot be read.
+        ConfigError: there is no such module or name; its source cannot be read; or the class
+            declares an unknown key, or one that contradicts another class.
     """
     try:
-        return _declare(target)
+        return _read_declaration(target)
     except RecursionError:
         raise ConfigError(f"'{target}' cannot be read: too deeply nested") from None
 
@@ -105,12 +105,12 @@ def declare(target: str) -> Declaration:
 def declaration_of(target: str) -> Declaration:
     """Return the declaration of a dotted target; an opaque one with a ``fault`` if it has none."""
     try:
-        return declare(target)
+        return read_declaration(target)
     except ConfigError as error:
         return Declaration(target, fault=str(error))
 
 
-def _declare(target: str) -> Declaration:
+def _read_declaration(target: str) -> Declaration:
     module, _, name = target.rpartition(".")
     binding = find(module, name)
     if binding is None:
@@ -126,29 +126,33 @@ def _declare(target: str) -> Declaration:
         )
     classes = lineage(home, definition)
     parameters, open_ended = _constructor(classes)
-    component = any((home, cls.name) == ("rlcomp.component", "Component") for home, cls in classes)
+    names = [(home, cls.name) for home, cls in classes]
+    component = ("rlcomp.component", "Component") in names
+    own_classes = classes[: names.index(("rlcomp.component", "Component"))] if component else ()
     declared = _declared(classes) if component else _unchecked(classes)
     extras = _extras(definition)
     # A component that defines no ``forward`` is a part of others, no stage.
-    declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
+    declared["runnable"] = not component or any(
+        unseen_bases(*cls) or _binds(cls, "forward") for cls in own_classes
+    )
     if component:
         known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
         known |= {*chain(*declared.get("writes_if", {}).values())}
         prompt = prompt_keys() if declared.get("keeps_prompt") else frozenset()
-        reads = forward_reads(classes[: _own(classes)])
+        reads = forward_reads(own_classes)
         declared["undeclared"] = tuple(key for key in reads if key not in known | prompt)
-    declared["begins"] = any(_binds(place, "begin_phase") for place in classes)
+    declared["begins"] = any(_binds(cls, "begin_phase") for cls in classes)
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
 
 def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
     """Return the declarations, of the right types, of a class that may be no component."""
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for home, cls in reversed(classes):
-        for name in _named(cls):
+        for name in _declared_names(cls):
             with contextlib.suppress(ConfigError):
-                found[name] = _literal(home, cls, name)
-    return {name: value for name, value in found.items() if name != "keys"}
+                declared[name] = _declared_value(home, cls, name)
+    return {name: value for name, value in declared.items() if name != "keys"}
 
 
 def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
@@ -156,7 +160,7 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
     declared: dict[str, Any] = {}
     keys: dict[str, OwnKey] = {}
     for home, cls in reversed(classes):
-        declared |= {name: _literal(home, cls, name) for name in _named(cls)}
+        declared |= {name: _declared_value(home, cls, name) for name in _declared_names(cls)}
         own = declared.pop("keys", {})
         declare_keys(f"{home}.{cls.name}", own)
         keys |= own
@@ -166,22 +170,40 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
     return declared | {"keys": keys}
 
 
-def _own(classes: tuple[Class, ...]) -> int:
-    """Count the classes of a component's lineage before ``Component`` itself."""
-    return [(home, cls.name) for home, cls in classes].index(("rlcomp.component", "Component"))
+def _binds(cls: Class, name: str) -> bool:
+    """Return whether a class body binds a name."""
+    return any(name in dict(bindings(line)) for line in cls[1].body)
 
 
-def _may_run(place: Class) -> bool:
-    """Return whether a class body binds ``forward``, or has a base that is out of sight."""
-    return unseen_bases(*place) or _binds(place, "forward")
+def forward_reads(classes: Sequence[Class]) -> tuple[str, ...]:
+    """Return the keys that the first ``forward`` of a lineage reads as ``batch["key"]``.
+
+    Args:
+        classes: a component's lineage, without ``Component`` itself.
+    """
+    lines = (line for _, cls in classes for line in cls.body)
+    for line in lines:
+        if isinstance(line, ast.FunctionDef) and line.name == "forward":
+            return tuple(key for key in dict.fromkeys(_batch_keys(line)) if key not in _LOSS_KEYS)
+    return ()
 
 
-def _binds(place: Class, name: str) -> bool:
-    return any(name in dict(bindings(line)) for line in place[1].body)
+def _batch_keys(forward: ast.FunctionDef) -> Iterator[str]:
+    arguments = [argument.arg for argument in forward.args.args[1:2]]
+    for node in ast.walk(forward):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in arguments
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            yield node.slice.value
 
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
-    """Return the optional modules that a definition asks for by ``require("module", "extra")``."""
+    """Return the optional modules that a definition calls ``require("module", "extra")`` for."""
     modules = [
         tuple(word.value for word in call.args if isinstance(word, ast.Constant))
         for call in ast.walk(definition)
@@ -192,12 +214,12 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
     return tuple((str(words[0]), str(words[1])) for words in modules if len(words) == 2)
 
 
-def _named(cls: ast.ClassDef) -> list[str]:
+def _declared_names(cls: ast.ClassDef) -> list[str]:
     """Return the names of the declarations in a class body."""
     return [name for name in assigned(cls) if name in DECLARATION_TYPES]
 
 
-def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
+def _declared_value(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
     """Return the value that a class body declares under a name."""
     node = assigned(cls)[name]
     try:
@@ -222,8 +244,7 @@ def _constructor(classes: tuple[Class, ...]) -> tuple[dict[str, Parameter], bool
                 return _parameters(home, line, skip=1)
         if any("dataclass" in ast.dump(mark) for mark in cls.decorator_list):
             return _fields(home, cls), False
-    unfollowed = classes[-1][1].bases or classes[-1][1].keywords
-    return {}, bool(unfollowed)
+    return {}, bool(classes[-1][1].bases or classes[-1][1].keywords)
 
 
 def _fields(home: str, cls: ast.ClassDef) -> dict[str, Parameter]:
@@ -241,9 +262,9 @@ def _parameters(
     plain = [*arguments.posonlyargs, *arguments.args]
     free = len(plain) - len(arguments.defaults)
     parameters = {
-        argument.arg: Parameter(read_annotation(home, argument.annotation), place < free)
-        for place, argument in enumerate(plain)
-        if place >= skip
+        argument.arg: Parameter(read_annotation(home, argument.annotation), index < free)
+        for index, argument in enumerate(plain)
+        if index >= skip
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         parameters[argument.arg] = Parameter(
