@@ -51,7 +51,7 @@ def unknown_key(
         )
     if name in (beside := [*keys(parent)]):
         return (
-            f"{key} is a choice of parts whose settings stand elsewhere; "
+            f"{key} is a choice of parts whose settings have other paths; "
             f"rlcomp ... {key}=OPTION --cfg job shows where"
         )
     return _not_there(key, text, beside, line)
@@ -166,13 +166,13 @@ def _missing_setting(
     if len(missing) != 1:
         return None
     path = f"{parent}.{missing[0]}"
-    return f"{path} is what has to be given, {path}={value or '...'}"
+    return f"{path} has to be set, {path}={value or '...'}"
 
 
 def _similar_setting(name: str, group: str) -> str:
     """Return a setting similar to one that a group lacks, there or elsewhere."""
     if near := near_foreign_name(name, group):
-        return f"like it is {near}"
+        return f"similar is {near}"
     here = our_name(name)
     return f"elsewhere {name} is {here}" if here else "it takes no other: leave this out"
 
@@ -203,7 +203,7 @@ def unmatched_group(text: str, line: CommandLine | None) -> str | None:
             return f"{override}: {addition}"
         return f"{override}: nothing in this line has {group}: leave it out"
     choices = [f"{key}={option}" for key in others[1].split(", ")]
-    return f"{override}: {group} stands elsewhere in this line; write {' or '.join(choices)}"
+    return f"{override}: {group} has another path in this line; write {' or '.join(choices)}"
 
 
 def _named_part(group: str, option: str, line: CommandLine | None) -> str | None:

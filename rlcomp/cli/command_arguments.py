@@ -152,7 +152,7 @@ class Parser(argparse.ArgumentParser):
         choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
         if choice_match := re.fullmatch(choice, message):
             raise UserError(self._invalid_choice_message(*choice_match.groups()))
-        raise UserError(f"{message}; {self.prog} --help tells what it takes")
+        raise UserError(f"{message}; {self.prog} --help lists the arguments")
 
     def _invalid_choice_message(self, option: str, value: str, known: str) -> str:
         """Return the message on an invalid value: the line with the most similar valid one."""
@@ -190,7 +190,7 @@ class Parser(argparse.ArgumentParser):
     def _unknown_message(self, word: str) -> str:
         if word.startswith("-"):
             return f"{word}: there is no such option{self._similar_options(word)}"
-        return f"{word}: one word too many; {self.prog} --help tells what it takes"
+        return f"{word}: one word too many; {self.prog} --help lists the arguments"
 
     def _similar_options(self, word: str) -> str:
         """Return options with similar names, but never the one that runs code."""

@@ -51,7 +51,7 @@ def _app() -> None:
         words = [str(options.checkpoint), *options.prompts]
         first, *others = sorted(words, key=lambda word: not Path(word).is_dir())
         line = shlex.join(["rlcomp-sample", first, *others])
-        raise UserError(f"{options.checkpoint}: the run stands in front of the prompts: {line}")
+        raise UserError(f"{options.checkpoint}: the run comes before the prompts: {line}")
     answers_by_prompt = sample(**vars(options))  # fails before any warning on prompts
     if warning := _split_prompt_warning(options.checkpoint, options.prompts):
         warnings.warn(warning, RlcompWarning, stacklevel=2)

@@ -49,7 +49,7 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
 
     Examples:
         >>> repeated(["kl=a", "recipe=grpo", "kl=b"])
-        ['kl stands twice, and the last counts, kl=b; a sweep of both is rlcomp -m kl=a,b']
+        ['kl is chosen twice, and the last counts, kl=b; a sweep of both is rlcomp -m kl=a,b']
         >>> repeated(["kl=none", "kl=none", "seed=0", "seed=1"])
         []
     """
@@ -65,7 +65,9 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
             both = f"a sweep of both is rlcomp -m {key}={','.join(dict.fromkeys(options))}"
             if program == "rlcomp-describe":
                 both = f"to compare: {program} {key}={options[0]} --against {key}={options[-1]}"
-            messages.append(f"{key} stands twice, and the last counts, {key}={options[-1]}; {both}")
+            messages.append(
+                f"{key} is chosen twice, and the last counts, {key}={options[-1]}; {both}"
+            )
     return messages
 
 

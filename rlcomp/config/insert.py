@@ -67,7 +67,7 @@ def step_range(
         shown = ", ".join(f"{name} {value}" for name, value in bounds.items() if value is not None)
         reader.fail(
             f"{where} has {shown}, but the phase has {steps} steps: it would never run; a share of "
-            "the phase (from_step: 0.5) goes with its length"
+            "the phase (from_step: 0.5) grows with it"
         )
         return None
     return StepRange(first, last)
@@ -156,7 +156,7 @@ def _insertion(
         return None
     for anchor in anchors:
         if listed.count(anchor) > 1:
-            reader.fail(f"{where}.{kind} is {anchor!r}: it stands several times among the stages")
+            reader.fail(f"{where}.{kind} is {anchor!r}: the stage is listed several times")
             return None
     if BROKEN in bounds.values() or (active := step_range(reader, where, bounds, steps)) is None:
         return None
@@ -247,7 +247,7 @@ class Inserter:
             return
         if node.path in self.reader.wrapped:
             other = self.reader.wrapped[node.path]
-            message = f"{wrapper.where}: '{node.path}' stands around others in {other}"
+            message = f"{wrapper.where}: '{node.path}' is around other stages in {other}"
             self.reader.fail(f"{message}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
         self.enclosed[node.path] = list(enclosed)
@@ -261,21 +261,21 @@ class Inserter:
         for name in self.timed.keys() & self.inside.keys():
             around = self.inside[name]
             self.reader.fail(
-                f"{self.timed[name].where} has {' or '.join(BOUNDS)}, but stands inside "
+                f"{self.timed[name].where} has {' or '.join(BOUNDS)}, but is inside "
                 f"'{around}': give them to '{around}'"
             )
         for entry in self.waiting:
             for anchor in entry.anchors:
                 message = f"{entry.where}.{entry.position} is {anchor!r}"
                 if anchor in self.inside:
-                    self.reader.fail(f"{message}: it stands inside '{self.inside[anchor]}'")
+                    self.reader.fail(f"{message}: it is inside '{self.inside[anchor]}'")
                 elif anchor not in known:
                     self.reader.fail(f"{message}: there is no such stage{nearest(anchor, known)}")
             if circle := _circle(entry.stage.path, waiting):
                 self.reader.fail(f"{where} is circular: {' -> '.join(circle)}")
             if entry.position == "around" and {*entry.anchors} <= known - {*waiting}:
                 first, last = entry.anchors
-                self.reader.fail(f"{entry.where}.around: '{first}' stands behind '{last}'")
+                self.reader.fail(f"{entry.where}.around: '{first}' comes after '{last}'")
 
 
 def _nodes(stages: Sequence[Any]) -> Iterator[Node]:

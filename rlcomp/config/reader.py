@@ -250,7 +250,7 @@ class Reader:
         where = dotted(path)
         if self._nodes.setdefault(where, path) != path:
             # {"a.b": ...} beside {a: {b: ...}}: a path must be unique.
-            return self.fail(f"{where} stands for two nodes: a key must have no dot in it")
+            return self.fail(f"{where} is the path of two nodes: a key must have no dot in it")
         target = self.value((*path, "_target_"))
         if not isinstance(target, str) or "." not in target:
             return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")

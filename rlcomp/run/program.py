@@ -53,7 +53,6 @@ class Program:
     def __init__(
         self,
         phases: Mapping[str, Phase],
-        *,
         nodes: Mapping[str, object],
         seed: int,
         trackers: Sequence[Tracker] = (),
@@ -88,12 +87,7 @@ class Program:
         self.stop = StopRequest(self.status)
 
     def run(self, saved: SavedCheckpoint | None = None) -> None:
-        """Run the remaining steps.
-
-        Raises:
-            Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
-            StorageError: the record or a checkpoint cannot be written.
-        """
+        """Run the remaining steps."""
         self._seed()
         source = None if saved is None else self._resume(saved)
         if self.checkpoint is not None:
@@ -148,19 +142,11 @@ class Program:
         progress = (self.step + 1) / (phase.steps + 1)
         with recording(progress=progress, step=self.total) as ledger, torch.no_grad():
             batch, complete = self._run_stages(name, phase, ledger)
-            due_nodes = [
-                entry
-                for entry in phase.due(self.step + 1)
-                if complete or _has_inputs(entry[1], batch)
-            ]
-            self._run_periodic(name, due_nodes, batch, ledger)
+            due = self._run_periodic(name, phase.due(self.step + 1), batch, complete, ledger)
             end_reason = ledger.ended if self.step + 1 < phase.steps else None
             if end_reason is not None:  # nodes for the end of a phase run now
-                last = phase.due(phase.steps)
-                remaining_nodes = [
-                    e for e in last if e not in due_nodes and (complete or _has_inputs(e[1], batch))
-                ]
-                self._run_periodic(name, remaining_nodes, batch, ledger)
+                rest = [entry for entry in phase.due(phase.steps) if entry not in due]
+                self._run_periodic(name, rest, batch, complete, ledger)
             if end_reason is not None or self.step + 1 == phase.steps:
                 self._report_position(name, "the end of the phase")
                 for component in phase.components():
@@ -173,15 +159,25 @@ class Program:
             self._save_best(name, ledger.best)
         if end_reason is not None:
             self._end_early(name, phase, end_reason)
-        elif any(stage is self.checkpoint for _, stage in due_nodes):
+        elif any(stage is self.checkpoint for _, stage in due):
             self._save()
 
     def _run_periodic(
-        self, name: str, nodes: list[tuple[str, nn.Module]], batch: TensorDict, ledger: Ledger
-    ) -> None:
+        self,
+        name: str,
+        nodes: list[tuple[str, nn.Module]],
+        batch: TensorDict,
+        complete: bool,
+        ledger: Ledger,
+    ) -> list[tuple[str, nn.Module]]:
+        """Run and return periodic nodes; after an incomplete step those whose keys exist."""
+        if not complete:
+            keys = {*batch.keys(True)}
+            nodes = [entry for entry in nodes if {*getattr(entry[1], "in_keys", ())} <= keys]
         for node, stage in nodes:
             if not isinstance(stage, Checkpoint):
                 self._call(name, node, stage, batch.copy(), ledger)
+        return nodes
 
     def _save_best(self, name: str, best: dict[str, object]) -> None:
         self.best[name] = {**best, "phase": name, "step": self.step, "total": self.total}
@@ -191,10 +187,10 @@ class Program:
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
         """End the phase, so that a run that continues from here does not resume it."""
-        summary = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         best = self.best.get(name)
         if best is not None:
             best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
+        summary = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         with storage_errors("the early end", self.status):
             for tracker in self.trackers:
                 tracker.phase_ended(self.total, {**summary, "best": best})
@@ -225,10 +221,10 @@ class Program:
     def _call(
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
     ) -> TensorDict:
-        start = time.perf_counter()
-        self._report_position(phase, f"{node} ({type(stage).__name__})")
+        start, kind = time.perf_counter(), type(stage).__name__
+        self._report_position(phase, f"{node} ({kind})")
         try:
-            with refuse_exit(f"{node} ({type(stage).__name__})", ProcessEnded):
+            with refuse_exit(f"{node} ({kind})", ProcessEnded):
                 result: TensorDict = stage(batch)
         except BaseException as error:
             if isinstance(error, NonFiniteSteps):
@@ -237,8 +233,7 @@ class Program:
                 add_note(error, f"the first bad key of the batch: {bad}")
             add_note(
                 error,
-                f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', "
-                f"step {self.step + 1}; "
+                f"in stage '{node}' ({kind}), phase '{phase}', step {self.step + 1}; "
                 f"batch {tuple(batch.batch_size)} with keys {sorted(map(str, batch.keys()))}",
             )
             raise
@@ -279,11 +274,6 @@ class Program:
         raise Interrupted(f"stopped in phase {name} {where}, {state}")
 
 
-def _has_inputs(stage: nn.Module, batch: TensorDict) -> bool:
-    """Test if a batch has all keys that a stage reads."""
-    return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
-
-
 def run_phases(
     phases: Mapping[str, Phase],
     *,
@@ -310,16 +300,7 @@ def run_phases(
         inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
-        Interrupted: stopped on request after a whole step.
+        Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
         StorageError: the record or a checkpoint cannot be written.
     """
-    program = Program(
-        phases,
-        nodes=nodes,
-        seed=seed,
-        trackers=trackers,
-        checkpoint=checkpoint,
-        status=status,
-        inputs=inputs,
-    )
-    program.run(saved)
+    Program(phases, nodes, seed, trackers, checkpoint, status, inputs).run(saved)

@@ -257,14 +257,8 @@ def restore_newest(
 
 # Settings that may change between a run and its continuation without changing its numbers.
 CHANGEABLE_SETTINGS = (
-    "accept_changed_files",
-    "device",
-    "directory",
-    "overwrite",
-    "parallel",
-    "resume",
-    "tracker",
-    "trust",
+    *("accept_changed_files", "device", "directory", "overwrite", "parallel", "resume"),
+    *("tracker", "trust"),
 )
 
 
@@ -279,8 +273,7 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
     Raises:
         CheckpointError: the config changed; the message names every changed value.
     """
-    paths = _config_changes(saved.path, config)
-    if paths:
+    if paths := _config_changes(saved.path, config):
         end = _end_settings(saved, config)
         hint = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
         changed_values = "; ".join(
@@ -295,14 +288,13 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
 def _has_same_config(path: Path, config: DictConfig) -> bool:
     try:
         return not _config_changes(path, config)
-    except CheckpointError:  # skipped when its turn comes
+    except CheckpointError:
         return False
 
 
 def _config_changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the changes between the config of a checkpoint and this one, by path."""
     old = update_classes(read_saved_config(path / CONFIG, trust=True))  # compared, not built
-    fault = of_version_0_1(old)
-    if fault is not None:
+    if (fault := of_version_0_1(old)) is not None:
         raise CheckpointError(f"{path}: {fault}; choose another directory")
     return {p: v for p, v in changed(old, config).items() if not _is_changeable(p)}

@@ -75,8 +75,8 @@ def _trials(
     """Yield each reward to test, once, with rows of the first of its tasks."""
     tried_paths: set[str] = set()
     for tasks, rewards in tasks_with_rewards(plan):
-        examples = first_examples(built.get(tasks[0].path), _EXAMPLES) if tasks else None
-        for node in rewards if examples else []:
+        examples = (first_examples(built.get(tasks[0].path), _EXAMPLES) or []) if tasks else []
+        for node in rewards if examples else ():
             reward = built.get(node.path)
             if isinstance(reward, SupportsTrial) and node.path not in tried_paths:
                 tried_paths.add(node.path)

@@ -1,3 +1,5 @@
+"""Order of arguments, and the parser of the other programs."""
+
 import pytest
 
 from rlcomp.cli.command_arguments import Parser, overrides_first
@@ -52,13 +54,13 @@ def test_values_keep_their_underscores(parser):
         (["a", "--depth=3"], r"^--depth=3: there is no such option \(known: .*--merge"),
         (["a", "-m"], r"^-m: there is no such option \(known: .*--merge"),
         (["a", "--mer"], r"^--mer: there is no such option; did you mean '--merge'"),
-        (["a", "b"], r"^b: one word too many; it --help tells what it takes$"),
+        (["a", "b"], r"^b: one word too many; it --help lists the arguments$"),
         (
             ["a", "--dtype", "fp16"],
             "^--dtype fp16: .* float32 or bfloat16: it a --dtype bfloat16$",
         ),
         (["a", "--dtype=fp32"], "^--dtype fp32: .*: it a --dtype=float32$"),
-        ([], r"^the following arguments are required: run; it --help tells what it takes$"),
+        ([], r"^the following arguments are required: run; it --help lists the arguments$"),
         (["a", "--new-tokens", "x"], r"^argument --new-tokens: invalid int value: 'x'; it --help"),
     ],
 )

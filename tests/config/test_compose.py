@@ -1,4 +1,4 @@
-"""Configs composed outside the program, with folders of one's own."""
+"""Composition of configs, and choices of a command line."""
 
 import functools
 
@@ -80,7 +80,7 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
         ("recipe=sft advantage=gae", "advantage=gae: recipe=sft has no advantage; recipe=grpo has"),
         (
             "optimizer=sgd",
-            "optimizer=sgd: optimizer stands elsewhere in this line; write "
+            "optimizer=sgd: optimizer has another path in this line; write "
             "optimizer@learner.optimizer=sgd or optimizer@sft_learner.optimizer=sgd",
         ),
         (

@@ -1,3 +1,5 @@
+"""Declarations of classes, read from source."""
+
 import ast
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Declarations as literals: what is read of an expression, and where reading ends."""
+"""Literals and annotations, read from source."""
 
 import ast
 import sys

@@ -126,11 +126,11 @@ ONE_OF = "must be one of {after: stage}, {before: stage}, {around: [first, last]
         ),
         (
             {"group": {"around": ["c", "b"]}},
-            "phases.main.insert.group.around: 'c' stands behind 'b'",
+            "phases.main.insert.group.around: 'c' comes after 'b'",
         ),
         (
             {"group": {"around": ["a", "b"]}, "second": {"around": ["b", "c"]}},
-            "phases.main.insert.second.around is 'b': it stands inside 'group'",
+            "phases.main.insert.second.around is 'b': it is inside 'group'",
         ),
         (
             {"x": {"after": "y"}, "z": {"after": "x"}, "y": {"after": "z"}},
@@ -156,7 +156,7 @@ def test_a_stage_that_is_no_node_is_told():
 
 def test_an_anchor_that_stands_twice_is_refused():
     assert errors({"x": {"after": "a"}}, stages="aba") == [
-        "phases.main.insert.x.after is 'a': it stands several times among the stages"
+        "phases.main.insert.x.after is 'a': the stage is listed several times"
     ]
 
 
@@ -172,7 +172,7 @@ def test_one_node_cannot_stand_around_stages_of_two_phases():
     _, found = read(OmegaConf.create({**nodes, "phases": {"one": phase, "two": phase}}))
 
     assert found == [
-        "phases.two.insert.group: 'group' stands around others in phases.one.insert.group; "
+        "phases.two.insert.group: 'group' is around other stages in phases.one.insert.group; "
         "use another node here"
     ]
 
@@ -283,7 +283,7 @@ def test_two_windows_make_up_to_four_lists():
     }
 
     # x stands inside the group, which then has one list only.
-    assert "stands inside 'group': give them to 'group'" in " ".join(planned(insert, steps=9)[1])
+    assert "is inside 'group': give them to 'group'" in " ".join(planned(insert, steps=9)[1])
     insert["group"]["around"] = ["b", "c"]
     assert in_turn(insert, 9) == {
         1: "a group d",
@@ -387,6 +387,6 @@ def test_only_what_is_set_is_told():
         None,
         [
             "x has from_step 11, but the phase has 10 steps: it would never run; a share of the "
-            "phase (from_step: 0.5) goes with its length"
+            "phase (from_step: 0.5) grows with it"
         ],
     )

@@ -1,10 +1,10 @@
-"""Overrides that a config refuses, told apart from those that it knows."""
+"""Filter of the overrides that a config refuses."""
 
 import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcomp.config.overrides import filter_overrides
+from rlcomp.config.overrides import filter_overrides, with_base
 
 
 def composing(bad, told="{}"):
@@ -75,3 +75,21 @@ def test_what_no_word_is_to_blame_for_is_raised():
         filter_overrides(compose, ["a=1"])
     with pytest.raises(HydraException, match="no folder"):
         filter_overrides(compose, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["a=1"], []),
+        (["base="], []),
+        (["base=null"], []),
+        (["base=x", "base=null"], []),
+        (["-m", "base=x,y"], ["model=pretrained", "tokenizer=pretrained"]),
+        (["+base=x"], ["model=pretrained", "tokenizer=pretrained"]),
+        (["model=soup", "base=x"], ["tokenizer=pretrained"]),
+        (["base=x", "tokenizer=byte"], ["model=pretrained"]),
+        (["based=x"], []),
+    ],
+)
+def test_base_chooses_model_and_tokenizer_unless_they_are_chosen(words, more):
+    assert with_base(words) == [*words, *more]

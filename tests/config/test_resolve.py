@@ -1,4 +1,4 @@
-"""Checks of a config as a whole."""
+"""Checks of a config as a whole, and messages in typed words."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from rlcomp.errors import ConfigErrors
 
 
 def test_dynamics_of_no_environment_are_refused():
-    told = "randomise draws the dynamics of 'environment', which this recipe has not"
+    told = "randomise draws the dynamics of 'environment', which this recipe does not have"
     words = ["recipe=flow_grpo", "directory=x"]
 
     with pytest.raises(ConfigErrors, match=told):

@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_told(package, monkeypatch):
     def denied(*arguments):
         raise PermissionError("not yours")
 
-    monkeypatch.setattr(source, "_step", denied)
+    monkeypatch.setattr(source, "_submodule", denied)
 
     with pytest.raises(ConfigError, match="not yours"):
         source_of(f"{name}.one")

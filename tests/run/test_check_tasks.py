@@ -1,3 +1,5 @@
+"""Early checks of tasks: columns, and the length of answers."""
+
 import json
 import warnings
 

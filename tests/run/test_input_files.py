@@ -1,4 +1,4 @@
-"""What a config points to is recorded by content, and a run does not go on over another."""
+"""Digests of input files: a run does not continue with other files."""
 
 import json
 import os

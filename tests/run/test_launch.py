@@ -109,19 +109,19 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
     ]
 
 
-def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
-    given, seen = SharedStatus(), []
-    config = OmegaConf.create({"directory": str(tmp_path), "seed": 0})
+def test_a_run_has_the_status_of_its_caller_or_one_of_its_own(tmp_path, monkeypatch):
+    status, statuses = SharedStatus(), []
+    config = OmegaConf.create({"directory": str(tmp_path), "seed": 0, "resume": "never"})
+    monkeypatch.setattr(module, "_claim_directory", lambda *arguments: None)
     monkeypatch.setattr(
-        "rlcomp.run.launch._launch",
-        lambda config, builder, directory, watch, leaves, where: seen.append(watch),
+        module, "run_phases", lambda phases, **settings: statuses.append(settings["status"])
     )
 
-    launch(config, Plan({}, {}, {}), given)
+    launch(config, Plan({}, {}, {}), status)
     launch(config, Plan({}, {}, {}))
 
-    assert seen[0] is given
-    assert isinstance(seen[1], SharedStatus)
+    assert statuses[0] is status
+    assert isinstance(statuses[1], SharedStatus)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def _phase_faults(phase: PhasePlan, path: str) -> Iterator[str]:
     if path not in {stage.path for stage in stages}:
         loop = next(stage.path for stage in stages if path in _paths(stage))
         yield (
-            f"cluster.schedule is free, and {path} stands in {loop}, which asks until it has "
+            f"cluster.schedule is free, and {path} is inside {loop}, which samples until it has "
             "enough: the groups of one round would be consumed in another; set "
             "dynamic_sampling=none, or cluster.schedule=fixed"
         )

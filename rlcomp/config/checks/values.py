@@ -81,7 +81,7 @@ def check_randomise(plan: Plan) -> Iterator[Finding]:
     environment = plan.tree.get("environment")
     if isinstance(environment, Mapping) and set(environment) == {"randomise"}:
         yield refuse(
-            "randomise draws the dynamics of 'environment', which this recipe has not: set "
+            "randomise draws the dynamics of 'environment', which this recipe does not have: set "
             "randomise=none, or choose a recipe of control"
         )
 

@@ -1,4 +1,4 @@
-"""A stage that is sure to return no batch is refused from its source, before anything runs."""
+"""Checks of classes by their source."""
 
 import ast
 import textwrap

@@ -1,3 +1,5 @@
+"""Checks of runs on workers of a cluster and on ranks of torchrun."""
+
 import pytest
 
 from rlcomp.config.checks.distributed import (
@@ -124,7 +126,7 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
         (("recipe=reinforce",), f"and loss {UNCORRECTED}"),
         (("recipe=grpo", "old_log_probs=recomputed"), f"and loss {UNCORRECTED}"),
         (("recipe=online_dpo",), f"and rollout {UNCORRECTED}"),
-        (("recipe=dapo",), "rollout stands in refill, which asks until it has enough"),
+        (("recipe=dapo",), "rollout is inside refill, which samples until it has enough"),
         (
             ("recipe=grpo", "collector@rollout=greedy_baseline"),
             "rollout (GreedyBaselineCollector) does not refill seats: set collector@rollout=group",

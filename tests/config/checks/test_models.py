@@ -1,4 +1,4 @@
-"""``base=DIR`` chooses model and tokenizer in every recipe with a language model."""
+"""``base=DIR``, and checks of the folders of models."""
 
 import json
 import subprocess
@@ -46,24 +46,6 @@ def test_recipes_without_a_language_model_say_so():
             compose_config([f"recipe={recipe}", "base=somewhere"])
         told = explain_composition(raised.value, [], lambda _: [])
         assert told.startswith("this recipe has no model: base=DIR, model, tokenizer and adapter")
-
-
-@pytest.mark.parametrize(
-    ("words", "more"),
-    [
-        (["a=1"], []),
-        (["base="], []),
-        (["base=null"], []),
-        (["base=x", "base=null"], []),
-        (["-m", "base=x,y"], ["model=pretrained", "tokenizer=pretrained"]),
-        (["+base=x"], ["model=pretrained", "tokenizer=pretrained"]),
-        (["model=soup", "base=x"], ["tokenizer=pretrained"]),
-        (["base=x", "tokenizer=byte"], ["model=pretrained"]),
-        (["based=x"], []),
-    ],
-)
-def test_what_is_chosen_stays(words, more):
-    assert with_base(words) == [*words, *more]
 
 
 def test_a_home_directory_is_written_out(monkeypatch, tmp_path):

@@ -1,3 +1,5 @@
+"""Checks for overrides that change nothing."""
+
 import functools
 import warnings
 

@@ -1,4 +1,4 @@
-"""What an earlier phase has to have run, of parts that are made up."""
+"""Checks of phases: prerequisites of their parts, and metrics that parts wait for."""
 
 import pytest
 from omegaconf import OmegaConf

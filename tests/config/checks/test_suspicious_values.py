@@ -1,3 +1,5 @@
+"""Warnings of legal but suspicious values."""
+
 import warnings
 
 import pytest

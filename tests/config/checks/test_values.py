@@ -1,3 +1,5 @@
+"""Checks of settings and of arguments."""
+
 import pytest
 
 from rlcomp.config.checks.values import check_arguments
