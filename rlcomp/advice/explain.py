@@ -15,8 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import our_option, plugin_hint
 from rlcomp.advice.missing_multirun import as_text, is_sentence, missing_multirun, several_values
-from rlcomp.advice.similar_settings import fit
-from rlcomp.advice.translation import all_refused, corrected_line
+from rlcomp.advice.translation import all_refused, corrected_line, fit
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
 from rlcomp.config.compose import CommandLine, command_line, compose_config

@@ -1,4 +1,4 @@
-"""Translation of settings of other libraries with their values."""
+"""Translation of settings of other libraries and of other recipes, with their values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.advice.foreign_options import TABLE, known_key, our_name, our_option
-from rlcomp.config.compose import compose_config
+from rlcomp.advice.foreign_options import CONTROL_PATHS, TABLE, known_key, our_name, our_option
+from rlcomp.config.compose import CommandLine, compose_config
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import (
     Refused,
@@ -28,6 +28,10 @@ _GROUPS: dict[str, str] = TABLE["groups"]
 _METHODS: list[str] = TABLE["methods"]
 # Our overrides by name and value.
 _SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
+# Nodes of recipes that imitate, by their equivalents in recipes that sample.
+_IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
+# Names of settings in control, with their paths here.
+_CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
 def translated(key: str, value: str) -> str | None:
@@ -84,6 +88,40 @@ def in_our_words(key: str, value: str) -> str | None:
     if known_key(key) in _METHODS and own != f"recipe={option}" and has_recipe:
         return f"{own} (the part alone; the whole method is recipe={option})"
     return f"{own} {note}" if note.startswith("(") and own.startswith(f"{path}=") else own
+
+
+def equivalent(line: CommandLine, path: str) -> str | None:
+    """Return the setting of a config that is equivalent to one of another recipe; None: none is.
+
+    Args:
+        line: the choices of the command line.
+        path: path of the setting in the other recipe.
+    """
+    if line.has(path):
+        return path
+    if path in _CONTROL and line.has(_CONTROL[path]):
+        return _CONTROL[path]
+    root, _, rest = path.partition(".")
+    phase, _, setting = rest.partition(".")
+    candidate = f"{_IMITATION.get(root)}.{rest}"
+    if root == "phases" and len(line.config.phases) == 1:
+        (only,) = line.config.phases
+        candidate = f"phases.{only}.{setting}" if only != phase else ""
+    return candidate if rest and candidate and line.has(candidate) else None
+
+
+def fit(line: CommandLine, remedy: str) -> str | None:
+    """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
+    pairs = [word.partition("=") for word in remedy.split()]
+    similar = " ".join(f"{equivalent(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
+    return next((words for words in (remedy, similar) if _accepts(line, words)), None)
+
+
+def _accepts(line: CommandLine, remedy: str) -> bool:
+    words = remedy.split()
+    if any(line.lacks(word.partition("=")[0].split(".")[0]) for word in words):
+        return False
+    return _composes([*line.words, *words], line.config_dirs)
 
 
 def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> Refused:
@@ -153,12 +191,14 @@ def corrected_line(
     needless = "here it is nothing to set"
     unset = [word.partition("=")[0] for word in dropped if needless not in refused[word]]
     without = f" without {', '.join(unset)}" if unset else ""
-    return [f"the whole line{without}: {whole_line(line)}"] if _composes(line, config_dirs) else []
+    if not _composes(only_overrides(line), config_dirs):
+        return []
+    return [f"the whole line{without}: {whole_line(line)}"]
 
 
 def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     try:
-        compose_config(only_overrides(words), config_dirs)
+        compose_config(words, config_dirs)
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.advice.foreign_options import known_key, near_foreign_name, our_name
-from rlcomp.advice.similar_settings import equivalent, fit
-from rlcomp.advice.translation import in_our_words, translated
+from rlcomp.advice.translation import equivalent, fit, in_our_words, translated
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import config_directory, groups_with
