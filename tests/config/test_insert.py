@@ -295,8 +295,8 @@ def test_two_windows_make_up_to_four_lists():
 
 STEP = "must be a step (1, 2, ...) or a share of the phase between 0 and 1"
 NEVER = (
-    "but the phase has 10 steps: it would never run; a share of the phase (from_step: 0.5) goes "
-    "with its length"
+    "but the phase has 10 steps: it would never run; a share of the phase (from_step: 0.5) grows "
+    "with it"
 )
 
 
