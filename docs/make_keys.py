@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rlcomp.keys import CONTROL, SCHEMA, Spec, spec
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.options import config_directory
 
 PAGE = Path(__file__).with_name("keys.md")
@@ -71,7 +71,7 @@ def own_rows() -> list[str]:
     owners: dict[str, set[str]] = {}
     for file in sorted(config_directory().glob("**/*.yaml")):
         for target in re.findall(r"(?m)^\s*_target_:\s*(components\.\S+)", file.read_text()):
-            for key in declare(target).keys:
+            for key in read_declaration(target).keys:
                 owners.setdefault(key, set()).add(f"`{target.removeprefix('components.')}`")
     return [
         f"- `{key}` [{spec(key).shape}] {spec(key).dtype}: {spec(key).meaning} "

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rlcomp.cli.help import files_of, is_patch, read_option
-from rlcomp.config.options import chosen_as, config_directory
+from rlcomp.config.options import choice_keys, config_directory
 
 PAGE = Path(__file__).with_name("parts.md")
 
@@ -32,11 +32,11 @@ def parts_page() -> str:
 
 
 def _group(group: str, files: dict[str, dict[str, Path]]) -> list[str]:
-    chosen = " or ".join(f"`{name}=NAME`" for name in chosen_as(group))
+    chosen = " or ".join(f"`{name}=NAME`" for name in choice_keys(group))
     rows = []
     for name, file in files[group].items():
         link = f"../{file.relative_to(config_directory().parent).as_posix()}"
-        said = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).told))
+        said = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).description))
         rows.append(f"| [{name}]({link}) | {said} |")
     return [f"## {group}", "", f"Chosen by {chosen}.", "", "| option | |", "|---|---|", *rows, ""]
 

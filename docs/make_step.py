@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlcomp.config.compose import compose_config
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.flow_source import flow_of
 from rlcomp.config.plan import read
 from rlcomp.config.reader import Node
@@ -24,7 +24,7 @@ def stages() -> list[tuple[str, str, frozenset[str], frozenset[str]]]:
     plan, _ = read(compose_config(["recipe=grpo", "seed=0"]))
     found = []
     for node in plan.phases["rl"].stages:
-        if isinstance(node, Node) and (part := declare(node.target)).name != "Nothing":
+        if isinstance(node, Node) and (part := read_declaration(node.target)).name != "Nothing":
             flow = flow_of(node)
             optional = frozenset(part.optional) & {key for row in found for key in row[3]}
             found.append((node.path, part.name, flow.reads | optional, flow.writes))

@@ -26,8 +26,8 @@ from components.store.replay import AnswerReplay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.config.build import Builder
-from rlcomp.config.checks.arguments import check_arguments
-from rlcomp.config.declare import declare
+from rlcomp.config.checks.values import check_arguments
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
 from rlcomp.config.resolve import plan_of
@@ -885,7 +885,7 @@ def test_every_option_composes_and_lists_exactly_its_constructors_arguments(opti
     assert errors == [], "a value for ??? belongs into GIVEN"
     assert mine or "_target_" not in (CONF / f"{option}.yaml").read_text()
     for path, node in mine.items():
-        declaration = declare(node.target)
+        declaration = read_declaration(node.target)
         # What is called later gets the rest of its arguments then.
         whole = node.target.startswith(("rlcomp.", "components.")) and not node.partial
         if whole and not declaration.open_ended:
@@ -998,7 +998,7 @@ LOSS_PARTS = sorted({t for t in component_classes() if t.startswith("components.
 
 @pytest.mark.parametrize("target", LOSS_PARTS)
 def test_every_part_of_a_loss_states_its_equation_in_its_own_arguments(target):
-    declaration = declare(target)
+    declaration = read_declaration(target)
 
     assert declaration.equation.isascii()
     assert " = " in declaration.equation

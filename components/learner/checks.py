@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcomp.canonical import missing_calls_hint, missing_keys_message
 from rlcomp.component import Component
-from rlcomp.config.checks.foreign_losses import refusal
+from rlcomp.config.checks.classes import foreign_loss_fault
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Loss, LossPart
@@ -34,7 +34,8 @@ def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
             continue
         kinds = [(kind.__module__, kind.__name__) for kind in type(loss).__mro__]
         reason = next(
-            (text for kind in kinds if kind[1] != "Module" and (text := refusal(*kind))), None
+            (text for kind in kinds if kind[1] != "Module" and (text := foreign_loss_fault(*kind))),
+            None,
         )
         # A module of another library is a loss if it lists output keys. Its base class may be any.
         output_keys = list(getattr(loss, "out_keys", ()))

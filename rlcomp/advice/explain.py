@@ -1,4 +1,4 @@
-"""Messages for what Hydra and OmegaConf refuse: what, where and the nearest name."""
+"""Messages for errors of Hydra and OmegaConf: the fault, its path and the nearest name."""
 
 from __future__ import annotations
 
@@ -14,59 +14,57 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import our_option, plugin_hint
-from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
-from rlcomp.advice.similar_settings import fit
-from rlcomp.advice.translation import all_refused, corrected
+from rlcomp.advice.missing_multirun import as_text, is_sentence, missing_multirun, several_values
+from rlcomp.advice.translation import all_refused, corrected_line, fit
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
-from rlcomp.config.command_line import CommandLine, line_of
-from rlcomp.config.compose import compose_config
-from rlcomp.config.options import config_directory
+from rlcomp.config.compose import CommandLine, command_line, compose_config
+from rlcomp.config.options import config_directory, options_of
+from rlcomp.config.overrides import only_overrides, shell_word, typed_words, whole_line
 from rlcomp.config.reader import unset_variable
-from rlcomp.config.shell_words import as_typed, in_shell, overrides_in, whole_line
 from rlcomp.errors import nearest
 
 
 def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
-    """Return one message for an error of Hydra or OmegaConf.
+    """Return messages on all overrides that a config refuses, and the whole line if it is sure.
 
     Args:
-        error: what composing ended with.
-        words: of the command line.
+        error: the error of composing the config.
+        words: words of the command line.
         config_dirs: directories of the user's own configs.
     """
-    line = line_of(words, config_dirs)
+    line = command_line(words, config_dirs)
 
-    def told(one: Exception) -> str:
-        if isinstance(one, OverrideParseException):
-            return _unread(one, config_dirs, words)
+    def message(error: Exception) -> str:
+        if isinstance(error, OverrideParseException):
+            return _unparsable(error, config_dirs, words)
         return explain_composition(
-            one, config_dirs, lambda parent: keys_below(line.config, parent), line
+            error, config_dirs, lambda parent: keys_below(line.config, parent), line
         )
 
-    all_of = all_refused(error, words, config_dirs)
-    refused = {word: told(one) for word, one in all_of}
-    lines = [*dict.fromkeys(refused.values())] if refused else [told(error)]
-    if len(refused) == 1 and (word := next(iter(refused))) and is_sentence(lines[0]):
-        line_of_text = [as_text(one) if one == word else one for one in as_typed(words)]
-        return "\n".join([*lines, f"the whole line: {whole_line(line_of_text)}"])
-    # Where one word may be a list or a text as well, no line is the right one.
+    errors = all_refused(error, words, config_dirs)
+    refused = {word: message(word_error) for word, word_error in errors}
+    lines = [*dict.fromkeys(refused.values())] if refused else [message(error)]
+    if len(refused) == 1 and is_sentence(lines[0]):
+        quoted = [as_text(word) if word in refused else word for word in typed_words(words)]
+        return "\n".join([*lines, f"the whole line: {whole_line(quoted)}"])
+    # A single word may be a list or a text as well: then no line is sure.
     sure = len(refused) > 1 or (refused and "; " not in lines[0])
-    if sure and all(unswept(str(one)) for _, one in all_of):
-        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
-    return "\n".join([*lines, *corrected(words, refused, config_dirs, partial(fit, line))])
+    if sure and all(missing_multirun(str(word_error)) for _, word_error in errors):
+        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *typed_words(words)])}"])
+    return "\n".join([*lines, *corrected_line(words, refused, config_dirs, partial(fit, line))])
 
 
-def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
-    """Return a corrected command line, or its other mistakes.
+def checked_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """Return a corrected command line for a message, or its other mistakes.
 
     Args:
-        words: of the command line.
+        words: words of the command line.
         config_dirs: directories of the user's own configs.
     """
     try:
         if not {"-m", "--multirun"} & {*words}:
-            compose_config(overrides_in(words), config_dirs)
+            compose_config(only_overrides(words), config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
         return explained(error, words, config_dirs).splitlines()
     return [f"the whole line: {whole_line(words)}"]
@@ -81,32 +79,31 @@ def explain_composition(
     """Return one message for an error of Hydra or OmegaConf.
 
     Args:
-        error: what was raised.
-        directories: of the user's own configs.
-        keys: gives the keys of the config below a path.
-        line: the choices of the command line, where there is one.
+        error: the error.
+        directories: directories of the user's own configs.
+        keys: returns the keys of the config below a path.
+        line: the choices of the command line; None: unknown.
     """
     if isinstance(error, OverrideParseException):
-        return _unread(error, directories)
+        return _unparsable(error, directories)
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
     key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
     if unset := unset_variable(text):
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
-    if word := unswept(text):
-        return several(word, line)
+    if word := missing_multirun(text):
+        return several_values(word, line)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lacks := _no_language_model(text):
-        return lacks
-    if message := _no_option(text, directories, line) or _nothing_to_delete(text, keys):
+    message = _no_language_model(text) or _no_option(text, directories, line)
+    if message := message or _nothing_to_delete(text, keys):
         return message
     if key and "is not in struct" in text:
         return unknown_key(key, text, keys, line)
-    if unmatched := unmatched_group(text, line):
-        return unmatched
+    if message := unmatched_group(text, line):
+        return message
     noise = (
         *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
-        "To append to your default list",  # which would set what nothing reads
+        "To append to your default list",  # it would set a value that nothing reads
     )
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
 
@@ -119,11 +116,10 @@ def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) 
     group, _, option = missing.group(1).rpartition("/")
     if message := plugin_hint(group, option):
         return message
-    translation = own_option(group, option, directories, line) or our_option(group, option)
-    known = (
-        f"; here: {translation}" if translation else nearest(option, _options(group, directories))
-    )
-    return f"{group}={option}: there is no such option{known}"
+    if translation := own_option(group, option, directories, line) or our_option(group, option):
+        return f"{group}={option}: there is no such option; here: {translation}"
+    options = options_of(group, [config_directory(), *map(Path, directories)])
+    return f"{group}={option}: there is no such option{nearest(option, options)}"
 
 
 def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str | None:
@@ -134,10 +130,10 @@ def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str |
     return _not_deleted(deleted[1], keys) if deleted else None
 
 
-def _unread(
+def _unparsable(
     error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
 ) -> str:
-    """Explain a word that is no override: perhaps its group was left out."""
+    """Explain a word that is no override: perhaps its group is missing."""
     word = str(error.override)
     places = [config_directory(), *map(Path, directories)]
     groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
@@ -145,22 +141,22 @@ def _unread(
         chosen = "recipe" if "recipe" in groups else groups[0]
         return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
     if word.endswith(","):
-        before, joined, behind = _joined(word, as_typed(words))
+        before, joined, after = _join_values(word, typed_words(words))
         if joined.endswith(","):
-            one = joined.rstrip(",")
-            told, line = f"leave that out: {in_shell(one)}", [*before, one, *behind]
+            plain = joined.rstrip(",")
+            remedy, line = f"leave that out: {shell_word(plain)}", [*before, plain, *after]
         else:
-            told, line = "a sweep has no spaces", ["-m", *before, joined, *behind]
-        return f"{word}: it ends in a comma; {told}\nthe whole line: {whole_line(line)}"
+            remedy, line = "a sweep has no spaces", ["-m", *before, joined, *after]
+        return f"{word}: it ends in a comma; {remedy}\nthe whole line: {whole_line(line)}"
     if word.endswith((".yaml", ".yml")):
         return (
             f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
             f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
         )
     if "=" not in word:
-        return _command(word, words)
+        return _no_setting(word, words)
     if (quoted := _quoted(word)) is not None:
-        return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
+        return f"{word}: the value needs quotes, and the word as well: {shell_word(quoted)}"
     return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
 
 
@@ -171,7 +167,7 @@ def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
         parent, _, name = parent.rpartition(".")
     beside = [*keys(parent)] if parent or "." not in path else [*keys("")]
     where = f"{parent}." if parent else ""
-    known = nearest(name, [one for one in beside if not one.startswith("_")])
+    known = nearest(name, [key for key in beside if not key.startswith("_")])
     return f"~{path}: there is no {where}{name} to delete{known}"
 
 
@@ -188,7 +184,7 @@ _PROGRAMS = {
 }
 
 
-def _command(word: str, words: Sequence[str]) -> str:
+def _no_setting(word: str, words: Sequence[str]) -> str:
     """Explain a word that is no setting, perhaps a command of another program."""
     program = _PROGRAMS.get(word.lower())
     if program is None:
@@ -198,21 +194,21 @@ def _command(word: str, words: Sequence[str]) -> str:
         )
     if program != "rlcomp":
         return f"{word}: rlcomp has no commands; use the program {program}"
-    rest = [other for other in as_typed(words) if other != word]
+    rest = [other for other in typed_words(words) if other != word]
     return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
 
 
-def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """Join the values of a sweep that the shell took apart; return them with their neighbours."""
-    place = words.index(word) if word in words else len(words)
-    rest = [*words[place + 1 :]]
+def _join_values(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Join the values of a sweep that the shell split; return the words before and after, too."""
+    index = words.index(word) if word in words else len(words)
+    rest = [*words[index + 1 :]]
     while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
         word += rest.pop(0)
-    return [*words[:place]], word, rest
+    return [*words[:index]], word, rest
 
 
 def _quoted(word: str) -> str | None:
-    """Return the override with its value in quotes; None if it could not be read so either."""
+    """Return the override with its value in quotes; None if that is no override either."""
     key, _, value = word.partition("=")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f'{key}="{escaped}"'
@@ -232,24 +228,18 @@ def _no_language_model(text: str) -> str | None:
 
 
 def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
-    """Which of the user's own yamls cannot be read, and why.
+    """Return a message on the yaml of the user that cannot be read.
 
     Args:
-        error: what reading one of them ended with, in whatever words.
-        directories: of the user's own configs.
+        error: the error of reading it.
+        directories: directories of the user's own configs.
     """
-    for file in sorted(path for place in directories for path in Path(place).rglob("*.yaml")):
+    for file in sorted(path for folder in directories for path in Path(folder).rglob("*.yaml")):
         try:
             OmegaConf.load(file)
         except (RecursionError, yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
-            reason = "an alias (*name) stands for what it is a part of"
-            reason = reason if isinstance(fault, RecursionError) else " ".join(str(fault).split())
             if type(fault) is type(error):
-                return f"{file}: {reason}"
+                circular = "an alias (*name) stands for what it is a part of"
+                text = " ".join(str(fault).split())
+                return f"{file}: {circular if isinstance(fault, RecursionError) else text}"
     return f"a yaml cannot be read: {' '.join(str(error).split())}"
-
-
-def _options(group: str, directories: Sequence[str]) -> list[str]:
-    """Return the options of a group, ours and those of the user's config directories."""
-    places = [config_directory(), *map(Path, directories)]
-    return [file.stem for place in places for file in (place / group).glob("*.yaml")]

@@ -1,7 +1,4 @@
-"""Our names for options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL.
-
-The names stand in ``foreign_options.yaml``.
-"""
+"""Our names for options of other libraries, from ``foreign_options.yaml``."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ TABLE: dict[str, Any] = yaml.safe_load(
     Path(__file__).with_name("foreign_options.yaml").read_text(encoding="utf-8")
 )
 _SECTIONS = ("control", "machinery", "training", "runs")
-# What each setting of others is here, by the last names of its path.
+# Our name for each setting of others, by the last names of its path.
 OUR_NAMES: dict[str, str] = {
     word: entry["here"]
     for section in _SECTIONS
     for entry in TABLE[section]
     for word in entry["words"].split()
 }
-# Settings of control that count in the same unit here, with their paths.
+# Paths of settings of control that have the same unit here.
 CONTROL_PATHS = {
     word: OUR_NAMES[word].split(" ")[0]
     for entry in TABLE["control"]
@@ -39,7 +36,7 @@ FULL_KEYS: dict[str, str] = TABLE["whole"]
 
 
 def our_option(group: str, option: str) -> str | None:
-    """Return our name for another library's option of a group; a path of a model is one too.
+    """Return our name for another library's option of a group, or for the path of a model.
 
     Examples:
         >>> our_option("advantage", "rloo"), our_option("advantage", "gae")
@@ -75,7 +72,7 @@ basic, joblib, submitit_local, submitit_slurm)"
         return None
     if install := known.get(option):
         return f"{group}={option}: its package is not installed: pip install {install}"
-    near = [one for one in known if option in one.split("_")]
+    near = [name for name in known if option in name.split("_")]
     guess = f"; did you mean '{near[0]}'? (known: {', '.join(sorted(known))})" if near else ""
     return f"{group}={option}: there is no such option{guess or nearest(option, known)}"
 
@@ -84,7 +81,7 @@ def our_name(key: str) -> str | None:
     """Return our name for a setting of another library.
 
     Args:
-        key: as it was given: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
+        key: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
 
     Examples:
         >>> our_name("num_generations"), our_name("actor_rollout_ref.actor.clip_ratio_low")
@@ -97,7 +94,7 @@ def our_name(key: str) -> str | None:
 
 
 def known_key(key: str) -> str:
-    """Return the last names by which a setting of another library is known; empty: it is not.
+    """Return the last names by which a setting of another library is known; empty: it is unknown.
 
     Examples:
         >>> known_key("actor.clip-ratio"), known_key("data.train_batch_size"), known_key("loss")
@@ -112,8 +109,8 @@ def near_foreign_name(name: str, group: str) -> str | None:
     """Return a similar word of another library, with our name for it in a group.
 
     Args:
-        name: of a setting that nobody has.
-        group: below which it was looked for.
+        name: name of an unknown setting.
+        group: its group.
 
     Examples:
         >>> near_foreign_name("clip_grad", "learner")

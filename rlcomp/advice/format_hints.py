@@ -1,4 +1,4 @@
-"""Hints for files of other kinds: what they hold, and a command that converts them.
+"""Hints on files of other formats, with a command that converts them.
 
 The commands use the standard library only, except for a data set saved by ``datasets``.
 """
@@ -14,7 +14,7 @@ _BEGINNING, _PARSED = 1 << 16, 64 << 20
 
 
 def converted(path: str, rows: tuple[str, ...]) -> str:
-    """Return the end of a message on how to convert a file or folder; '' if it is unknown.
+    """Return the end of a message on how to convert a file or folder; empty: unknown.
 
     Args:
         path: the file or folder, as in the settings.
@@ -36,7 +36,7 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
 
 
 def json_as_lines(path: str) -> str:
-    """Describe a JSON file without one object a line, with the command that converts it."""
+    """Describe a JSON file that is not one object a line, with the command that converts it."""
     file = Path(path).expanduser()
     with file.open("rb") as opened:
         start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -52,7 +52,7 @@ def json_as_lines(path: str) -> str:
         whole = json.loads(file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError):
         return ""
-    return _of_object(path, whole)
+    return _describe_object(path, whole)
 
 
 def unpacked(place: str, column: str) -> str:
@@ -104,7 +104,7 @@ def _each_row(place: str, row: str) -> str:
     return f": write {target} with python -c {code} > {_in_shell(target)}, then task.path={target}"
 
 
-def _of_object(path: str, whole: dict[str, object]) -> str:
+def _describe_object(path: str, whole: dict[str, object]) -> str:
     """Describe a file that holds one object: a list of rows under a key, or a single row."""
     for key, value in whole.items():
         has_rows = isinstance(value, list) and value and isinstance(value[0], dict)
@@ -121,8 +121,8 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _rows(path: str, at: str) -> str:
-    loop = f"[print(json.dumps(row)) for row in json.load({_opened(path)}){at}]"
+def _rows(path: str, index: str) -> str:
+    loop = f"[print(json.dumps(row)) for row in json.load({_opened(path)}){index}]"
     return _line("json", loop, path)
 
 

@@ -1,4 +1,4 @@
-"""Settings of other libraries with their values, as they are written here."""
+"""Translation of settings of other libraries and of other recipes, with their values."""
 
 from __future__ import annotations
 
@@ -8,27 +8,36 @@ from collections.abc import Callable, Mapping, Sequence
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.advice.foreign_options import TABLE, known_key, our_name, our_option
-from rlcomp.config.compose import compose_config
-from rlcomp.config.filter_overrides import Refused, sift
+from rlcomp.advice.foreign_options import CONTROL_PATHS, TABLE, known_key, our_name, our_option
+from rlcomp.config.compose import CommandLine, compose_config
 from rlcomp.config.options import config_directory
-from rlcomp.config.shell_words import as_typed, overrides_in, whole_line
+from rlcomp.config.overrides import (
+    Refused,
+    filter_overrides,
+    only_overrides,
+    typed_words,
+    whole_line,
+)
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
-# Overrides that a setting of others becomes, by its name: "{}" is its value.
+# Our overrides for a setting of others, by its name: "{}" is the value.
 _NUMBERS: dict[str, str] = TABLE["numbers"]
 _TEXTS: dict[str, str] = TABLE["texts"]
-# The group whose option the value is; of some of these, a whole method as well.
+# Settings whose value is an option of a group here; of some, a whole method as well.
 _GROUPS: dict[str, str] = TABLE["groups"]
 _METHODS: list[str] = TABLE["methods"]
-# By name and value.
+# Our overrides by name and value.
 _SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
+# Nodes of recipes that imitate, by their equivalents in recipes that sample.
+_IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
+# Names of settings in control, with their paths here.
+_CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
 def translated(key: str, value: str) -> str | None:
     """Return our overrides for a setting of another library; None: there are none.
 
-    Where a value may mean something else here (a text, what is below 0), none does.
+    A value that may have another meaning here (a text, a negative number) has none.
 
     Examples:
         >>> translated("actor_rollout_ref.rollout.n", "8")
@@ -48,21 +57,21 @@ def translated(key: str, value: str) -> str | None:
     if word in _TEXTS:
         return _TEXTS[word].format(value)
     plain = our_name(word) or ""
-    takes = _NUMBERS.get(word) or (f"{plain}={{}}" if re.fullmatch(r"[\w.]+", plain) else None)
-    return takes.format(value) if takes and re.fullmatch(_NUMBER, value, re.I) else None
+    pattern = _NUMBERS.get(word) or (f"{plain}={{}}" if re.fullmatch(r"[\w.]+", plain) else None)
+    return pattern.format(value) if pattern and re.fullmatch(_NUMBER, value, re.I) else None
 
 
 def _option(group: str, value: str) -> str | None:
-    """Return the choice of an option, by its name here or elsewhere."""
-    folder, _, at = group.partition("@")
+    """Return the choice of an option by our name, or by that of another library."""
+    folder, _, path = group.partition("@")
     if here := our_option(folder, value):
-        return here if re.fullmatch(r"[\w/]+=\w+", here) and not at else None
-    there = (config_directory() / folder / f"{value.lower()}.yaml").is_file()
-    return f"{group}={value.lower()}" if there else None
+        return here if re.fullmatch(r"[\w/]+=\w+", here) and not path else None
+    exists = (config_directory() / folder / f"{value.lower()}.yaml").is_file()
+    return f"{group}={value.lower()}" if exists else None
 
 
 def in_our_words(key: str, value: str) -> str | None:
-    """Return our name for a setting of another library, with its value where that fits.
+    """Return our name for a setting of another library, with the value if it is translated.
 
     Examples:
         >>> in_our_words("data.train_batch_size", "64")
@@ -73,99 +82,123 @@ def in_our_words(key: str, value: str) -> str | None:
     here, own = our_name(key), translated(key, value)
     if here is None or own is None:
         return here
-    path, _, about = here.partition(" ")
-    whole = f"recipe={own.rpartition('=')[2]}"
-    if known_key(key) in _METHODS and whole != own and _is_recipe(whole):
-        return f"{own} (the part alone; the whole method is {whole})"
-    return f"{own} {about}" if about.startswith("(") and own.startswith(f"{path}=") else own
+    path, _, note = here.partition(" ")
+    option = own.rpartition("=")[2]
+    has_recipe = (config_directory() / "recipe" / f"{option}.yaml").is_file()
+    if known_key(key) in _METHODS and own != f"recipe={option}" and has_recipe:
+        return f"{own} (the part alone; the whole method is recipe={option})"
+    return f"{own} {note}" if note.startswith("(") and own.startswith(f"{path}=") else own
 
 
-def _is_recipe(word: str) -> bool:
-    return (config_directory() / f"{word.replace('=', '/')}.yaml").is_file()
+def equivalent(line: CommandLine, path: str) -> str | None:
+    """Return the setting of a config that is equivalent to one of another recipe; None: none is.
+
+    Args:
+        line: the choices of the command line.
+        path: path of the setting in the other recipe.
+    """
+    if line.has(path):
+        return path
+    if path in _CONTROL and line.has(_CONTROL[path]):
+        return _CONTROL[path]
+    root, _, rest = path.partition(".")
+    phase, _, setting = rest.partition(".")
+    candidate = f"{_IMITATION.get(root)}.{rest}"
+    if root == "phases" and len(line.config.phases) == 1:
+        (only,) = line.config.phases
+        candidate = f"phases.{only}.{setting}" if only != phase else ""
+    return candidate if rest and candidate and line.has(candidate) else None
+
+
+def fit(line: CommandLine, remedy: str) -> str | None:
+    """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
+    pairs = [word.partition("=") for word in remedy.split()]
+    similar = " ".join(f"{equivalent(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
+    return next((words for words in (remedy, similar) if _accepts(line, words)), None)
+
+
+def _accepts(line: CommandLine, remedy: str) -> bool:
+    words = remedy.split()
+    if any(line.lacks(word.partition("=")[0].split(".")[0]) for word in words):
+        return False
+    return _composes([*line.words, *words], line.config_dirs)
 
 
 def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> Refused:
-    """Each word of a command line that the config does not know, in order, with the error.
+    """Return each override that the config refuses, in order, with its error.
 
-    Where an option is not there, what only that option has may be among the others: of these only
-    the words of other libraries.
+    If an option is missing, other overrides may be refused only because it would have them: of
+    these only settings of other libraries are returned.
 
     Args:
-        error: what composing ended with.
-        words: of the command line.
+        error: the error of composing the config.
+        words: words of the command line.
         config_dirs: directories of the user's own configs.
     """
-    overrides = overrides_in(words)
+    overrides = only_overrides(words)
     sweep = {"-m", "--multirun"} & {*words}
     if isinstance(error, OverrideParseException) or sweep or len(overrides) < 2:
         return []
     try:
-        _, refused = sift(lambda texts: compose_config(texts, config_dirs), overrides)
+        _, refused = filter_overrides(lambda texts: compose_config(texts, config_dirs), overrides)
     except (HydraException, OmegaConfBaseException, ValueError):
-        return []  # what is wrong lies elsewhere: a directory that is not there
-    if any("Could not find" in str(one) for _, one in refused):
+        return []  # another fault, such as a missing directory
+    if any("Could not find" in str(fault) for _, fault in refused):
         refused = [
-            (word, one)
-            for word, one in refused
-            if "Could not find" in str(one) or _is_foreign(word.partition("=")[0])
+            (word, fault)
+            for word, fault in refused
+            if "Could not find" in str(fault) or _is_foreign(word.partition("=")[0])
         ]
-    return sorted(refused, key=lambda one: overrides.index(one[0]))
+    return sorted(refused, key=lambda entry: overrides.index(entry[0]))
 
 
 def _is_foreign(key: str) -> bool:
     return bool(known_key(key)) and not (config_directory() / key.split(".")[0]).is_dir()
 
 
-def corrected(
+def corrected_line(
     words: Sequence[str],
     refused: Mapping[str, str],
     config_dirs: Sequence[str],
     fit: Callable[[str], str | None],
 ) -> list[str]:
-    """Return the whole line in our words, if a message tells our name for each refused word.
+    """Return the whole line in our words, if the messages have our name for each refused word.
 
-    Those whose value has another meaning here are left out and named.
+    Words whose value has another meaning here are left out and named.
 
     Args:
-        words: of the command line.
-        refused: of these, with what was told of each.
+        words: words of the command line.
+        refused: the message on each refused word.
         config_dirs: directories of the user's own configs.
-        fit: gives overrides as the choices of this line take them.
+        fit: returns overrides in the form that the choices of this line accept.
     """
-    own = as_typed(words)
-    translations = {word: _ours(*word.partition("=")[::2]) for word in refused}
-    ours = {word: fit(one or word) for word, one in translations.items()}
-    known = {word for word, one in ours.items() if one and one in refused[word]}
-    # What has another unit here, or is nothing here, is left to the recipe.
-    left = [word for word in own if word in {*refused} - known]
-    instead = {**dict.fromkeys(left, ""), **{word: str(ours[word]) for word in known}}
-    line = [one for word in own for one in (instead[word].split() if word in instead else [word])]
-    if line == own:
+    typed = typed_words(words)
+    ours: dict[str, str | None] = {}
+    for word in refused:
+        key, _, value = word.partition("=")
+        ours[word] = fit(translated(key, value) or _option(key.lstrip("+"), value) or word)
+    known = {word: own for word, own in ours.items() if own and own in refused[word]}
+    # Settings of another unit here, or of no equivalent, are left to the recipe.
+    dropped = [word for word in typed if word in refused.keys() - known.keys()]
+    new_words = dict.fromkeys(dropped, "") | known
+    line = [w for word in typed for w in (new_words[word].split() if word in new_words else [word])]
+    if line == typed:
         return []  # it would be refused again
-    remains = known or any(word not in refused for word in own)
-    if len(own) < 2 or not remains or not all(_is_said(refused[word]) for word in left):
+    remains = known or any(word not in refused for word in typed)
+    has_name = all("is not in the config; here it is " in refused[word] for word in dropped)
+    if len(typed) < 2 or not remains or not has_name:
         return []
-    but = [word.partition("=")[0] for word in left if _NOTHING not in refused[word]]
-    without = f" without {', '.join(but)}" if but else ""
-    return [f"the whole line{without}: {whole_line(line)}"] if _composes(line, config_dirs) else []
-
-
-# How a setting is told that has no like here, and needs none.
-_NOTHING = "here it is nothing to set"
-
-
-def _is_said(told: str) -> bool:
-    """Return whether a message tells our name for a setting, so that it may be set later."""
-    return "is not in the config; here it is " in told
-
-
-def _ours(key: str, value: str) -> str | None:
-    return translated(key, value) or _option(key.lstrip("+"), value)
+    needless = "here it is nothing to set"
+    unset = [word.partition("=")[0] for word in dropped if needless not in refused[word]]
+    without = f" without {', '.join(unset)}" if unset else ""
+    if not _composes(only_overrides(line), config_dirs):
+        return []
+    return [f"the whole line{without}: {whole_line(line)}"]
 
 
 def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     try:
-        compose_config(overrides_in(words), config_dirs)
+        compose_config(words, config_dirs)
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True

@@ -1,4 +1,4 @@
-"""Messages for a class, a file or a folder of the user's in the place of an option's name."""
+"""Messages on a class, a file or a folder in place of the name of an option."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 from rlcomp.config.options import config_directory, options_of, usual_option
 from rlcomp.errors import as_dotted
 
-# What reads a folder, by its group.
+# Overrides that read a folder, by group.
 _FOLDERS = {
     "model": "base={}",
     "base": "base={}",
@@ -21,20 +21,20 @@ _FOLDERS = {
 }
 _FILES = {"task": "task=file task.path={}", "prompt": "prompt=chat prompt.template={}"}
 _ROWS = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
-# Of these one's own has another way, or none.
-_NOT_OF_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
+# Groups whose options are not chosen by a class.
+_WITHOUT_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
 
 
 def own_option(
     group: str, option: str, directories: Sequence[str], line: CommandLine | None
 ) -> str | None:
-    """Return what to write for a class, a file, a folder, or a yaml that lies in no group.
+    """Return what to write for a class, a file, a folder, or a yaml outside of its group.
 
     Args:
-        group: of options, as Hydra asked for it: what has slashes may be part of a path.
-        option: that it does not have.
-        directories: of the user's own configs.
-        line: the choices of the command line, where it is known.
+        group: group in Hydra's error; with slashes it may be part of a path.
+        option: the missing option.
+        directories: directories of the user's own configs.
+        line: the choices of the command line; None: unknown.
     """
     root, _, rest = group.partition("/")
     path = f"{rest}/{option}" if rest else option
@@ -42,39 +42,39 @@ def own_option(
     if path.endswith(_ROWS) and root in _FILES:
         return _FILES[root].format(path)
     folder = os.path.isdir(path)
-    on_hub = "/" in path and not known and root != "model"  # told as what base=DIR takes
+    on_hub = "/" in path and not known and root != "model"  # model: our_option has it
     if root in _FOLDERS and (on_hub or folder) and not (folder and root == "task"):
         return _FOLDERS[root].format(path)
     if moved := misplaced(group, option, directories):
         return moved
     target = as_dotted(option) or option
-    if known and group not in _NOT_OF_CLASSES and re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
-        return _of_class(group, target, line)
+    if known and group not in _WITHOUT_CLASSES and re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
+        return _choice_of_class(group, target, line)
     return None
 
 
 def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None:
     """Return where to move a yaml that lies outside of its group's folder; None: there is none."""
-    for place in directories:
-        for file in sorted(Path(place).glob(f"**/{option}.y*ml")):
-            right = Path(place, group, f"{option}.yaml")
-            if file != right:
-                return f"{file} is in no group of this name: move it to {right}"
+    for directory in directories:
+        for file in sorted(Path(directory).glob(f"**/{option}.y*ml")):
+            target = Path(directory, group, f"{option}.yaml")
+            if file != target:
+                return f"{file} is in no group of this name: move it to {target}"
     return None
 
 
-def _of_class(group: str, target: str, line: CommandLine | None) -> str:
+def _choice_of_class(group: str, target: str, line: CommandLine | None) -> str:
     """Return how the user's class is chosen: by a yaml, or in place of a bare option."""
     choices = [*(line.choices if line else ())]
-    choice = next((one for one in choices if one.partition("@")[0] == group), group)
-    chosen = group if group in choices else choice
-    place = (chosen.partition("@")[2] or chosen).replace("/", ".")
+    choice = next((key for key in choices if key.partition("@")[0] == group), group)
+    key = group if group in choices else choice
+    path = (key.partition("@")[2] or key).replace("/", ".")
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
     yaml = f"FOLDER/{group}/{name}.yaml with the line '_target_: {target}', and -cd FOLDER"
     if base := _without_settings(group):
-        direct = f"{chosen}={base} {place}._target_={target}"
-        return f"a class of yours is {direct}; or {yaml} {chosen}={name}"
-    return f"a class of yours is {yaml} {chosen}={name}"
+        direct = f"{key}={base} {path}._target_={target}"
+        return f"a class of yours is {direct}; or {yaml} {key}={name}"
+    return f"a class of yours is {yaml} {key}={name}"
 
 
 def _without_settings(group: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Several rewards on a command line, and the whole line that weighs them."""
+"""Message on several rewards on a command line, with the whole line that weights them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rlcomp.config.shell_words import whole_line
+from rlcomp.config.overrides import whole_line
 
 _WEIGHTS = re.compile(r"(?:reward\.)?(?:weights|reward_weights)=[\[{](.*)[\]}]")
-# What the whole line has in other words.
-_OF_REWARDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|reward_weights)=")
-
-
-# Settings without a default that are lengths: as many as a response may have tokens will do.
+# Words that the whole line replaces.
+_REWARD_WORDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|reward_weights)=")
+# Settings without a default that are lengths: the largest number of response tokens will do.
 _LENGTHS = ("longest", "target")
 
 
 def weighed_line(
     names: Mapping[str, str], words: Sequence[str], places: Sequence[Path] = ()
 ) -> str:
-    """Return what to write for several rewards, with the whole line.
+    """Return the message on several rewards, with the whole line.
 
     Args:
         names: the options of the rewards, by the names of their parts.
-        words: of the command line.
+        words: words of the command line.
         places: directories of configs, whose options may have settings without a default.
 
     Examples:
@@ -36,7 +34,8 @@ decides what is right
 +reward@reward.parts.format=format 'reward.weights={boxed: 1.0, format: 1.0}' \
 reward.correct_by=boxed
     """
-    weights_text = next((found[1] for one in words if (found := _WEIGHTS.fullmatch(one))), "")
+    matches = map(_WEIGHTS.fullmatch, words)
+    weights_text = next((match[1] for match in matches if match), "")
     numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", weights_text)
     weights = numbers if len(numbers) == len(names) else ["1.0"] * len(names)
     own = [
@@ -47,12 +46,12 @@ reward.correct_by=boxed
     ]
     needed = _needed(names, places)
     own += [f"{path}={value}" for path, value in needed.items()]
-    open_ = [value for value in needed.values() if "$" not in value]
-    called = f"the line, with your {' and '.join(open_)}" if open_ else "the whole line"
-    others = [one for one in words if not _OF_REWARDS.match(one)]
+    unknown = [value for value in needed.values() if "$" not in value]
+    title = f"the line, with your {' and '.join(unknown)}" if unknown else "the whole line"
+    others = [word for word in words if not _REWARD_WORDS.match(word)]
     return (
         "several rewards are weighed, each a part with a name; correct_by names the part that "
-        f"decides what is right\n{called}: {whole_line([*others, *own])}"
+        f"decides what is right\n{title}: {whole_line([*others, *own])}"
     )
 
 
@@ -76,5 +75,6 @@ def _without_default(option: str, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _correct_by(names: Mapping[str, str], words: Sequence[str]) -> str:
-    requested = [one.partition("=")[2] for one in words if one.startswith("reward.correct_by=")]
+    prefix = "reward.correct_by="
+    requested = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
     return requested[-1] if requested and requested[-1] in names else next(iter(names))

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from rlcomp.cli.audit_judge import audited_judge, names_judge
 from rlcomp.cli.command_arguments import Parser, positive
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
-from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
+from rlcomp.errors import ConfigError, UserError, nearest
 
 if TYPE_CHECKING:
     import argparse
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
 
     from rlcomp.audit.audit import Audit
     from rlcomp.config.plan import Plan
+    from rlcomp.report.judge import JudgeReport
 
 # Keys that a text response provides; with a tokenizer, also the keys of its tokens.
 _TEXTS = {"prompt", "response", "answer", "answer_ends", "columns", "group_id"}
+_MISSING = "there is no {0}: set {0}=..."
 _TOKENS = {"tokens", "attention_mask", "response_mask"}
 
 
@@ -70,7 +71,11 @@ def _app() -> None:
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
     check_words(sys.argv[1:])
     options = parser.parse()
-    _check_kinds(options.allow)
+    from rlcomp.audit.attacks import KINDS
+
+    for kind in options.allow:
+        if kind not in KINDS:
+            raise UserError(f"--allow {kind!r:.60}: there is no such kind{nearest(kind, KINDS)}")
     if options.json is not None and options.json.exists():
         raise UserError(f"--json {options.json}: it is there already: name a new file")
     show = _show_judge if names_judge(options.overrides) else _show_verifier
@@ -81,7 +86,7 @@ def _app() -> None:
 def _show_verifier(options: argparse.Namespace) -> bool:
     """Print the audit of a reward; return whether it fails."""
     rows = options.rows or 20
-    report = audited(options.overrides, options.config_dir, rows, options.seed, options.form)
+    report = audit_reward(options.overrides, options.config_dir, rows, options.seed, options.form)
     from rlcomp.report.audit import audit_as_json, audit_tables
 
     _print(audit_tables(report, options.allow))
@@ -96,7 +101,7 @@ def _show_judge(options: argparse.Namespace) -> bool:
     """Print the report on a judge; return whether it is not shown to beat a coin."""
     if options.form or options.allow:
         raise UserError("--form and --allow are for verifiers: leave them out for a judge of pairs")
-    report = audited_judge(options.overrides, options.config_dir, options.rows or 200, options.seed)
+    report = audit_judge(options.overrides, options.config_dir, options.rows or 200, options.seed)
     from rlcomp.report.judge import judge_as_json, judge_tables
 
     _print(judge_tables(report))
@@ -112,6 +117,7 @@ def _print(parts: Sequence[object]) -> None:
         console.print(part, soft_wrap=isinstance(part, str))
 
 
+_JUDGE_WORD = re.compile(r"\+{0,2}pairwise_judge=")
 # Options with a value that is not a setting.
 _VALUED = ("--rows", "--seed", "--form", "--allow", "--json", "-cd", "--config-dir")
 _FILE = re.compile(r".*\.(jsonl?|jsonl\.gz|parquet|csv)")
@@ -129,7 +135,7 @@ def check_words(words: Sequence[str]) -> None:
         word = rest.pop(0)
         name, _, value = word.partition("=")
         if (Path(word) / "run.yaml").is_file():
-            line += (own_words := _of_run(Path(word)))
+            line += (own_words := _words_of_run(Path(word)))
             faults.append(f"{word}: it is a run; its reward and task are {' '.join(own_words)}")
             continue
         if name in ("--task", "--reward"):
@@ -150,19 +156,16 @@ def check_words(words: Sequence[str]) -> None:
         raise UserError("\n".join([*faults, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
 
 
-def _of_run(run: Path) -> list[str]:
+def _words_of_run(run: Path) -> list[str]:
     """Return the words of a run's command line that choose its reward and its task."""
     from rlcomp.files.run_record import read_run_record
 
     attempt = read_run_record(run)
     own = re.compile(r"\+{0,2}(recipe|experiment|reward\w*|task|tokenizer|base)([.@=])")
     words = [word for word in attempt.overrides if own.match(word)]
-    chosen = [f"{name}={attempt.choices[name]}" for name in ("reward", "task")]
-    return [*words, *(one for one in chosen if not _has(words, one.partition("=")[0]))]
-
-
-def _has(words: Sequence[str], name: str) -> bool:
-    return any(word.startswith(f"{name}=") for word in words)
+    keys = {word.partition("=")[0] for word in words if "=" in word}
+    chosen = [f"{name}={attempt.choices[name]}" for name in ("reward", "task") if name not in keys]
+    return [*words, *chosen]
 
 
 def _setting(group: str, value: str) -> list[str]:
@@ -175,14 +178,6 @@ def _setting(group: str, value: str) -> list[str]:
     return [f"{group}={value}"]
 
 
-def _check_kinds(allowed: Sequence[str]) -> None:
-    from rlcomp.audit.attacks import KINDS
-
-    for kind in allowed:
-        if kind not in KINDS:
-            raise UserError(f"--allow {kind!r:.60}: there is no such kind{nearest(kind, KINDS)}")
-
-
 def _write(file: Path, report: object) -> None:
     try:
         file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -191,7 +186,7 @@ def _write(file: Path, report: object) -> None:
     print(printable(f"written: {file}"))
 
 
-def audited(
+def audit_reward(
     overrides: Sequence[str],
     config_dirs: Sequence[str] = (),
     rows: int = 20,
@@ -204,8 +199,8 @@ def audited(
         overrides: as for ``rlcomp``.
         config_dirs: directories of the user's own configs.
         rows: number of examples; all of them, if the task has fewer.
-        seed: of the choice of examples.
-        forms: of the user, in addition to :data:`rlcomp.audit.wrong_answers.FORMS`.
+        seed: seed of the choice of examples.
+        forms: the user's forms of answers, in addition to :data:`rlcomp.audit.wrong_answers.FORMS`.
 
     Raises:
         ConfigError: reward or task cannot be built; the reward reads keys that no text provides; or
@@ -215,10 +210,9 @@ def audited(
     from rlcomp.audit.judge import RewardJudge
     from rlcomp.audit.wrong_answers import all_forms
     from rlcomp.config.build import Builder
-    from rlcomp.config.composition import compose_or_explain
+    from rlcomp.config.resolve import compose_or_explain
 
-    worn = all_forms(forms)
-    plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))
+    plan, reads_tokens = _plan(compose_or_explain(overrides, config_dirs))
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
     reward: Any = builder.build(plan.nodes["reward"])
@@ -230,54 +224,71 @@ def audited(
     tokenizer: Any = builder.build(plan.nodes["tokenizer"]) if reads_tokens else None
     examples, judge = examples_of(task, rows, seed), RewardJudge(reward, tokenizer)
     judge.check(examples[0])
-    return audit(examples, judge, worn)
+    return audit(examples, judge, all_forms(forms))
 
 
-def _checked(config: DictConfig) -> tuple[Plan, bool]:
-    """Return the nodes of reward and task, with their parts; and whether they read tokens.
+def _plan(config: DictConfig) -> tuple[Plan, bool]:
+    """Return the plan of reward and task, and whether the reward reads tokens.
 
     Raises:
-        ConfigError: the faults in them.
+        ConfigError: a node is missing or wrong; or the reward reads keys that no text provides.
     """
     from rlcomp.config.flow_source import flow_of
+    from rlcomp.config.resolve import plan_of_nodes
 
-    plan = nodes_of(config, ["reward", "task"], checked=False)
+    missing = {name: _MISSING.format(name) for name in ("reward", "task")}
+    plan = plan_of_nodes(config, missing, check_values=False)
     reads = flow_of(plan.nodes["reward"]).reads
     if unknown := sorted(reads - _TEXTS - _TOKENS):
         raise ConfigError(
             f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "
             "of it that judges texts, reward=..."
         )
-    names = ["reward", "task", *(["tokenizer"] if reads & _TOKENS else [])]
-    return nodes_of(config, names), bool(reads & _TOKENS)
+    reads_tokens = bool(reads & _TOKENS)
+    if reads_tokens:
+        missing["tokenizer"] = _MISSING.format("tokenizer")
+    return plan_of_nodes(config, missing), reads_tokens
 
 
-def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) -> Plan:
-    """Return a plan of some nodes, with all of their parts.
+def names_judge(words: Sequence[str]) -> bool:
+    """Return whether a command line names a pairwise judge.
+
+    Examples:
+        >>> names_judge(["pairwise_judge=endpoint"]), names_judge(["reward=numeric"])
+        (True, False)
+    """
+    return any(_JUDGE_WORD.match(word) for word in words)
+
+
+def audit_judge(
+    overrides: Sequence[str], config_dirs: Sequence[str], rows: int, seed: int
+) -> JudgeReport:
+    """Return the report on the pairwise judge of a command line, on pairs of its task.
 
     Args:
-        config: a whole one.
-        names: of the nodes.
-        checked: whether their settings are checked.
+        overrides: as for ``rlcomp``, with ``pairwise_judge=...``.
+        config_dirs: directories of the user's own configs.
+        rows: number of pairs; all of them, if the task has fewer.
+        seed: seed of the choice of pairs.
 
     Raises:
-        ConfigError: one of them is missing, or cannot work.
+        ConfigError: judge or task cannot be built.
+        DataError: the task has no pairs, or the judge gives no verdict.
     """
-    from rlcomp.config.checks.arguments import check_arguments
-    from rlcomp.config.checks.settings import check_settings
-    from rlcomp.config.finding import messages
-    from rlcomp.config.plan import Plan, below, read
-    from rlcomp.config.resolve import as_typed
+    from rlcomp.audit.audit import examples_of
+    from rlcomp.config.build import Builder
+    from rlcomp.config.resolve import compose_or_explain, plan_of_nodes
+    from rlcomp.report.judge import judge_report, labelled_pair
 
-    plan, errors = read(config)
-    missing = [name for name in names if name not in plan.nodes]
-    if errors or missing:
-        raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
-    nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
-    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if checked and (errors := messages([*check_settings(small), *check_arguments(small)])):
-        raise ConfigErrors(as_typed(errors, plan))
-    return small
+    words = [_JUDGE_WORD.sub("+pairwise_judge=", word) for word in overrides]
+    missing = {name: _MISSING.format(name) for name in ("pairwise_judge", "task")}
+    plan = plan_of_nodes(compose_or_explain(words, config_dirs), missing)
+    builder = Builder(plan, int(plan.tree["seed"]))
+    task: Any = builder.build(plan.nodes["task"])
+    # A task without pairs is reported before a model is loaded.
+    pairs = [labelled_pair(example) for example in examples_of(task, rows, seed)]
+    judge: Any = builder.build(plan.nodes["pairwise_judge"])
+    return judge_report(judge, pairs)
 
 
 if __name__ == "__main__":

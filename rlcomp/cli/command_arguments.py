@@ -1,13 +1,15 @@
-"""Arguments of the other commands, and their order."""
+"""Order of the arguments of ``rlcomp``, its completion, and the parser of the other programs."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import re
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
@@ -15,12 +17,14 @@ from hydra._internal.utils import get_args_parser
 from rlcomp import __version__
 from rlcomp.errors import UserError
 
+_DIRECTORY = re.compile(r"\s(?:-cd|--config-dir)[ =](\S+)")
+
 
 def overrides_first(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with all overrides first if options separate them.
 
     Args:
-        words: without the name of the program; not changed if an option is not Hydra's.
+        words: words without the name of the program; unchanged if an option is not Hydra's.
 
     Examples:
         >>> overrides_first(["seed=1", "--cfg", "job", "~kl"])
@@ -57,6 +61,30 @@ def overrides_first(words: Sequence[str]) -> list[str]:
     return [*overrides, *options] if separated else [*words]
 
 
+def add_config_dirs(words: Sequence[str]) -> list[str]:
+    """Return a command line for completion with the ``-cd DIR`` of the line to complete.
+
+    A shell calls ``rlcomp -sc query=bash`` with the line to complete in ``COMP_LINE``. Hydra
+    completes overrides by the configs of its own command line, which has no ``-cd``. ``help`` is
+    removed from the line, so that its arguments complete like choices.
+    """
+    line = os.environ.get("COMP_LINE", "")
+    if not {"-sc", "--shell-completion"} & set(words) or not line:
+        return list(words)
+    os.environ["COMP_LINE"] = re.sub(r"\shelp\s", " ", line, count=1)
+    directories = [Path(directory).expanduser() for directory in _DIRECTORY.findall(line)]
+    # The name of a folder may be incomplete.
+    return [
+        *words,
+        *(
+            word
+            for directory in directories
+            if directory.is_dir()
+            for word in ("-cd", str(directory))
+        ),
+    ]
+
+
 class Parser(argparse.ArgumentParser):
     """Argument parser whose errors are one line with a remedy, as in ``rlcomp``.
 
@@ -65,7 +93,7 @@ class Parser(argparse.ArgumentParser):
     Args:
         prog: name of the program.
         description: of the program.
-        plain: missing options whose values are positional (``--prompt``).
+        positional_names: names of options that do not exist, with positional values (``--prompt``).
         examples: example values of required arguments, by name.
 
     Raises:
@@ -124,7 +152,7 @@ class Parser(argparse.ArgumentParser):
         choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
         if choice_match := re.fullmatch(choice, message):
             raise UserError(self._invalid_choice_message(*choice_match.groups()))
-        raise UserError(f"{message}; {self.prog} --help tells what it takes")
+        raise UserError(f"{message}; {self.prog} --help lists the arguments")
 
     def _invalid_choice_message(self, option: str, value: str, known: str) -> str:
         """Return the message on an invalid value: the line with the most similar valid one."""
@@ -162,7 +190,7 @@ class Parser(argparse.ArgumentParser):
     def _unknown_message(self, word: str) -> str:
         if word.startswith("-"):
             return f"{word}: there is no such option{self._similar_options(word)}"
-        return f"{word}: one word too many; {self.prog} --help tells what it takes"
+        return f"{word}: one word too many; {self.prog} --help lists the arguments"
 
     def _similar_options(self, word: str) -> str:
         """Return options with similar names, but never the one that runs code."""

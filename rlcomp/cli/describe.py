@@ -13,16 +13,14 @@ from rich.table import Table
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.model_facts import model_facts
-from rlcomp.config.checks.data_parallel import describe_ranks
-from rlcomp.config.checks.remote_stages import marks
+from rlcomp.config.checks.distributed import describe_ranks, worker_labels
 from rlcomp.config.choices import repeated
 from rlcomp.config.compare import changed
-from rlcomp.config.composition import compose_or_explain
 from rlcomp.config.equation import equations
 from rlcomp.config.flow_source import flow_of, ran
 from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.config.reader import Node
-from rlcomp.config.resolve import check, raise_or_warn
+from rlcomp.config.resolve import check, compose_or_explain, raise_or_warn
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import CONTROL, lookup
 
@@ -46,8 +44,8 @@ def _app() -> None:
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     for overrides in (options.overrides, options.against or []):
-        if twice := repeated(overrides, "rlcomp-describe"):  # only one of them would be described
-            raise ConfigErrors(twice)
+        if faults := repeated(overrides, "rlcomp-describe"):
+            raise ConfigErrors(faults)
     config = compose_or_explain(options.overrides, options.config_dir)
     if options.against:
         other = compose_or_explain(options.against, options.config_dir)
@@ -62,24 +60,28 @@ def _app() -> None:
 
 
 def describe(plan: Plan) -> list[Table | str]:
-    """Return one table per phase, or one per alternating list of stages of a phase; the ranks."""
-    at = marks(plan)
-    tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
+    """Return a table for each list of stages, and a line on the ranks."""
+    labels = worker_labels(plan)
+    tables = [
+        table for name, phase in plan.phases.items() for table in _phase_tables(name, phase, labels)
+    ]
     return [*tables, *describe_ranks(plan.reached())]
 
 
-def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:
+def _phase_tables(name: str, phase: PhasePlan, labels: Mapping[str, str]) -> list[Table | str]:
     if not phase.later:
-        return [_list(f"phase {name}: {phase.steps} steps", phase.stages, phase, at)]
+        return [_table(f"phase {name}: {phase.steps} steps", phase.stages, phase, labels)]
     starts = [1, *phase.later]
     ends = [*(start - 1 for start in phase.later), phase.steps]
     return [
-        _list(f"phase {name}: steps {start} to {end} of {phase.steps}", stages, phase, at)
+        _table(f"phase {name}: steps {start} to {end} of {phase.steps}", stages, phase, labels)
         for start, end, stages in zip(starts, ends, phase.lists(), strict=True)
     ]
 
 
-def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[str, str]) -> Table:
+def _table(
+    title: str, stages: Sequence[object], phase: PhasePlan, labels: Mapping[str, str]
+) -> Table:
     every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
     title += f"; {every}" if every else ""
     begin = ", ".join(node.path for node in phase.on_begin)
@@ -92,13 +94,13 @@ def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[st
         if isinstance(stage, Node) and stage.declaration.name == "Nothing":
             empty.append(stage.path)
         elif isinstance(stage, Node):
-            _rows(table, stage, 0, at)
+            _add_rows(table, stage, 0, labels)
     if empty:
         table.caption, table.caption_justify = f"empty slots: {', '.join(empty)}", "left"
     return table
 
 
-def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
+def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -> None:
     declaration, flow = node.declaration, flow_of(node)
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
@@ -106,13 +108,13 @@ def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
     own = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
-        " ".join(["  " * depth + node.path, *filter(None, [at.get(node.path)])]),
+        " ".join(["  " * depth + node.path, *filter(None, [labels.get(node.path)])]),
         declaration.name,
         unknown or _keys(flow.reads, declaration.optional),
         unknown or prefix + _keys(writes, declaration.may_write) + suffix,
     )
     for child in ran(node):
-        _rows(table, child, depth + 1, at)
+        _add_rows(table, child, depth + 1, labels)
 
 
 def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:

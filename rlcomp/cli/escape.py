@@ -1,4 +1,4 @@
-"""Escapes that make untrusted text safe for a terminal."""
+"""Escapes for untrusted text in a terminal."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlcomp.report.evaluation import Scores
     from rlcomp.run.suites import OpenedSuite
 
-# Short words that set an option of every suite.
-_OF_SUITES = {
+# Short names of settings of every suite.
+_SUITE_SETTINGS = {
     "limit": "num_prompts",
     "samples": "samples_per_prompt",
     "max_new_tokens": "max_new_tokens",
@@ -33,12 +33,12 @@ _OVERRIDE = re.compile(r"~|\+{0,2}[\w./@]+=")
 
 
 class EvaluationRequest(NamedTuple):
-    """Contents of a command line.
+    """Request of a command line.
 
     Attributes:
-        suites: by name.
-        overrides: of the config, those of the suites included.
-        sampled: whether answers are sampled as well.
+        suites: names of the suites.
+        overrides: overrides of the config, with those of the suites.
+        sampled: sample answers in addition to the greedy ones.
     """
 
     suites: list[str]
@@ -88,8 +88,8 @@ def _app() -> None:
     _check_suites(request.suites, options.config_dir)
     if not models:
         raise UserError("no model is named: rlcomp-evaluate MODEL suite=..., MODEL a folder or run")
-    places = [place for model in models for place in _places(model, options.checkpoint)]
-    evaluate(places, request, options.out, options.config_dir, options.trust)
+    checkpoints = [path for model in models for path in _checkpoints(model, options.checkpoint)]
+    evaluate(checkpoints, request, options.out, options.config_dir, options.trust)
 
 
 def _is_model(word: str) -> bool:
@@ -117,8 +117,8 @@ def read_words(words: Sequence[str]) -> EvaluationRequest:
     for word in words:
         key, _, value = word.partition("=")
         sampled = sampled or key == "samples" or key.endswith(".samples_per_prompt")
-        if key in _OF_SUITES:
-            overrides += [f"{suite}.{_OF_SUITES[key]}={value}" for suite in suites]
+        if key in _SUITE_SETTINGS:
+            overrides += [f"{suite}.{_SUITE_SETTINGS[key]}={value}" for suite in suites]
         elif key == "data" and suites == ["jsonl"] and Path(value).is_file():
             overrides.append(f"jsonl.task.path={value}")
         elif key.lstrip("+") != "suite":
@@ -127,16 +127,15 @@ def read_words(words: Sequence[str]) -> EvaluationRequest:
 
 
 def _check_suites(suites: Sequence[str], config_dirs: Sequence[str]) -> None:
-    from rlcomp.config.options import config_directory
+    from rlcomp.config.options import config_directory, options_of
 
-    places = [config_directory(), *map(Path, config_dirs)]
-    known = [file.stem for place in places for file in (place / "suite").glob("*.yaml")]
+    known = options_of("suite", [config_directory(), *map(Path, config_dirs)])
     for suite in suites:
         if suite not in known:
             raise UserError(f"suite={suite}: there is no such suite{nearest(suite, known)}")
 
 
-def _places(model: str, steps: Sequence[int]) -> list[str]:
+def _checkpoints(model: str, steps: Sequence[int]) -> list[str]:
     """Return a model, or a run's checkpoints of some steps."""
     from rlcomp.cli.export import at_step
 
@@ -155,7 +154,7 @@ def evaluate(
     Args:
         models: folders, runs, checkpoints or names on the hub.
         request: suites and settings.
-        out: the folder of verdicts, with one file for a model, a suite and its settings.
+        out: the folder of verdicts, with a file for each model, suite and settings.
         config_dirs: directories of the user's own configs.
         trust: as for :func:`rlcomp.model.load_model.trained_policy`.
 
@@ -180,7 +179,7 @@ def evaluate(
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     console.print("right answers, with 95 % intervals over problems", soft_wrap=True)
     console.print(comparison_table(lines))
-    with _written(out):
+    with _writing_errors(out):
         (out / "summary.json").write_text(json.dumps(summary(lines), indent=1) + "\n")
     print(printable(f"verdicts: {out}"))
 
@@ -194,9 +193,9 @@ def column_names(models: Sequence[str]) -> dict[str, str]:
         >>> [*column_names(["Qwen/Qwen3-8B", "runs/a/checkpoints/step-00000040"]).values()]
         ['Qwen/Qwen3-8B', 'runs/a@40']
     """
-    plain = [re.sub(r"/checkpoints/step-0*([0-9]+)/?$", r"@\1", model) for model in models]
-    named = [name if len(name) <= 40 else f"…{name[-39:]}" for name in plain]
-    short = dict(zip(models, named, strict=True))
+    names = [re.sub(r"/checkpoints/step-0*([0-9]+)/?$", r"@\1", model) for model in models]
+    shortened = [name if len(name) <= 40 else f"…{name[-39:]}" for name in names]
+    short = dict(zip(models, shortened, strict=True))
     return short if len({*short.values()}) == len(models) else {model: model for model in models}
 
 
@@ -214,12 +213,12 @@ def _scores(opened: OpenedSuite, label: str, sampled: bool, out: Path) -> Scores
         print(printable(f"{opened.name}: {label}: kept from {file}"))
         return stored
     print(printable(f"{opened.name}: {label}: {len(opened.suite.examples)} problems"), flush=True)
-    with _written(out):
+    with _writing_errors(out):
         return write_verdicts(file, header, evaluate_suite(opened.suite, sampled=sampled))
 
 
 @contextmanager
-def _written(out: Path) -> Iterator[None]:
+def _writing_errors(out: Path) -> Iterator[None]:
     """Report an error of writing into the folder as a UserError."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""Command lines of other harnesses, and of ``rlcomp``, in the form of ``rlcomp-evaluate``."""
+"""Words of other harnesses and of ``rlcomp``, with those of ``rlcomp-evaluate``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_words(words: Sequence[str]) -> None:
     """Refuse the words of other programs.
 
     Raises:
-        UserError: names them all, and the whole line.
+        UserError: names all of them, and the whole line.
     """
     faults, line = list[str](), list[str]()
     rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
@@ -53,7 +53,7 @@ def check_words(words: Sequence[str]) -> None:
         elif name in _SWITCHES:
             line += (own := [here] if (here := _SWITCHES[name]) else [])
             faults.append(f"{word}: {_shown(own)}")
-        elif not has_suite and (own := _of_rlcomp(word)) != [word]:
+        elif not has_suite and (own := _suite_words(word)) != [word]:
             line += own
             faults.append(f"{word}: problems of your own are suite=jsonl; here it is {own[0]}")
         else:
@@ -84,8 +84,8 @@ def _shown(own: Sequence[str]) -> str:
     return f"here it is {' '.join(own)}" if own else "there is nothing to set; leave it out"
 
 
-def _of_rlcomp(word: str) -> list[str]:
-    """Return the task and the reward of a run, as options of the suite of one's own files."""
+def _suite_words(word: str) -> list[str]:
+    """Return a setting of a task or a reward as one of the suite ``jsonl``."""
     key, is_set, value = word.partition("=")
     if not is_set:
         return [word]

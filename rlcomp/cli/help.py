@@ -14,8 +14,8 @@ from shutil import get_terminal_size
 from typing import NamedTuple
 
 from rlcomp.cli.escape import printable
-from rlcomp.config.declare import declare
-from rlcomp.config.options import chosen_as
+from rlcomp.config.declarations import read_declaration
+from rlcomp.config.options import choice_keys
 from rlcomp.errors import ConfigError, UserError, nearest
 
 _HEAD = "rlcomp: reinforcement learning out of named parts."
@@ -38,20 +38,20 @@ Any value can be set: learner.optimizer.lr=3e-4. --cfg job prints the config,
 
 
 class Option(NamedTuple):
-    """A yaml file: its first comment, whether it sets its own place, and its settings."""
+    """A yaml file: its first comment, whether it patches the whole config, and its settings."""
 
     comment: list[str]
     patch: bool
     body: str
 
     @property
-    def told(self) -> list[str]:
-        """Return its comment, or its target if it has none."""
+    def description(self) -> list[str]:
+        """The comment, or the target if there is none."""
         return self.comment or self.targets[:1]
 
     @property
     def targets(self) -> list[str]:
-        """Return its ``_target_``, and nested ones."""
+        """Its ``_target_``, and nested ones."""
         return re.findall(r"^ *_target_: *(\S+)$", self.body, re.MULTILINE)
 
 
@@ -65,7 +65,7 @@ def read_option(file: Path) -> Option:
 
 
 def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
-    """Return group -> option -> yaml; files of later directories override earlier ones."""
+    """Return the yamls by group and option; later directories override earlier ones."""
     groups: dict[str, dict[str, Path]] = {}
     for directory in directories:
         for file in directory.glob("*/**/*.yaml"):
@@ -75,23 +75,19 @@ def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
 
 
 def is_patch(files: Collection[Path]) -> bool:
-    """Return whether most options of a group set their own places."""
+    """Return whether most options of a group are patches of the whole config."""
     return sum(read_option(file).patch for file in files) * 2 > len(files)
 
 
 def help_text(directories: Iterable[Path]) -> str:
-    """Return the list of names, one line per group.
-
-    Args:
-        directories: of configs; options of a later one join those of an earlier one.
-    """
+    """Return the names of all options in config directories, one line per group."""
     files = files_of(directories)
     lines = {group: _names(group, options) for group, options in files.items()}
-    return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
+    return "\n".join([_HEAD, *_parts_and_patches(files, lines), "", _FOOT])
 
 
 def print_help(words: Sequence[str], directories: Iterable[Path]) -> None:
-    """Print the help on words; lines are cut at the terminal's width, but not in a file."""
+    """Print the help on words; in a terminal, lines are cut at its width."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     print(printable(help_on(words, directories, width)))
 
@@ -101,8 +97,8 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
 
     Args:
         words: groups (``advantage``) and options (``advantage=gdpo``); none for everything.
-        directories: of configs.
-        width: of a line where everything is listed.
+        directories: config directories.
+        width: largest width of a line in the list of everything.
 
     Raises:
         UserError: there is no such group or option; names the nearest.
@@ -111,12 +107,12 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
     files = files_of(directories)
     if words:
         own = [str(directory) for directory in directories]
-        return "\n\n".join(_on(word, files, own[1:]) for word in words)
+        return "\n\n".join(_help_on_word(word, files, own[1:]) for word in words)
     lines = {group: _entries(group, options, width) for group, options in files.items()}
-    return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
+    return "\n".join([_HEAD, *_parts_and_patches(files, lines), "", _FOOT])
 
 
-def _parts_apart(
+def _parts_and_patches(
     files: Mapping[str, Mapping[str, Path]], lines: Mapping[str, list[str]]
 ) -> list[str]:
     """Return the lines of groups; groups of parts come before groups of patches."""
@@ -128,7 +124,7 @@ def _parts_apart(
         *parts,
         "",
         _PATCHES,
-        *(line for one in sorted(patches) for line in lines[one]),
+        *(line for group in sorted(patches) for line in lines[group]),
     ]
 
 
@@ -165,33 +161,34 @@ def _entries(group: str, options: Mapping[str, Path], width: int) -> list[str]:
 def _table(options: Mapping[str, Path], width: int) -> list[str]:
     column = max(map(len, options))
     lines = [
-        f"  {name:{column}}  {' '.join(read_option(file).told)}" for name, file in options.items()
+        f"  {name:{column}}  {' '.join(read_option(file).description)}"
+        for name, file in options.items()
     ]
     return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def _on(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) -> str:
+def _help_on_word(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) -> str:
     group, _, name = word.partition("=")
     group = group.lstrip("+").partition("@")[0]
     if group not in files:
         raise UserError(f"help {word}: {_unknown(group, files)}")
     if not name:
-        return "\n".join(_on_group(group, files[group]))
+        return "\n".join(_group_help(group, files[group]))
     if name not in files[group]:
         from rlcomp.advice.user_option import misplaced
 
         if moved := misplaced(group, name, own):
             raise UserError(f"help {word}: {moved}")
         raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
-    return "\n".join(_on_option(group, name, files[group]))
+    return "\n".join(_option_help(group, name, files[group]))
 
 
 def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
-    """Return a proposal for a name that is not a group."""
+    """Return the remedy for a name that is not a group."""
     owners = [group for group, options in files.items() if name in options]
     if owners:
         commands = ", ".join(
-            f"rlcomp help {group}={name}" for group in sorted(owners, key=_first)[:5]
+            f"rlcomp help {group}={name}" for group in sorted(owners, key=_recipes_first)[:5]
         )
         return f"it is an option: {commands}"
     if name == "phases":
@@ -203,32 +200,32 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"
 
 
-def _first(group: str) -> tuple[bool, str]:
+def _recipes_first(group: str) -> tuple[bool, str]:
     """Sort recipes before parts."""
     return group != "recipe", group
 
 
-def _on_group(group: str, options: Mapping[str, Path]) -> list[str]:
-    lines = [f"{group}, chosen by {' or '.join(f'{name}=NAME' for name in chosen_as(group))}:"]
+def _group_help(group: str, options: Mapping[str, Path]) -> list[str]:
+    lines = [f"{group}, chosen by {' or '.join(f'{name}=NAME' for name in choice_keys(group))}:"]
     worlds = of_worlds(options)
     for name in sorted(options, key=lambda name: name in worlds):
         if name in worlds and _WORLDS not in lines:
             lines += ["", _WORLDS]
-        comment = read_option(options[name]).told
+        comment = read_option(options[name]).description
         lines += ["", f"  {name}", *(f"      {line}" for line in comment)]
     return [*lines, "", f"rlcomp help {group}=NAME shows the settings of one."]
 
 
-def _on_option(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
+def _option_help(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
     """Return comment and settings of an option and of its base, and the docstring of its target."""
     option = read_option(options[name])
     lines = [f"{group}={name}", "", *option.comment, "", option.body.rstrip()]
     others = {other: file for other, file in options.items() if other != name}
     for base in re.findall(r"^  - (\w+)$", option.body, re.MULTILINE):
         if base in others:
-            lines += ["", "which starts from", "", *_on_option(group, base, others)]
+            lines += ["", "which starts from", "", *_option_help(group, base, others)]
     if option.patch:
-        chosen = f"{chosen_as(group)[0]}={name}"
+        chosen = f"{choice_keys(group)[0]}={name}"
         return [*lines, "", f"rlcomp-describe {chosen} shows the stages, and what they read."]
     for target in option.targets[:1]:
         lines += ["", *_docstring(target)]
@@ -238,6 +235,6 @@ def _on_option(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
 def _docstring(target: str) -> list[str]:
     """Return the docstring of a target."""
     try:
-        return [f"{target}:", "", declare(target).doc]
+        return [f"{target}:", "", read_declaration(target).doc]
     except ConfigError as error:
         return [f"{target}: {error}"]

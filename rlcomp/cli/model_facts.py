@@ -1,4 +1,4 @@
-"""Facts on the model folder of ``base=DIR`` and on the needs of a run, without torch."""
+"""Facts on the model folder of ``base=DIR``, and on the needs of a step, without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.files.untrusted import parse_json, read_bounded
 
 # Largest JSON file and largest header of a file of weights, in bytes.
 _LARGEST, _HEADER = 1 << 27, 1 << 26
-# Characters of a line, numbers of a shape, and how large each of them may be.
+# Largest line, largest rank of a shape, and its largest dimension.
 _LONGEST_LINE, _MOST_SIZES, _LARGEST_SIZE = 1000, 16, 1 << 48
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 # Floating-point operations for a weight and a token: forward, and forward with backward.
@@ -36,9 +36,6 @@ class Work(NamedTuple):
 def model_facts(plan: Plan) -> Iterator[str]:
     """Yield lines on the model folder that ``base`` names; none if it names no such folder.
 
-    Args:
-        plan: of a run.
-
     Raises:
         DataError: a file of the folder cannot be read.
     """
@@ -47,7 +44,7 @@ def model_facts(plan: Plan) -> Iterator[str]:
 
 def _shown(line: str) -> str:
     """Remove control characters from an untrusted line, and shorten it."""
-    plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line[:_LONGEST_LINE])
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line[:_LONGEST_LINE])
     return plain if len(line) <= _LONGEST_LINE else f"{plain}..."
 
 
@@ -148,15 +145,15 @@ def _template(folder: Path, plan: Plan) -> str:
 def _stops(folder: Path) -> list[str]:
     """Return the tokens that end an answer, by the tokenizer and the generation config."""
     added = _object(folder / "tokenizer.json").get("added_tokens")
-    words = added if isinstance(added, list) else []
-    rows = [one for one in words if isinstance(one, dict) and isinstance(one.get("id"), int)]
-    contents = {one["id"]: str(one.get("content")) for one in rows}
+    tokens = added if isinstance(added, list) else []
+    rows = [token for token in tokens if isinstance(token, dict)]
+    contents = {r["id"]: str(r.get("content")) for r in rows if isinstance(r.get("id"), int)}
     eos_ids = _object(folder / "generation_config.json").get("eos_token_id")
     ids = eos_ids if isinstance(eos_ids, list) else [] if eos_ids is None else [eos_ids]
     eos = _object(folder / "tokenizer_config.json").get("eos_token")
     own = eos.get("content") if isinstance(eos, dict) else eos
     stops = [str(own)] if own else []
-    stops += [contents[one] for one in ids if isinstance(one, int) and one in contents]
+    stops += [contents[index] for index in ids if isinstance(index, int) and index in contents]
     return [*dict.fromkeys(stops)]
 
 
@@ -168,7 +165,7 @@ def _memory(plan: Plan, count: int) -> str:
     parts = {"weights": each}
     if not _adapted(plan):
         parts |= {"gradients": each, "AdamW": 2 * each}
-        if _is_there(plan, "reference", "adapter_off"):
+        if _has_part(plan, "reference", "adapter_off"):
             parts["reference"] = each
     sizes = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
     note = "; the adapters take little" if _adapted(plan) else ""
@@ -182,9 +179,10 @@ def _adapted(plan: Plan) -> bool:
     return any("lora" in node.target for node in plan.nodes.values())
 
 
-def _is_there(plan: Plan, name: str, but: str = "Nothing") -> bool:
+def _has_part(plan: Plan, name: str, excluded: str = "Nothing") -> bool:
+    """Return whether a plan has a node that is no empty slot, and of no excluded class."""
     node = plan.nodes.get(name)
-    return node is not None and not node.target.endswith("Nothing") and but not in node.target
+    return node is not None and not node.target.endswith("Nothing") and excluded not in node.target
 
 
 def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
@@ -222,7 +220,7 @@ def _work(plan: Plan) -> Work | None:
     tokens = _number(rollout, "max_new_tokens")
     if not prompts or not tokens:
         return None
-    scored = [_is_there(plan, "reference"), _is_there(plan, "old_log_probs", "RolloutLogProbs")]
+    scored = [_has_part(plan, "reference"), _has_part(plan, "old_log_probs", "RolloutLogProbs")]
     rows = prompts * (_number(rollout, "group_size") or 1)
     return Work(rows, tokens, _number(learner, "epochs") or 1, sum(scored))
 

@@ -1,4 +1,4 @@
-"""Checks of overrides that Hydra accepts, or refuses without naming the override."""
+"""Checks of the words of a command line that Hydra accepts, or refuses without naming them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from rlcomp.config.checks.settings import SETTINGS
+from rlcomp.config.checks.values import SETTINGS
 from rlcomp.config.choices import repeated
 from rlcomp.config.options import config_directory
-from rlcomp.config.shell_words import whole_line
+from rlcomp.config.overrides import whole_line
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.files.run_directory import check_links
 from rlcomp.sweep.jobs import check_count, texts_of
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
-    """Refuse overrides that cannot be meant.
+    """Refuse overrides that are legal for Hydra, but surely mistakes.
 
     Args:
         words: the overrides of a command line.
@@ -57,13 +57,13 @@ def check_folders(directories: Sequence[str]) -> None:
 
 def _configs_near(directory: str) -> str:
     """Return a likely folder: one with a similar name, or with a group of options in it."""
-    beside = Path(directory).parent
-    folders = [one for one in beside.glob("[!._]*") if one.is_dir()]
-    names = [one.name for one in folders]
+    parent = Path(directory).parent
+    folders = [entry for entry in parent.glob("[!._]*") if entry.is_dir()]
+    names = [folder.name for folder in folders]
     if close := difflib.get_close_matches(Path(directory).name, names, n=1, cutoff=0.75):
-        return f"; did you mean {beside / close[0]}?"
-    groups = {one.name for one in config_directory().iterdir() if one.is_dir()}
-    own = [one for one in folders if any(inner.name in groups for inner in one.glob("*"))]
+        return f"; did you mean {parent / close[0]}?"
+    groups = {entry.name for entry in config_directory().iterdir() if entry.is_dir()}
+    own = [folder for folder in folders if any(e.name in groups for e in folder.glob("*"))]
     if own:
         return f"; of configs there is {' and '.join(map(str, sorted(own)[:3]))}"
     return "; it is made by you: mkdir -p FOLDER/advantage, with NAME.yaml in it"
@@ -84,18 +84,18 @@ def check_sweep_directory(words: Sequence[str]) -> None:
             )
 
 
-def tell_repeated(words: Sequence[str]) -> None:
-    """Warn of choices that occur twice on a command line: the last one counts."""
+def warn_repeated(words: Sequence[str]) -> None:
+    """Warn of choices that a command line makes twice: the last one counts."""
     for warning in repeated(words):
         warnings.warn(warning, RlcompWarning, stacklevel=2)
 
 
 def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:
-    """Refuse options that only another library's command line has.
+    """Refuse options of the command lines of other libraries.
 
     Args:
-        words: of the command line.
-        unknown: words that its parser did not recognise.
+        words: words of the command line.
+        unknown: words that Hydra's parser does not know.
         places: the directories of configs.
 
     Raises:
@@ -121,9 +121,9 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
-        from rlcomp.advice.explain import as_corrected
+        from rlcomp.advice.explain import checked_line
 
-        messages += as_corrected(line, [*map(str, places[1:])])
+        messages += checked_line(line, [*map(str, places[1:])])
     raise UserError("\n".join(messages))
 
 
@@ -148,10 +148,7 @@ def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[st
 
 
 def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return Hydra's own options of a command line, and the words that it does not know.
-
-    Args:
-        words: of the command line.
+    """Return Hydra's own options of a command line, and the unknown words.
 
     Raises:
         UserError: an option has no value, or an unknown one.
@@ -179,8 +176,8 @@ def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
     """Refuse combinations of Hydra's options that exclude one another, or that need another one.
 
     Args:
-        words: of the command line.
-        arguments: its options, as Hydra reads them.
+        words: words of the command line.
+        arguments: its options, as Hydra parses them.
 
     Raises:
         UserError: names the options, and a line that Hydra accepts.
@@ -196,7 +193,7 @@ def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
         option = next((name for name in ("--cfg", "--info") if name in modes), "")
         if not option:
             raise UserError(f"{message}; leave out {modes[0]}")
-        line = [*_of_one_job(arguments.overrides), option, getattr(arguments, option[2:])]
+        line = [*_first_job(arguments.overrides), option, getattr(arguments, option[2:])]
         raise UserError(
             f"{message}; print the config of one job: "
             f"{whole_line([*line, *(['--resolve'] if arguments.resolve else [])])}"
@@ -206,14 +203,14 @@ def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
             raise UserError(f"{name} needs --cfg: {whole_line(['--cfg', 'job', *words])}")
 
 
-def _of_one_job(words: Sequence[str]) -> list[str]:
+def _first_job(words: Sequence[str]) -> list[str]:
     """Return overrides with the first value of each sweep."""
     overrides = OverridesParser.create().parse_overrides(list(words))
     return [
-        (texts_of(one) or [str(one.input_line)])[0]
-        if one.is_sweep_override()
-        else str(one.input_line)
-        for one in overrides
+        (texts_of(override) or [str(override.input_line)])[0]
+        if override.is_sweep_override()
+        else str(override.input_line)
+        for override in overrides
     ]
 
 

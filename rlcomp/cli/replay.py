@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Repeat the step that a run left behind when it stopped: where is it not finite first?"""
+    """Repeat the step that a run saved when it stopped: where is it not finite first?"""
     run_program(_app)
 
 
@@ -39,8 +39,8 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
     """Repeat a dumped step: the same numbers, bit by bit, with the same threads and device.
 
     Args:
-        folder: of the dump.
-        trust: whether its config may name code that rlcomp does not ship; such code is run.
+        folder: folder of the dump.
+        trust: run code that the config names and rlcomp does not ship.
 
     Returns:
         By stage of the step, in order: a description of the first bad key in it, or None.
@@ -59,7 +59,7 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
         raise
     except Exception as error:
         if trust:
-            raise  # the user's own code may be at fault, and its lines are shown
+            raise  # the traceback shows the user's own code
         raise CheckpointError(
             f"{folder}: the batch does not fit the learner of its config ({in_one_line(error)}): "
             "take both from the run again"

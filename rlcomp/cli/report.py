@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rlcomp.report.tables import MetricResult
 
 _NEEDED = ("scipy", "jinja2")
-# The most sentences on the terminal; the page has more.
-_SAID = 10
+# Largest number of sentences on the terminal; the page has all.
+_MAX_SENTENCES = 10
 
 
 def main() -> None:
@@ -73,28 +73,29 @@ def report(
 
     runs = find_runs(paths)
     groups = group_runs(runs)
-    against, metrics = _chosen(runs, groups, baseline, wanted)
+    against, metrics = _choose(runs, groups, baseline, wanted)
     rows = results(groups, metrics, against) if against else []
     fronts = compute_fronts(groups, along)
-    place = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
+    folder = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        write_results(place / "report.csv", rows)
-        write_runs(place / "runs.csv", runs, groups, metrics)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_results(folder / "report.csv", rows)
+        write_runs(folder / "runs.csv", runs, groups, metrics)
         if fronts is not None:
-            write_fronts(place / "fronts.csv", fronts)
+            write_fronts(folder / "fronts.csv", fronts)
         about = Report(", ".join(paths), runs, groups, against, metrics, rows, fronts)
-        write_page(place / "report.html", about)
+        write_page(folder / "report.html", about)
     except OSError as error:
         raise DataError(
             f"the report cannot be written: {error}; choose a directory with --out"
         ) from error
-    sentences = _said(groups, rows, against) if against else []
-    lines = [_counted(runs, len(groups)), *_faults(runs), *sentences]
-    return [*lines, f"report: {place / 'report.html'}"]
+    sentences = _sentences(groups, rows, against) if against else []
+    finished = sum(run.state == "finished" for run in runs)
+    count = f"{len(runs)} runs in {len(groups)} groups, {finished} finished"
+    return [count, *_faults(runs), *sentences, f"report: {folder / 'report.html'}"]
 
 
-def _chosen(
+def _choose(
     runs: list[Run], groups: list[Group], baseline: str | None, wanted: list[str]
 ) -> tuple[Group | None, list[str]]:
     """Return the group to compare with, and the metrics.
@@ -118,7 +119,7 @@ def _chosen(
     return against, metrics
 
 
-def _said(groups: list[Group], rows: list[MetricResult], against: Group) -> list[str]:
+def _sentences(groups: list[Group], rows: list[MetricResult], against: Group) -> list[str]:
     """Return the page's first sentences: results by the headline metric."""
     from rlcomp.report.findings import headline, write_verdict_sentences
 
@@ -126,13 +127,15 @@ def _said(groups: list[Group], rows: list[MetricResult], against: Group) -> list
     if metric is None:
         return []
     sentences = [
-        " ".join(one.sentence.split())
-        for one in write_verdict_sentences(groups, rows, against, metric)
+        " ".join(verdict.sentence.split())
+        for verdict in write_verdict_sentences(groups, rows, against, metric)
     ]
-    named = " ".join(metric.split())  # a name may hold line breaks
-    above = [f"{named}, last value, paired by seed:"] if len(groups) > 1 else []
-    more = [f"… and {len(sentences) - _SAID} more"] if len(sentences) > _SAID else []
-    return [*above, *sentences[:_SAID], *more]
+    name = " ".join(metric.split())  # a name may hold line breaks
+    heading = [f"{name}, last value, paired by seed:"] if len(groups) > 1 else []
+    more = (
+        [f"… and {len(sentences) - _MAX_SENTENCES} more"] if len(sentences) > _MAX_SENTENCES else []
+    )
+    return [*heading, *sentences[:_MAX_SENTENCES], *more]
 
 
 def report_files(directory: Path) -> list[Path]:
@@ -147,11 +150,6 @@ def report_files(directory: Path) -> list[Path]:
         report([str(directory)], None, None, [])
         paths.append(directory / "report.html")
     return paths
-
-
-def _counted(runs: list[Run], groups: int) -> str:
-    finished = sum(run.state == "finished" for run in runs)
-    return f"{len(runs)} runs in {groups} groups, {finished} finished"
 
 
 def _faults(runs: list[Run]) -> list[str]:

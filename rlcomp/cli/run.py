@@ -24,8 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp import __version__
 from rlcomp.arguments import NonEmptyText, problem
-from rlcomp.cli.command_arguments import overrides_first
-from rlcomp.cli.completion import add_config_dirs
+from rlcomp.cli.command_arguments import add_config_dirs, overrides_first
 from rlcomp.cli.error_handler import error_report, run_program, user_directories
 from rlcomp.cli.escape import printable
 from rlcomp.cli.overrides import (
@@ -36,17 +35,15 @@ from rlcomp.cli.overrides import (
     check_overrides,
     check_sweep_directory,
     hydra_arguments,
-    tell_repeated,
+    warn_repeated,
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
 from rlcomp.cli.supervisor import in_child
-from rlcomp.config.base_model import with_base
 from rlcomp.config.choices import check_choices
-from rlcomp.config.filter_overrides import sift
-from rlcomp.config.lint.unused_settings import check_unread
 from rlcomp.config.options import config_directory
+from rlcomp.config.overrides import filter_overrides, with_base
 from rlcomp.config.plan import Plan
-from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
+from rlcomp.config.resolve import plan_of, traced_errors
 from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
@@ -74,7 +71,7 @@ def main(*, apart: bool = True) -> None:
 class Jobs:
     """Hydra's task function, called for a run or for every job of a sweep; collects errors.
 
-    Hydra reports a job's exceptions in its own way. So the error of a single run is stored and
+    Hydra would report an exception in its own way. So the error of a single run is stored, and
     raised when Hydra is done.
     """
 
@@ -93,14 +90,12 @@ class Jobs:
         try:
             with record_failure(Path(HydraConfig.get().runtime.output_dir), status, error_report):
                 run_job(config, status, preload=multirun)
-        # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
-        # is done; Hydra would report it in its own way.
         except Exception as error:
             if isinstance(error, Interrupted) or not multirun:
                 self.failed.append(error)
             if multirun:
-                # Raised again: a launcher may run this in another process, with another list. Hydra
-                # goes on with the other jobs, and its sweeper raises at the end.
+                # Raised again: a launcher may run this in another process. Hydra goes on with the
+                # other jobs, and its sweeper raises at the end.
                 report = error_report(error)
                 kind = "" if report["foreseen"] else f"{report['type']}: "
                 number = HydraConfig.get().job.num
@@ -156,7 +151,7 @@ def _app(apart: bool) -> None:
     check_own_yamls(overrides, user_directories())
     if arguments.multirun:
         check_sweep_directory(overrides)
-    tell_repeated(overrides)
+    warn_repeated(overrides)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -190,7 +185,7 @@ def overrides_unknown_to_sweep(words: Sequence[str]) -> list[str]:
         path, anchor = f"file://{Path(directory).resolve()}", SearchPathQuery(provider="schema")
         search_path.prepend(provider="command-line", path=path, anchor=anchor)
     loader = ConfigLoaderImpl(search_path)
-    _, refused = sift(
+    _, refused = filter_overrides(
         lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN),
         arguments.overrides,
     )
@@ -198,11 +193,11 @@ def overrides_unknown_to_sweep(words: Sequence[str]) -> list[str]:
 
 
 def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
-    """Run one run, or one job of a sweep.
+    """Check and run a config, of a run or of a job of a sweep.
 
     Args:
-        config: of the run.
-        status: gets the location of the run; a watched run has a process of its own.
+        config: config of the run.
+        status: shared status of the run; a watched run has a process of its own.
         preload: import torch before the process of the run begins, once for all jobs.
     """
     if refused := HydraConfig.get().job.env_set.get(REFUSED_VARIABLE):
@@ -214,9 +209,10 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     _set_tracker_labels(config)
     words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
-    if faults := check_used(config, added(words), words) + _unused_settings(config, words):
-        raise ConfigErrors(faults)
-    plan = plan_of(config, words)
+    # Before its first job a sweep checks that some job reads each override.
+    multirun = HydraConfig.get().mode == RunMode.MULTIRUN
+    choices = None if multirun else chosen_options()
+    plan = plan_of(config, words, choices=choices, config_dirs=user_directories())
     check_rank_settings(plan)
     if preload:
         importlib.import_module("rlcomp.run.launch")
@@ -230,7 +226,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
 
 
 def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContextManager[None]:
-    """Close the tracker of a run that dies, at the end of a context."""
+    """Return a context that closes the tracker of a run that dies."""
     tracker = config.get("tracker")
     if not tracker or not is_first_rank():
         return nullcontext()
@@ -256,13 +252,6 @@ def _files_for_tracker(directory: Path) -> Sequence[Path]:
     from rlcomp.cli.report import report_files
 
     return report_files(directory)
-
-
-def _unused_settings(config: DictConfig, words: Sequence[str]) -> list[str]:
-    """Return settings that nothing reads; a sweep's are checked before its first job."""
-    if HydraConfig.get().mode == RunMode.MULTIRUN:
-        return []
-    return check_unread(config, words, chosen_options(), user_directories())
 
 
 def _set_tracker_labels(config: DictConfig) -> None:

@@ -48,9 +48,10 @@ def _app() -> None:
     )
     options = parser.parse()
     if not options.checkpoint.exists() and any(Path(word).is_dir() for word in options.prompts):
-        first, *others = sorted([str(options.checkpoint), *options.prompts], key=_is_prompt)
+        words = [str(options.checkpoint), *options.prompts]
+        first, *others = sorted(words, key=lambda word: not Path(word).is_dir())
         line = shlex.join(["rlcomp-sample", first, *others])
-        raise UserError(f"{options.checkpoint}: the run stands in front of the prompts: {line}")
+        raise UserError(f"{options.checkpoint}: the run comes before the prompts: {line}")
     answers_by_prompt = sample(**vars(options))  # fails before any warning on prompts
     if warning := _split_prompt_warning(options.checkpoint, options.prompts):
         warnings.warn(warning, RlcompWarning, stacklevel=2)
@@ -73,10 +74,6 @@ def _split_prompt_warning(checkpoint: Path, prompts: list[str]) -> str | None:
     whole = shlex.join(["rlcomp-sample", str(checkpoint), " ".join(prompts)])
     quoted = f"{', '.join(map(repr, prompts)):.60}"
     return f"{len(prompts)} prompts, {quoted}; one of several words has quotes: {whole}"
-
-
-def _is_prompt(word: str) -> bool:
-    return not Path(word).is_dir()
 
 
 def sample(

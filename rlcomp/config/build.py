@@ -29,7 +29,7 @@ class Builder:
     """Builds the nodes of a plan, each once.
 
     Args:
-        plan: what :func:`rlcomp.config.plan.read` returned, already checked.
+        plan: a checked plan.
         seed: the run's seed.
     """
 
@@ -40,7 +40,7 @@ class Builder:
 
     def without_models(self) -> dict[str, object]:
         """Build the nodes that need no model: cheap checks before expensive construction."""
-        for node in self._own():
+        for node in self._built_nodes():
             if not builds_model(node):
                 self.build(node)
         return self.built
@@ -48,15 +48,15 @@ class Builder:
     def all(self) -> dict[str, object]:
         """Build every node, models last."""
         self.without_models()
-        for node in self._own():
+        for node in self._built_nodes():
             self.build(node)
         return self.built
 
-    def _own(self) -> list[Node]:
-        """Return the nodes that are built here, without those handed over as descriptions."""
+    def _built_nodes(self) -> list[Node]:
+        """Return the nodes that are built here, without those passed as descriptions."""
         nodes = self.plan.nodes.values()
-        handed = [each for n in nodes for name in n.arguments for each in _handed_over(n, name)]
-        within = {inner.path for node in handed for inner in (node, *below(node))}
+        described = [each for n in nodes for name in n.arguments for each in _described(n, name)]
+        within = {inner.path for node in described for inner in (node, *below(node))}
         return [node for node in nodes if node.path not in within]
 
     def build(self, node: Node) -> object:
@@ -73,15 +73,14 @@ class Builder:
         return {name: self._argument(node, name) for name in node.arguments}
 
     def _argument(self, node: Node, name: str) -> Any:  # noqa: ANN401
-        """Return a finished argument; nodes that are handed over as they stand are described."""
         value = node.arguments[name]
-        handed = [Unbuilt(each.target, self._arguments(each)) for each in _handed_over(node, name)]
-        if not handed:
+        unbuilt = [Unbuilt(each.target, self._arguments(each)) for each in _described(node, name)]
+        if not unbuilt:
             return self.value(value)
-        return dict(zip(value, handed, strict=True)) if isinstance(value, dict) else handed[0]
+        return dict(zip(value, unbuilt, strict=True)) if isinstance(value, dict) else unbuilt[0]
 
     def value(self, value: Any) -> Any:  # noqa: ANN401
-        """Return a finished argument: nodes become objects, containers stay plain Python."""
+        """Return a value in which nodes are objects; containers stay plain Python."""
         if isinstance(value, Node):
             return self.build(value)
         if isinstance(value, dict):
@@ -91,47 +90,46 @@ class Builder:
         return value
 
 
-def _handed_over(node: Node, name: str) -> list[Node]:
-    """Return the nodes of an argument that are handed over as descriptions, not as objects."""
+def _described(node: Node, name: str) -> list[Node]:
+    """Return the nodes of an argument that are passed as descriptions, not as objects."""
     value = node.arguments[name]
-    known = isinstance(value, (Node, dict)) and node.declaration.parameters.get(name)
-    if not known:
+    parameter = isinstance(value, (Node, dict)) and node.declaration.parameters.get(name)
+    if not parameter:
         return []
-    kinds = typing.get_args(known.annotation)
+    kinds = typing.get_args(parameter.annotation)
     if Unbuilt in kinds and isinstance(value, Node):
         return [] if value.partial else [value]
-    # By name, perhaps optional: dict[str, ... | Unbuilt] | None.
-    named = next(
-        (one for one in (known.annotation, *kinds) if typing.get_origin(one) is dict), None
-    )
-    if not isinstance(value, dict) or named is None:
+    # A mapping, perhaps optional: dict[str, ... | Unbuilt] | None.
+    types = (parameter.annotation, *kinds)
+    mapping = next((kind for kind in types if typing.get_origin(kind) is dict), None)
+    if not isinstance(value, dict) or mapping is None:
         return []
-    each_is = typing.get_args(named)[1]
-    if Unbuilt not in (each_is, *typing.get_args(each_is)):
+    entry = typing.get_args(mapping)[1]
+    if Unbuilt not in (entry, *typing.get_args(entry)):
         return []
     nodes = [each for each in value.values() if isinstance(each, Node) and not each.partial]
     return nodes if len(nodes) == len(value) else []
 
 
-# A factory says so by the type it is annotated to return.
+# Return types of factories of models.
 _MODELS = ("PreTrainedModel", "PeftModel", "Module")
 
 
 def builds_model(node: Node) -> bool:
-    """Return whether a node or an argument of it builds a model, by the return annotations."""
+    """Return whether a node or one of its parts builds a model, by the return annotations."""
     returned = node.declaration.returns.rpartition(".")[2].strip("\"'")
     return returned in _MODELS or any(builds_model(child) for child in children(node))
 
 
-# What constructors of other people's say of an argument they cannot use.
+# Errors of third-party constructors about their arguments.
 _REFUSALS = (TypeError, ValueError, IndexError, AssertionError)
 
 
 def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     """Call a node's target with finished Python arguments.
 
-    Hydra looks the bare target up (its errors, its block-list); the arguments are passed in the
-    call, so that they never turn into configs.
+    Hydra only looks the target up, with its errors and its block-list; it would turn arguments
+    into configs.
     """
     try:
         with refuse_exit(f"{node.path}._target_ is {node.target}: importing it"):
@@ -147,7 +145,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         with seeded(seed, node.path), refuse_exit(f"{node.path}: {node.target}"):
             part = target(**arguments)
     except RlcompError as error:
-        error.args = (placed(str(error), node),)
+        error.args = (with_paths(str(error), node),)
         raise
     except _REFUSALS as error:
         raise refused(node, error) from error
@@ -156,24 +154,25 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     return part
 
 
-# What several parts are given stands at the root.
+# Arguments of several parts, which are set at the root.
 _SHARED = ("context_length", "max_new_tokens", "group_size")
 
 
-def placed(told: str, node: Node) -> str:
-    """Return a constructor's message with its place: the paths of the node and the setting.
+def with_paths(message: str, node: Node) -> str:
+    """Return a constructor's message with the config paths of the node and of its settings.
 
     Examples:
-        >>> placed("it is too large; set size=3", Node("a.b", "mine.B", {"size": 9}))
+        >>> with_paths("it is too large; set size=3", Node("a.b", "mine.B", {"size": 9}))
         'a.b: it is too large; set a.b.size=3'
-        >>> placed("decoding.temperature is 0", Node("learner", "mine.L"))
+        >>> with_paths("decoding.temperature is 0", Node("learner", "mine.L"))
         'decoding.temperature is 0'
     """
     own = "|".join(re.escape(name) for name in node.arguments if name not in _SHARED)
-    told = re.sub(rf"\bset ({own})=", rf"set {node.path}.\1=", told) if own else told
-    elsewhere = re.match(r"decoding\.\w+ is ", told)  # of the part that holds the setting
-    here = elsewhere or told.startswith((f"{node.path}:", f"{node.path}."))
-    return told if here else f"{node.path}: {told}"
+    message = re.sub(rf"\bset ({own})=", rf"set {node.path}.\1=", message) if own else message
+    if re.match(r"decoding\.\w+ is ", message):  # the path of another part's setting
+        return message
+    has_path = message.startswith((f"{node.path}:", f"{node.path}."))
+    return message if has_path else f"{node.path}: {message}"
 
 
 def _cause(error: BaseException) -> str:
@@ -184,24 +183,21 @@ def _cause(error: BaseException) -> str:
         message = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         return message  # names file and line itself
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _of_lookup(f.filename)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_internal(f.filename)]
     return f"{message} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else message
 
 
-def _of_lookup(file: str) -> bool:
-    """Return whether a file belongs to the machinery of imports, or to the checks of classes."""
-    places = (
-        Path(hydra.__file__).parent,
-        Path(__file__).parents[1],
-        Path(importlib.__file__).parent,
-    )
-    return file.startswith("<frozen") or any(place in Path(file).parents for place in places)
+def _is_internal(file: str) -> bool:
+    """Return whether a file belongs to the import machinery, Hydra or rlcomp."""
+    modules = (hydra.__file__, str(Path(__file__).parent), importlib.__file__)
+    folders = {Path(module).parent for module in modules}
+    return file.startswith("<frozen") or not folders.isdisjoint(Path(file).parents)
 
 
 def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., object]:
-    """Return the target of a ``_partial_`` node, whose mistakes name the node when it is called.
+    """Return the target of a ``_partial_`` node; errors of a constructor name the node.
 
-    Those of a constructor, that is: what goes wrong in a function is no mistake of the config.
+    An error in a function is no mistake of the config.
     """
     called: object = target  # a partial of Hydra's own partial
     while isinstance(called, functools.partial):
@@ -210,9 +206,9 @@ def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., ob
         return target
 
     @functools.wraps(target)  # its signature is the target's
-    def call(*given: object, **arguments: object) -> object:
+    def call(*positional: object, **arguments: object) -> object:
         try:
-            return target(*given, **arguments)
+            return target(*positional, **arguments)
         except _REFUSALS as error:
             raise refused(node, error) from error
 
@@ -220,7 +216,7 @@ def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., ob
 
 
 def refused(node: Node, error: Exception) -> ConfigError:
-    """Error of a third-party constructor, with the arguments it got."""
+    """Return the error of a third-party constructor, with the arguments of the call."""
     plain = {
         k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))
     }
@@ -230,10 +226,10 @@ def refused(node: Node, error: Exception) -> ConfigError:
 
 
 class Make:
-    """Compose by hand what a config composes: ``make("policy", LanguageModel, model=model, ...)``.
+    """Builds named parts in Python: ``make("policy", LanguageModel, model=model, ...)``.
 
-    The name is the node's config path: it seeds the construction, names the node in checkpoints,
-    timings and errors, and makes the numbers those of the config.
+    The name is the config path of the node: it seeds the construction, so that the numbers are
+    those of the config, and names the node in checkpoints, timings and errors.
 
     Args:
         seed: the run's seed.

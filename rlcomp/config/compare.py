@@ -1,4 +1,4 @@
-"""Config diff, value by value."""
+"""Differences of two configs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def flat(config: DictConfig) -> dict[str, str]:
-    """Return every value by its path, interpolations as they are written; a part by its class.
+    """Return every value by its path, unresolved; a part by its class.
 
     Examples:
         >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
         {'loss': 'Clip', 'loss.low': '0.2'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
 
     def walk(value: Any, path: str) -> None:  # noqa: ANN401
         if isinstance(value, Mapping):
             for key, item in value.items():
                 if key == "_target_":
-                    found[path] = str(item).rpartition(".")[2]
+                    values[path] = str(item).rpartition(".")[2]
                 else:
                     walk(item, f"{path}.{key}" if path else str(key))
         else:
-            found[path] = str(value)
+            values[path] = str(value)
 
     walk(OmegaConf.to_container(config, resolve=False), "")
-    return found
+    return values
 
 
 def changed(one: DictConfig, other: DictConfig) -> dict[str, tuple[str, str]]:

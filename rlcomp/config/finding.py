@@ -15,10 +15,10 @@ class Finding(NamedTuple):
     """A mistake in a config, or a setting that is probably one.
 
     Attributes:
-        level: whether the run is refused, or begins with a warning.
-        path: of the node or setting; empty where the message begins with none.
-        value: the value there and what is wrong with it, as the message goes on behind the path.
-        remedy: what to set; empty where the message has none.
+        level: ``refuse`` the run, or ``warn`` when it begins.
+        path: path of the node or setting; may be empty.
+        value: rest of the message: the value and its fault.
+        remedy: setting to change; may be empty.
     """
 
     level: Level
@@ -50,7 +50,7 @@ def refuse(message: str) -> Finding:
 
 
 def warn(message: str) -> Finding:
-    """Return a finding of which the run warns when it begins."""
+    """Return a finding that the run warns of."""
     return Finding.of("warn", message)
 
 

@@ -1,8 +1,8 @@
 """Static check of the keys that the stages of a phase read and write.
 
-Every key a stage reads must have been written by an earlier stage of the same step. What a stage
-reads and writes comes from source (``flow_source``, before anything is built) or from built objects
-(``flow_built``, which knows foreign modules too); the check is the same.
+Every key a stage reads must be written by an earlier stage of the same step. The keys of a stage
+come from source (``flow_source``, before anything is built) or from built objects
+(``rlcomp.run.check_flow``, foreign modules included); the check is the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlcomp.config.options import chosen_by, options_reading, options_writing, usual_option
+from rlcomp.config.options import count_choices, options_reading, options_writing, usual_option
 from rlcomp.keys import CONTROL, SCHEMA
 
 # Options in a message.
@@ -23,13 +23,13 @@ class Flow:
     """The keys a stage needs before it and provides after it.
 
     Attributes:
-        reads: keys that must be there before it.
-        writes: keys that are there behind it.
-        fresh: it starts a new batch.
-        opaque: nothing is known of it.
-        lacks: keys read inside it behind a fresh stage and written by nobody: no stage before it
-            can help.
-        carries: of a fresh stage, keys of the batch before that are in the new one as well.
+        reads: keys that must exist before the stage.
+        writes: keys that exist after it.
+        fresh: the stage starts a new batch.
+        opaque: its keys are unknown.
+        lacks: keys that it reads after a fresh stage inside it, and that no stage inside writes: no
+            stage before it can help.
+        carries: keys that a fresh stage copies from the old batch to the new one.
     """
 
     reads: frozenset[str] = frozenset()
@@ -56,7 +56,7 @@ class Flow:
 
 
 def fold(flows: Iterable[Flow]) -> Flow:
-    """Several stages as one.
+    """Return the flow of several stages in order.
 
     Examples:
         >>> reward = Flow(reads=frozenset({"response"}), writes=frozenset({"reward"}))
@@ -75,15 +75,15 @@ class Stage:
     """The data of one stage for the flow check.
 
     Attributes:
-        path: its name.
-        kind: its class.
-        flow: the keys.
-        group_size: answers per prompt that it makes, if it makes any.
+        path: config path of the stage.
+        kind: name of its class.
+        flow: its flow.
+        group_size: answers per prompt that it generates; None: it generates none.
         min_group_size: answers per prompt that it needs.
         must_reach: keys it writes that a later stage must read; "a|b": one of them.
-        reads: keys that it or a part of it reads, those it can do without included.
-        marks: what at most one component of a phase may do, and who inside this stage does it.
-        parts: the stages that this one runs in the main flow, in order.
+        reads: keys that it or a part of it reads, optional ones included.
+        marks: the exclusive roles of the components in it, with the paths of these components.
+        parts: the stages that it runs in the main flow, in order.
     """
 
     path: str
@@ -97,41 +97,44 @@ class Stage:
     parts: Sequence[Stage] = ()
 
     def supplied(self, keys: frozenset[str]) -> Stage:
-        """Return the same stage inside one that hands it these keys."""
+        """Return the stage without reads of these keys, which an outer stage supplies."""
         parts = [part.supplied(keys) for part in self.parts]
         return replace(self, reads=self.reads - keys, parts=parts)
 
 
 def check_stages(
-    phase: str, stages: Sequence[Stage], beside: Sequence[Stage], others: Mapping[str, Flow]
+    phase: str, stages: Sequence[Stage], periodic: Sequence[Stage], others: Mapping[str, Flow]
 ) -> list[str]:
-    """Return the mistakes in how the stages of one phase fit together.
+    """Return messages on stages of one phase that do not fit together.
 
     Args:
-        phase: its name.
-        stages: in order.
-        beside: what sees a copy of the batch at the end.
-        others: nodes that are there but not in the list, for the remedy.
+        phase: name of the phase.
+        stages: stages in order.
+        periodic: stages of ``every``, which get a copy of the batch at the end.
+        others: flows of nodes that are not in the list, for the remedy.
     """
     errors, before = [], Flow()
-    for place, stage in enumerate((*stages, *beside)):
+    for index, stage in enumerate((*stages, *periodic)):
         if stage.flow.lacks:
-            errors.append(_lacking_inside(phase, stage))
+            errors.append(_missing_inside(phase, stage))
         if not before.opaque:
-            earlier, later = stages[:place], stages[place + 1 :]
-            errors += _lacking(phase, stage, earlier, later, before, others)
-        if place < len(stages):
+            earlier, later = stages[:index], stages[index + 1 :]
+            errors += _missing_keys(phase, stage, earlier, later, before, others)
+        if index < len(stages):
             before = before.then(stage.flow)
-    errors += _unread(phase, stages) + _group_sizes(phase, stages)
-    return errors + _exclusive(phase, (*stages, *beside))
+    errors += _unread_keys(phase, stages) + _group_sizes(phase, stages)
+    return errors + _exclusive(phase, (*stages, *periodic))
 
 
-def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
-    """Keys of ``must_reach`` that no later stage reads; an opaque stage may read anything."""
+def _unread_keys(phase: str, stages: Sequence[Stage]) -> list[str]:
+    """Return messages on keys of ``must_reach`` that no later stage reads.
+
+    An opaque stage may read anything.
+    """
     flat = list(_flat(stages))
     errors = []
-    for place, stage in enumerate(flat):
-        later = flat[place + 1 :]
+    for index, stage in enumerate(flat):
+        later = flat[index + 1 :]
         if any(other.flow.opaque for other in later):
             continue
         read = frozenset[str]().union(*(other.reads for other in later))
@@ -139,9 +142,9 @@ def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
         errors += [
             f"phases.{phase}.stages: {key} of {stage.path} ({stage.kind}) is read by no later "
             f"stage, so it would be lost: choose another {stage.path}, or an advantage that reads "
-            f"{key}{_readers(one)}"
-            for one in lost
-            for key in (" or ".join(map(repr, one.split("|"))),)
+            f"{key}{_readers(entry)}"
+            for entry in lost
+            for key in (" or ".join(map(repr, entry.split("|"))),)
         ]
     return errors
 
@@ -154,16 +157,16 @@ def _readers(keys: str) -> str:
 
 
 def renamed(key: str, names: Mapping[str, str]) -> str:
-    """Return an entry of ``must_reach`` under an instance's names.
+    """Return an entry of ``must_reach`` with the key names of an instance.
 
     Examples:
         >>> renamed("reward|rewards", {"reward": "shaped"})
         'shaped|rewards'
     """
-    return "|".join(names.get(one, one) for one in key.split("|"))
+    return "|".join(names.get(name, name) for name in key.split("|"))
 
 
-def _lacking_inside(phase: str, stage: Stage) -> str:
+def _missing_inside(phase: str, stage: Stage) -> str:
     keys = ", ".join(f"'{key}'" for key in sorted(stage.flow.lacks))
     return (
         f"phases.{phase}.stages: inside {stage.path} ({stage.kind}) {keys} is read, which no "
@@ -171,7 +174,7 @@ def _lacking_inside(phase: str, stage: Stage) -> str:
     )
 
 
-def _lacking(
+def _missing_keys(
     phase: str,
     stage: Stage,
     earlier: Sequence[Stage],
@@ -181,23 +184,23 @@ def _lacking(
 ) -> list[str]:
     remedies: dict[str, list[str]] = {}
     for key in sorted(stage.flow.reads - before.writes):
-        hint = _nearly(stage, key, earlier, later, before)
+        hint = _similar_key(stage, key, earlier, later, before)
         hint = hint or _remedy(stage, key, later, before, others)
         remedies.setdefault(hint, []).append(f"'{key}'")
     start = f"phases.{phase}.stages: stage {stage.path} ({stage.kind}) reads "
     return [f"{start}{', '.join(keys)}{remedy}" for remedy, keys in remedies.items()]
 
 
-def _nearly(
+def _similar_key(
     stage: Stage, key: str, earlier: Sequence[Stage], later: Sequence[Stage], before: Flow
 ) -> str | None:
-    """Explain that a key of nearly the same name is there; None: there is none."""
+    """Return a hint at a written key of a similar name; None: there is none."""
     if key not in SCHEMA and key not in CONTROL:
         near = difflib.get_close_matches(key, sorted(before.writes), n=1, cutoff=0.8)
         return f", which no stage writes: did you mean '{near[0]}'?" if near else None
     for other in earlier:
         near = difflib.get_close_matches(key, sorted(other.flow.writes), n=1, cutoff=0.85)
-        if near and not any(near[0] in one.reads for one in (stage, *later)):
+        if near and not any(near[0] in reader.reads for reader in (stage, *later)):
             return f", and {other.path} ({other.kind}) writes '{near[0]}': did you mean '{key}'?"
     return None
 
@@ -213,8 +216,8 @@ def _remedy(
         if key in flow.writes:
             return f"{start}add {path} to the list before {stage.path}"
     every = sorted(options_writing(key), key=lambda option: _is_other(option, key))
-    suiting = {*options_writing(key, before.writes)}
-    options = [option for option in every if option in suiting] or every
+    possible = {*options_writing(key, before.writes)}
+    options = [option for option in every if option in possible] or every
     more = " or another of them" if len(options) > _SHOWN else ""
     first = f"{options[0]} (the usual one)" if _is_usual(options, every) else "".join(options[:1])
     choose = f"choose {' or '.join([first, *options[1:_SHOWN]])}{more}"
@@ -225,17 +228,14 @@ def _remedy(
 
 
 def _is_usual(options: Sequence[str], every: Sequence[str]) -> bool:
-    """Return whether the first option of several is also the first of all, and clearly so.
-
-    Of those that suit, the first may be one that is seldom chosen: nothing is usual then.
-    """
-    counts = [chosen_by(*option.split("=", 1)) for option in options[:2]]
+    """Return whether the first possible option is the first of all and the most often chosen."""
+    counts = [count_choices(*option.split("=", 1)) for option in options[:2]]
     return len(counts) == 2 and counts[0] > counts[1] and options[0] == every[0]
 
 
 def _is_other(option: str, key: str) -> tuple[bool, bool, int]:
     group, _, name = option.partition("=")
-    return group != key, name != usual_option(group), -chosen_by(group, name)
+    return group != key, name != usual_option(group), -count_choices(group, name)
 
 
 def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
@@ -258,35 +258,36 @@ def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
         yield stage
 
 
-def counted_by(path: str, asked: str) -> str:
-    """Return the path of a component with an exclusive mark, or the argument that makes it count.
+def counted_by(path: str, condition: str) -> str:
+    """Return the path of a component with an exclusive mark, or the setting that gives it the mark.
 
     Examples:
         >>> counted_by("kl", ""), counted_by("advantage", "outcome")
         ('kl', 'advantage.outcome=true')
     """
-    return f"{path}.{asked}=true" if asked else path
+    return f"{path}.{condition}=true" if condition else path
 
 
-def _without(counting: str) -> str:
-    given, is_set, _ = counting.partition("=true")
-    return f"{given}=false" if is_set else f"~{given}"
+def _removal(source: str) -> str:
+    """Return the override that takes the mark away from a component."""
+    path, is_set, _ = source.partition("=true")
+    return f"{path}=false" if is_set else f"~{path}"
 
 
 def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
-    seen: dict[str, list[str]] = {}
+    paths_by_mark: dict[str, list[str]] = {}
     listed: set[str] = set()
     for stage in stages:
         for mark, paths in stage.marks.items():
-            known = seen.setdefault(mark, [])
+            known = paths_by_mark.setdefault(mark, [])
             # A stage that is listed twice counts twice; a loss of a learner that steps twice, or a
-            # reward that a collector asks as well, does not.
-            again = {stage.path} & listed
-            known += [path for path in sorted(paths) if path in again or path not in known]
+            # reward that a collector calls too, does not.
+            repeated = {stage.path} & listed
+            known += [path for path in sorted(paths) if path in repeated or path not in known]
         listed.add(stage.path)
     return [
         f"phases.{phase}: '{mark}' is counted by {' and by '.join(paths)}: keep one "
-        f"({_without(paths[-1])})"
-        for mark, paths in seen.items()
+        f"({_removal(paths[-1])})"
+        for mark, paths in paths_by_mark.items()
         if len(paths) > 1
     ]

@@ -1,4 +1,4 @@
-"""The flow of a plan, from what classes declare in their sources; nothing is imported."""
+"""Flow of a plan, from the declarations of classes in their sources; nothing is imported."""
 
 from __future__ import annotations
 
@@ -64,10 +64,7 @@ def _min_group_size(node: Node) -> int:
 
 
 def _all_reads(node: Node) -> frozenset[str]:
-    """Return the keys that a node and the parts it runs read, optional keys included.
-
-    What it only refers to (a critic asks the objectives for their names) reads nothing there.
-    """
+    """Return the keys that a node and the parts it runs read, optional keys included."""
     declaration = node.declaration
     own = (*declaration.reads, *declaration.optional)
     keys = frozenset(node.keys.get(key, key) for key in own)
@@ -80,7 +77,7 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     declaration = node.declaration
     condition = declaration.exclusive_if
     counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
-    counts = counts and declaration.exclusive not in node.keys  # it reads another key so
+    counts = counts and declaration.exclusive not in node.keys  # renamed: another key
     marks = {declaration.exclusive: frozenset({counted_by(node.path, condition)})} if counts else {}
     for child in children(node):
         for name, paths in _marks(child).items():
@@ -88,13 +85,12 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     return marks
 
 
-# Of one batch, all of whose rows are in memory at once.
+# Largest batch: all of its rows are in memory at once.
 _MOST_ROWS = 2**24
-_EVERY = ", and say how often with every.checkpoint"
 
 
 def check_flow(plan: Plan) -> Iterator[Finding]:
-    """Yield a finding on each mistake in how the stages of the phases fit together."""
+    """Yield a finding on stages of a phase that do not fit together."""
     for name, phase in plan.phases.items():
         yield from map(refuse, _check_phase(name, phase, plan))
 
@@ -104,43 +100,41 @@ def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
     periodic = [stage for _, stage in phase.every.values()]
     if any(stage is BROKEN for stage in (*phase.all_stages(), *periodic)):
         return []
-    beside = [stage for stage in periodic if isinstance(stage, Node)]
+    periodic_nodes = [stage for stage in periodic if isinstance(stage, Node)]
     errors: dict[str, None] = {}
     for stages in phase.lists():
         nodes = [stage for stage in stages if isinstance(stage, Node)]
-        if all(_is_readable(node) for node in (*nodes, *beside)):
-            errors |= dict.fromkeys(_check_list(name, nodes, beside, phase, plan))
+        if all(_is_readable(node) for node in (*nodes, *periodic_nodes)):
+            errors |= dict.fromkeys(_check_list(name, nodes, periodic_nodes, phase, plan))
     return list(errors)
 
 
 def _is_readable(node: Node) -> bool:
-    """Return whether the targets of a node and of its parts have a declaration.
-
-    The check of arguments reports those that have none.
-    """
+    """Return whether a node and its parts have declarations; the check of arguments reports it."""
     return not any(part.declaration.fault for part in (node, *below(node)))
 
 
 def _check_list(
-    name: str, nodes: list[Node], beside: list[Node], phase: PhasePlan, plan: Plan
+    name: str, nodes: list[Node], periodic: list[Node], phase: PhasePlan, plan: Plan
 ) -> list[str]:
+    every = ", and say how often with every.checkpoint"
     used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
     others = {node.path: flow_of(node) for node in top}
     parts = [
         f"phases.{name}.stages: {node.path} ({node.declaration.name}) is no stage: it has no "
-        f"forward; take it out of the list{_EVERY if node.path == 'checkpoint' else ''}"
+        f"forward; take it out of the list{every if node.path == 'checkpoint' else ''}"
         for node in nodes
         if not node.declaration.runnable
     ]
     if parts:
         return parts
-    stages, periodic = ([stage_of(node) for node in group] for group in (nodes, beside))
-    return check_stages(name, stages, periodic, others) + _check_rows(nodes)
+    stages, periodic_stages = ([stage_of(n) for n in group] for group in (nodes, periodic))
+    return check_stages(name, stages, periodic_stages, others) + _check_rows(nodes)
 
 
 def _check_rows(nodes: list[Node]) -> list[str]:
-    """Check that the rows of a batch, as far as they are known, can be shared out."""
+    """Return messages on batches that are too large, or that cannot be divided."""
     errors, rows = [], 0
     for node in nodes:
         inside = [node, *children(node)]

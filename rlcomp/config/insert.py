@@ -1,144 +1,218 @@
-"""Stages inserted into the list of a phase by name: after one, before one, or around several.
+"""Insertion of stages into the list of a phase: after a stage, before one, or around several.
 
-With ``from_step`` or ``until_step`` for some of its steps only: the phase then has several lists.
+``from_step`` and ``until_step`` insert a stage for some steps only: the phase has several lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlcomp.config.reader import BROKEN, Node, Reader
-from rlcomp.config.window import ALWAYS, BOUNDS, Window, window
 from rlcomp.errors import nearest
 
-PLACES = ("after", "before", "around")
+POSITIONS = ("after", "before", "around")
+BOUNDS = ("from_step", "until_step")
+
+
+@dataclass(frozen=True)
+class StepRange:
+    """Steps ``first`` to ``last`` of a phase, counted from 1, both included; None: to its end."""
+
+    first: int = 1
+    last: int | None = None
+
+    def __contains__(self, step: int) -> bool:
+        return self.first <= step and (self.last is None or step <= self.last)
+
+    def ends(self) -> list[int]:
+        """Return the first step of the range and the first step after it."""
+        return [self.first] if self.last is None else [self.first, self.last + 1]
+
+
+ALWAYS = StepRange()
+
+
+def step_range(
+    reader: Reader, where: str, bounds: Mapping[str, object], steps: int
+) -> StepRange | None:
+    """Return the range from ``from_step`` to ``until_step``; None if a bound is wrong.
+
+    A whole number is a step, counted from 1. A number between 0 and 1 is a share of the phase:
+    ``from_step: 0.5`` begins when half of the steps are done (step 51 of 100), ``until_step: 0.5``
+    ends there (step 50).
+
+    Args:
+        reader: collects the mistakes.
+        where: config path of the entry.
+        bounds: the two values; None where one is left out.
+        steps: number of steps of the phase.
+    """
+    for name, value in bounds.items():
+        if value is not None and not _is_bound(value):
+            reader.fail(
+                f"{where}.{name} is {value!r}: must be a step (1, 2, ...) or a share of the phase "
+                "between 0 and 1"
+            )
+            return None
+    begin, end = (bounds[name] for name in BOUNDS)
+    first = 1 if begin is None else _steps(begin, steps) + isinstance(begin, float)
+    last = None if end is None else _steps(end, steps)
+    whole = [value for value in (begin, end) if isinstance(value, int)]
+    shares_cross = isinstance(begin, float) and isinstance(end, float) and begin >= end
+    empty = first > steps or (last is not None and last < first)
+    if (steps and whole and empty) or shares_cross:
+        shown = ", ".join(f"{name} {value}" for name, value in bounds.items() if value is not None)
+        reader.fail(
+            f"{where} has {shown}, but the phase has {steps} steps: it would never run; a share of "
+            "the phase (from_step: 0.5) grows with it"
+        )
+        return None
+    return StepRange(first, last)
+
+
+def _is_bound(value: object) -> bool:
+    if isinstance(value, float):
+        return 0 < value < 1
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _steps(bound: object, steps: int) -> int:
+    """Return a bound in steps: a share is rounded down, and at most all steps but one.
+
+    The inner rounding makes .29 of 100 steps 29: .29 * 100 is 28.999999999999996.
+    """
+    if isinstance(bound, float):
+        return max(min(math.floor(round(bound * steps, 6)), steps - 1), 0)
+    return bound if isinstance(bound, int) else 0
 
 
 @dataclass(frozen=True)
 class Insertion:
-    """A stage and its place.
+    """A stage and its position.
 
     Attributes:
         where: config path of the entry.
         stage: the node that is inserted.
-        place: ``after`` or ``before`` the anchor, or ``around`` the first to the last one.
+        position: ``after`` or ``before`` the anchor, or ``around`` the first to the last one.
         anchors: names of stages: one, or the first and the last.
-        window: the steps of the phase in which it stands there.
+        steps: the steps of the phase in which the stage runs.
     """
 
     where: str
     stage: Node
-    place: str
+    position: str
     anchors: tuple[str, ...]
-    window: Window = ALWAYS
+    steps: StepRange = ALWAYS
 
 
-def inserted(
+def insert_stages(
     reader: Reader, where: str, stages: Sequence[Any], body: object, steps: int
 ) -> dict[int, list[Any]]:
-    """Return the lists of a phase, with the stages of ``insert`` in their places.
+    """Return the lists of a phase, with the stages of ``insert`` at their positions.
 
     Args:
-        reader: of the config; collects the mistakes.
+        reader: reader of the config; collects the mistakes.
         where: config path of ``insert``.
-        stages: the list as it is written.
-        body: ``{mine: {after: reward, from_step: 0.5}}``, as it was read.
-        steps: of the phase.
+        stages: the list without them.
+        body: value of ``insert``: ``{mine: {after: reward, from_step: 0.5}}``.
+        steps: number of steps of the phase.
 
     Returns:
-        By the step, counted from 1, from which on a list runs; the first is always there.
+        The lists by their first step, counted from 1; there always is a list for step 1.
     """
     if body is None or body is BROKEN:
         return {1: list(stages)}
     if not isinstance(body, dict):
         reader.fail(f"{where} is {body!r}: must be {{name: {{after: stage}}}}")
         return {1: list(stages)}
-    there = [stage.path for stage in stages if isinstance(stage, Node)]
+    listed = [stage.path for stage in _nodes(stages)]
     entries = [
-        _insertion(reader, f"{where}.{name}", str(name), body[name], there, steps) for name in body
+        _insertion(reader, f"{where}.{name}", str(name), entry, listed, steps)
+        for name, entry in body.items()
     ]
     inserter = Inserter(reader, [entry for entry in entries if entry is not None])
-    lists = inserter.run(stages, where)
-    return {step: inserter.at(step, lists) for step in inserter.changes(steps)}
+    whole = inserter.run(stages, where)
+    return {step: inserter.at(step, whole) for step in inserter.changes(steps)}
 
 
 def _insertion(
-    reader: Reader, where: str, name: str, place: object, there: Sequence[str], steps: int
+    reader: Reader, where: str, name: str, entry: object, listed: Sequence[str], steps: int
 ) -> Insertion | None:
-    if place is None or place is BROKEN:
+    if entry is None or entry is BROKEN:
         return None
-    body = dict(place) if isinstance(place, dict) else {}
+    body = dict(entry) if isinstance(entry, dict) else {}
     bounds = {bound: body.pop(bound, None) for bound in BOUNDS}
-    if (found := _anchors(reader, where, body or place)) is None:
+    if (position := _position(reader, where, body or entry)) is None:
         return None
-    kind, anchors = found
+    kind, anchors = position
     stage = reader.named(name, where.rpartition(".")[0])
     if not isinstance(stage, Node):
         return None
-    if stage.path in there:
+    if stage.path in listed:
         reader.fail(f"{where}: '{stage.path}' is among the stages already; insert another node")
         return None
     for anchor in anchors:
-        if there.count(anchor) > 1:
-            reader.fail(f"{where}.{kind} is {anchor!r}: it stands several times among the stages")
+        if listed.count(anchor) > 1:
+            reader.fail(f"{where}.{kind} is {anchor!r}: the stage is listed several times")
             return None
-    if BROKEN in bounds.values() or (when := window(reader, where, bounds, steps)) is None:
+    if BROKEN in bounds.values() or (active := step_range(reader, where, bounds, steps)) is None:
         return None
-    return Insertion(where, stage, kind, anchors, when)
+    return Insertion(where, stage, kind, anchors, active)
 
 
-def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str, ...]] | None:
-    """Return the position of an entry, and the stages beside which it stands."""
-    if not isinstance(place, dict) or len(place) != 1 or next(iter(place)) not in PLACES:
+def _position(reader: Reader, where: str, entry: object) -> tuple[str, tuple[str, ...]] | None:
+    """Return the position of an entry, and the stages it refers to."""
+    if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in POSITIONS:
         remedy = "must be one of {after: stage}, {before: stage}, {around: [first, last]}"
-        reader.fail(f"{where} is {place!r}: {remedy}")
+        reader.fail(f"{where} is {entry!r}: {remedy}")
         return None
-    ((kind, given),) = place.items()
-    anchors = tuple(given) if isinstance(given, list) else (given,)
+    ((kind, value),) = entry.items()
+    if value is BROKEN:
+        return None
+    anchors = tuple(value) if isinstance(value, list) else (value,)
     size = 2 if kind == "around" else 1
-    if given is BROKEN:
-        return None
     if len(anchors) != size or not all(isinstance(anchor, str) for anchor in anchors):
-        wanted = "[first, last], two names of stages" if size > 1 else "the name of a stage"
-        reader.fail(f"{where}.{kind} is {given!r}: must be {wanted}")
+        expected = "[first, last], two names of stages" if size > 1 else "the name of a stage"
+        reader.fail(f"{where}.{kind} is {value!r}: must be {expected}")
         return None
     return str(kind), anchors
 
 
 class Inserter:
-    """Puts stages into their places; the order in which they are written is of no account."""
+    """Inserts stages at their positions, in any order of the entries."""
 
     def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
         self.reader = reader
         self.waiting = list(insertions)
         self.inside: dict[str, str] = {}
-        self.timed = {e.stage.path: e for e in insertions if e.window != ALWAYS}
+        self.timed = {e.stage.path: e for e in insertions if e.steps != ALWAYS}
         self.enclosed: dict[str, list[Any]] = {}
 
     def run(self, stages: Sequence[Any], where: str) -> list[Any]:
-        """Return the finished list: single stages first, then those that stand around several."""
+        """Return the whole list: stages around several are inserted last."""
         expanded = self._expanded(stages)
         while wrapper := next((w for w in self.waiting if self._span(w, expanded)), None):
             self.waiting.remove(wrapper)
             first, last = self._span(wrapper, expanded) or (0, 0)
             self._enclose(wrapper, expanded[first : last + 1])
             expanded[first : last + 1] = self._with_neighbours(wrapper.stage)
-        self._complain(expanded, where)
+        self._report_unplaced(expanded, where)
         return expanded
 
     def changes(self, steps: int) -> list[int]:
         """Return the first step of each list, in order."""
-        ends = [end for entry in self.timed.values() for end in entry.window.ends()]
+        ends = [end for entry in self.timed.values() for end in entry.steps.ends()]
         return sorted({1, *(end for end in ends if end <= steps)})
 
     def at(self, step: int, stages: Sequence[Any]) -> list[Any]:
-        """Return the list of a step; outside its steps a stage gives way to those within it."""
+        """Return the list of a step; an inactive stage is replaced by the stages within it."""
         current: list[Any] = []
         for stage in stages:
             entry = self.timed.get(stage.path) if isinstance(stage, Node) else None
-            if entry is None or entry.window.holds(step):
+            if entry is None or step in entry.steps:
                 current.append(stage)
             else:
                 current += self.enclosed.get(entry.stage.path, [])
@@ -153,15 +227,15 @@ class Inserter:
         near = [entry for entry in self.waiting if entry.anchors == (path,)]
         self.waiting = [entry for entry in self.waiting if entry not in near]
         before, after = (
-            self._expanded([entry.stage for entry in near if entry.place == place])
-            for place in ("before", "after")
+            self._expanded([entry.stage for entry in near if entry.position == position])
+            for position in ("before", "after")
         )
         return [*before, stage, *after]
 
     def _span(self, entry: Insertion, stages: Sequence[Any]) -> tuple[int, int] | None:
-        """Index of the first and the last stage that an entry stands around, if they are there."""
+        """Return the indices of the first and the last stage within an entry; None without them."""
         paths = [stage.path if isinstance(stage, Node) else "" for stage in stages]
-        if entry.place != "around" or not {*entry.anchors} <= {*paths}:
+        if entry.position != "around" or not {*entry.anchors} <= {*paths}:
             return None
         first, last = map(paths.index, entry.anchors)
         return (first, last) if first <= last else None
@@ -173,33 +247,35 @@ class Inserter:
             return
         if node.path in self.reader.wrapped:
             other = self.reader.wrapped[node.path]
-            message = f"{wrapper.where}: '{node.path}' stands around others in {other}"
+            message = f"{wrapper.where}: '{node.path}' is around other stages in {other}"
             self.reader.fail(f"{message}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
         self.enclosed[node.path] = list(enclosed)
         node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]
         self.inside |= {stage.path: node.path for stage in _nodes(node.arguments["stages"])}
 
-    def _complain(self, stages: Sequence[Any], where: str) -> None:
-        """Report every entry that has no place."""
+    def _report_unplaced(self, stages: Sequence[Any], where: str) -> None:
+        """Report every entry whose position does not exist."""
         waiting = {entry.stage.path: entry for entry in self.waiting}
         known = {stage.path for stage in _nodes(stages)} | {*waiting}
         for name in self.timed.keys() & self.inside.keys():
-            message = f"{self.timed[name].where} has {' or '.join(BOUNDS)}"
             around = self.inside[name]
-            self.reader.fail(f"{message}, but stands inside '{around}': give them to '{around}'")
+            self.reader.fail(
+                f"{self.timed[name].where} has {' or '.join(BOUNDS)}, but is inside "
+                f"'{around}': give them to '{around}'"
+            )
         for entry in self.waiting:
             for anchor in entry.anchors:
-                message = f"{entry.where}.{entry.place} is {anchor!r}"
+                message = f"{entry.where}.{entry.position} is {anchor!r}"
                 if anchor in self.inside:
-                    self.reader.fail(f"{message}: it stands inside '{self.inside[anchor]}'")
+                    self.reader.fail(f"{message}: it is inside '{self.inside[anchor]}'")
                 elif anchor not in known:
                     self.reader.fail(f"{message}: there is no such stage{nearest(anchor, known)}")
             if circle := _circle(entry.stage.path, waiting):
                 self.reader.fail(f"{where} is circular: {' -> '.join(circle)}")
-            if entry.place == "around" and {*entry.anchors} <= known - {*waiting}:
+            if entry.position == "around" and {*entry.anchors} <= known - {*waiting}:
                 first, last = entry.anchors
-                self.reader.fail(f"{entry.where}.around: '{first}' stands behind '{last}'")
+                self.reader.fail(f"{entry.where}.around: '{first}' comes after '{last}'")
 
 
 def _nodes(stages: Sequence[Any]) -> Iterator[Node]:
@@ -207,13 +283,13 @@ def _nodes(stages: Sequence[Any]) -> Iterator[Node]:
 
 
 def _circle(name: str, waiting: dict[str, Insertion]) -> list[str]:
-    """Return the names on a circle of anchors through a stage, from the first in the alphabet."""
-    ways = [[name, anchor] for anchor in waiting[name].anchors]
-    while ways:
-        way = ways.pop()
-        if way[-1] == name:
-            start = way.index(min(way))
-            return [*way[start:-1], *way[:start], way[start]]
-        if way[-1] in waiting and way[-1] not in way[:-1]:
-            ways += [[*way, anchor] for anchor in waiting[way[-1]].anchors]
+    """Return a circle of anchors through a stage, from the first name in the alphabet."""
+    chains = [[name, anchor] for anchor in waiting[name].anchors]
+    while chains:
+        chain = chains.pop()
+        if chain[-1] == name:
+            start = chain.index(min(chain))
+            return [*chain[start:-1], *chain[:start], chain[start]]
+        if chain[-1] in waiting and chain[-1] not in chain[:-1]:
+            chains += [[*chain, anchor] for anchor in waiting[chain[-1]].anchors]
     return []

@@ -1,4 +1,4 @@
-"""Old names that configs and checkpoints may still use, with the names of today."""
+"""Old names in configs and checkpoints, with the current names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-# Targets, or the modules they were in.
+# Targets of 0.1, or their modules.
 _TARGETS = {
     "components.proximal": "components.old_log_probs",
     "rlcomp.generation.sampling.Sampling": "rlcomp.engine.decoding.Decoding",
@@ -24,18 +24,18 @@ _TARGETS = {
     "rlcomp.run.trained": "rlcomp.model.load_model",
     "rlcomp.thoughts": "rlcomp.text.reasoning",
 }
-# Classes and modules of 0.2 with other names now; checkpoints of 0.2 may have the old ones.
+# Renamed classes and modules of 0.2; its checkpoints have the old names.
 _RENAMED = json.loads(Path(__file__).with_name("renamed.json").read_text(encoding="utf-8"))
 _CLASSES: dict[str, str] = _RENAMED["classes"]
 _MODULES: dict[str, str] = _RENAMED["modules"]
-# Arguments that a renamed class has besides those of the old one.
+# Arguments that a renamed class needs in addition to those of the old class.
 _ARGUMENTS: dict[str, dict[str, Any]] = _RENAMED["arguments"]
-# Groups, nodes and arguments.
+# Groups, nodes and arguments of 0.1.
 _NAMES = {"sampling": "decoding", "proximal": "old_log_probs", "never": "suppressed_tokens"}
 
 
 def new_name(name: str) -> str | None:
-    """Return the name that a group, node or argument of 0.1 has now.
+    """Return the current name of a group, node or argument of 0.1.
 
     Examples:
         >>> new_name("sampling"), new_name("loss")
@@ -45,7 +45,7 @@ def new_name(name: str) -> str | None:
 
 
 def new_target(target: str) -> str | None:
-    """Return the name that a target of 0.1 has now.
+    """Return the current name of a target of 0.1.
 
     Examples:
         >>> new_target("components.proximal.rollout.FromRollout")
@@ -53,20 +53,20 @@ def new_target(target: str) -> str | None:
     """
     for old, new in _TARGETS.items():
         if target == old or target.startswith(f"{old}."):
-            place = new + target[len(old) :]
-            return _current(place) or place
+            moved = new + target[len(old) :]
+            return _current_name(moved) or moved
     return None
 
 
 def update_classes(config: DictConfig) -> DictConfig:
-    """Give the renamed classes of a saved config their new names, in place.
+    """Update the renamed classes of a saved config in place.
 
     Examples:
         >>> update_classes(OmegaConf.create({"_target_": "components.pairing.judged.Judged"}))
         {'_target_': 'components.pairing.JudgedPairs'}
     """
     for path, target in _targets(OmegaConf.to_container(config, resolve=False), ()):
-        if (new := _current(target)) is not None:
+        if (new := _current_name(target)) is not None:
             node: Any = config
             for key in path:
                 node = node._get_node(key)
@@ -77,32 +77,32 @@ def update_classes(config: DictConfig) -> DictConfig:
 
 
 def _moved(target: str) -> str:
-    """Return a class of 0.2 by the path of its module now; a listed class keeps its path."""
+    """Return the target of a class of 0.2 in its current module; a listed class keeps its path."""
     module, _, name = target.rpartition(".")
     if target in _CLASSES or module not in _MODULES:
         return target
     return f"{_MODULES[module]}.{name}"
 
 
-def _current(target: str) -> str | None:
-    """Return the name that a class of 0.2 has now; None if it is unchanged."""
+def _current_name(target: str) -> str | None:
+    """Return the current name of a class of 0.2; None if it is unchanged."""
     moved = _moved(target)
     new = _CLASSES.get(moved, moved)
     return None if new == target else new
 
 
 def renamed_classes(config: DictConfig) -> list[str]:
-    """Return one message for each class of a config that has another name now."""
+    """Return one message for each renamed class of a config."""
     targets = _targets(OmegaConf.to_container(config, resolve=False), ())
     return [
         f"{'.'.join(map(str, path))}._target_: {target} is now {new}{_settings(target)}"
         for path, target in targets
-        if (new := _current(target)) is not None
+        if (new := _current_name(target)) is not None
     ]
 
 
 def _settings(target: str) -> str:
-    """Return the arguments of a renamed class that have to be set, as text."""
+    """Return the arguments that a renamed class needs, for a message."""
     true = [name for name, value in _ARGUMENTS.get(_moved(target), {}).items() if value is True]
     return "".join(f" with {name}: true" for name in true)
 
@@ -130,5 +130,5 @@ def _targets(
         for key, item in value.items():
             yield from _targets(item, (*path, key))
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _targets(item, (*path, place))
+        for index, item in enumerate(value):
+            yield from _targets(item, (*path, index))

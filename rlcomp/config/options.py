@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from rlcomp.config.declare import Declaration, declaration_of
+from rlcomp.config.declarations import Declaration, declaration_of
 
-# What a run has one of, and nobody compares.
+# Groups that no sweep compares.
 NO_SWEEP = ("tracker",)
-# Groups of whose options any number is put together.
-TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
+# Groups whose options can be combined.
+COMBINED = ("experiment", "measure", "objective", "suite", "loss/weight")
 
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
 _TRUE = re.compile(r"^\s*(\w+): true$", re.MULTILINE)
@@ -30,27 +30,27 @@ def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
     """Return the yamls of a group's options, by name.
 
     Args:
-        group: ``advantage``.
-        places: directories of configs; those of a later one stand in front of an earlier one's.
+        group: name of the group.
+        places: directories of configs; options of later ones override those of earlier ones.
     """
     return {file.stem: file for place in places for file in sorted((place / group).glob("*.yaml"))}
 
 
-def recipes_with(name: str, asking: str = "", target: str = "") -> list[str]:
-    """Return the recipes that bring a node along, the plainest first.
+def recipes_with(name: str, reader: str = "", target: str = "") -> list[str]:
+    """Return the recipes that have a node, the plainest first.
 
     Args:
-        name: of the node.
-        asking: the node that asks for it.
-        target: its class; a recipe where it has the same one stands in front of all others.
+        name: name of the node.
+        reader: the node that refers to it.
+        target: class of the reader; recipes in which the reader has this class come first.
     """
     line = re.compile(rf"^ *- /(\w+@)?{re.escape(name)}: ", re.MULTILINE)
     files = (config_directory() / "recipe").glob("*.yaml")
     texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
     recipes = [recipe for recipe, text in texts.items() if line.search(text)]
     same = "|".join(map(re.escape, _options_of_target(target))) or "(?!)"
-    asks = re.compile(rf"^ *- /(\w+@)?{re.escape(asking)}: ({same})$", re.MULTILINE)
-    return sorted(recipes, key=lambda one: (not asks.search(texts[one]), len(one), one))
+    same_reader = re.compile(rf"^ *- /(\w+@)?{re.escape(reader)}: ({same})$", re.MULTILINE)
+    return sorted(recipes, key=lambda r: (not same_reader.search(texts[r]), len(r), r))
 
 
 def _options_of_target(target: str) -> list[str]:
@@ -59,7 +59,7 @@ def _options_of_target(target: str) -> list[str]:
     return [f.stem for f in files if target in _TARGET.findall(f.read_text(encoding="utf-8"))]
 
 
-def having(setting: str) -> list[str]:
+def groups_with(setting: str) -> list[str]:
     """Return the groups with an option that has a setting of this name."""
     line = re.compile(rf"^{re.escape(setting)}:", re.MULTILINE)
     files = sorted(config_directory().glob("*/*.yaml"))
@@ -71,23 +71,23 @@ def having(setting: str) -> list[str]:
     return [*dict.fromkeys(groups)]
 
 
-def options_writing(key: str, given: Collection[str] | None = None) -> list[str]:
+def options_writing(key: str, available: Collection[str] | None = None) -> list[str]:
     """Return the choices (``group=option``) whose part writes a key.
 
     Args:
-        key: of the batch.
-        given: the keys that are there: a part that lacks another is no choice; None: any part is.
+        key: key of the batch.
+        available: the keys that the part may read; None: any keys.
     """
 
     def suits(part: Declaration, settings: Mapping[str, object]) -> bool:
         written = key in part.written(settings) and not (part.fresh and key in part.optional)
-        return written and (given is None or {*part.reads} <= {*given})
+        return written and (available is None or {*part.reads} <= {*available})
 
     return _options(suits, "**")
 
 
 def options_reading(key: str, group: str) -> list[str]:
-    """Return the choices of a group whose part reads a key, be it only an optional one."""
+    """Return the choices of a group whose part reads a key, perhaps as an optional one."""
     return _options(lambda part, _: key in (*part.reads, *part.optional), group)
 
 
@@ -97,22 +97,22 @@ def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: 
         text = file.read_text(encoding="utf-8")
         settings = dict.fromkeys(_TRUE.findall(text), True)
         if any(suits(declaration_of(target), settings) for target in _TARGET.findall(text)):
-            inside = file.parent.relative_to(config_directory()).as_posix()
-            choices.append(f"{placed(inside)}={file.stem}")
+            name = file.parent.relative_to(config_directory()).as_posix()
+            choices.append(f"{with_path(name)}={file.stem}")
     return choices
 
 
-def placed(group: str) -> str:
+def with_path(group: str) -> str:
     """Return a group as the command line names it: ``collector`` as ``collector@rollout``."""
     recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
     return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
 
 
-def chosen_as(group: str) -> list[str]:
+def choice_keys(group: str) -> list[str]:
     """Return the two keys by which configs choose options of a group most often.
 
     Examples:
-        >>> chosen_as("filter"), chosen_as("optimizer"), chosen_as("objective")
+        >>> choice_keys("filter"), choice_keys("optimizer"), choice_keys("objective")
         (['filter', 'filter@varied'], ['optimizer@learner.optimizer'], ['+objective'])
     """
     entry = re.compile(rf"^ *- (?:override )?/{group}(@[\w.]+)?: ", re.MULTILINE)
@@ -120,8 +120,8 @@ def chosen_as(group: str) -> list[str]:
     for file in sorted(config_directory().glob("*/**/*.yaml")):
         text = file.read_text(encoding="utf-8")
         inside = "" if "# @package _global_" in text else f"{file.parent.name}."
-        places = (f"@{inside}{place[1:]}" if place else "" for place in entry.findall(text))
-        counts.update(f"{group}{place}" for place in places)
+        paths = (f"@{inside}{path[1:]}" if path else "" for path in entry.findall(text))
+        counts.update(f"{group}{path}" for path in paths)
     return [name for name, times in counts.most_common(2) if times] or [f"+{group}"]
 
 
@@ -143,11 +143,11 @@ def usual_option(group: str) -> str | None:
     return None
 
 
-def chosen_by(group: str, option: str) -> int:
-    """Count our recipes and patches that choose an option: a popular one needs little else.
+def count_choices(group: str, option: str) -> int:
+    """Count our recipes and patches that choose an option.
 
     Examples:
-        >>> chosen_by("reference", "frozen") > chosen_by("reference", "adapter_off")
+        >>> count_choices("reference", "frozen") > count_choices("reference", "adapter_off")
         True
     """
     entry = re.compile(rf"^ *- (override )?/{re.escape(group)}: {re.escape(option)}$", re.MULTILINE)

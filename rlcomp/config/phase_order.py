@@ -11,47 +11,47 @@ from rlcomp.errors import ConfigError, nearest
 
 Bodies = dict[str, Any]
 
-# What belongs to the place of a phase, not to what it does: no other takes it over.
+# Settings that a phase does not inherit.
 _OWN = ("after", "on_begin")
 
 
-def arranged(config: DictConfig) -> DictConfig:
-    """Return a config whose phases are whole and stand in the order in which they run.
+def order_phases(config: DictConfig) -> DictConfig:
+    """Return a config with whole phases in the order in which they run.
 
-    ``phases.rl2: {like: rl, steps: 25}`` takes over what ``rl`` says, but for ``after`` and
-    ``on_begin``; mappings are merged, and whatever else it says itself takes the place of that.
-    ``after: reward_model`` (or a list) holds a phase back until those are over; apart from that the
-    order is that of the config, in which phases of inherited recipes come first. A phase that is
-    null, which a recipe may set where it inherits one, is left out.
+    ``phases.rl2: {like: rl, steps: 25}`` inherits the settings of ``rl`` except ``after`` and
+    ``on_begin``; mappings are merged, other values replaced. ``after: reward_model`` (or a list)
+    delays a phase until those are over; otherwise phases run in the order of the config, in which
+    phases of inherited recipes come first. A null phase, by which a recipe drops an inherited one,
+    is left out.
 
     Args:
-        config: a whole one; it is left as it is.
+        config: a whole config; unchanged.
 
     Returns:
-        The config itself where no phase says any of these.
+        The config itself if no phase has any of these settings.
 
     Raises:
-        ConfigError: a phase is named that is not there, or phases wait for one another.
+        ConfigError: a phase refers to an unknown one, or phases wait for one another.
 
     Examples:
         >>> phases = {"rl": {"after": "sft", "steps": 9}, "sft": {"like": "rl", "steps": 5}}
-        >>> arranged(OmegaConf.create({"phases": phases})).phases
+        >>> order_phases(OmegaConf.create({"phases": phases})).phases
         {'sft': {'steps': 5}, 'rl': {'steps': 9}}
     """
     plain = OmegaConf.to_container(config, resolve=False)
     bodies = plain.get("phases") if isinstance(plain, dict) else None
-    if not isinstance(bodies, dict) or not any(map(_is_placed, bodies.values())):
+    if not isinstance(bodies, dict) or not any(map(_has_order, bodies.values())):
         return config
-    there = {str(name): body for name, body in bodies.items() if body is not None}
-    whole = {name: _filled(name, there, ()) for name in there}
+    present = {str(name): body for name, body in bodies.items() if body is not None}
+    whole = {name: _with_inherited(name, present, ()) for name in present}
     ordered = {name: _without(whole[name], "after") for name in _order(whole)}
-    rearranged = config.copy()
-    with open_dict(rearranged):
-        rearranged.phases = OmegaConf.create(ordered)
-    return rearranged
+    result = config.copy()
+    with open_dict(result):
+        result.phases = OmegaConf.create(ordered)
+    return result
 
 
-def _is_placed(body: object) -> bool:
+def _has_order(body: object) -> bool:
     if isinstance(body, Mapping):
         return not body.keys().isdisjoint({"like", "after"})
     return body is None
@@ -63,18 +63,18 @@ def _without(body: object, *keys: str) -> Any:  # noqa: ANN401
     return {key: value for key, value in body.items() if key not in keys}
 
 
-def _filled(name: str, bodies: Bodies, seen: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """Return a phase with the settings of the one that it is like."""
+def _with_inherited(name: str, bodies: Bodies, chain: tuple[str, ...]) -> Any:  # noqa: ANN401
+    """Return a phase with the settings of the phase that it is ``like``."""
     body = bodies[name]
     model = body.get("like") if isinstance(body, Mapping) else None
     if model is None:
         return _without(body, "like")
-    path = (*seen, name)
-    if model in path:
-        circle = " -> ".join((*path, str(model)))
+    chain = (*chain, name)
+    if model in chain:
+        circle = " -> ".join((*chain, str(model)))
         raise ConfigError(f"phases.{name}.like is {model!r}: circular ({circle}); take one out")
     _check_known(f"phases.{name}.like", model, bodies)
-    return _merged(_without(_filled(model, bodies, path), *_OWN), _without(body, "like"))
+    return _merged(_without(_with_inherited(model, bodies, chain), *_OWN), _without(body, "like"))
 
 
 def _merged(base: Any, own: Any) -> Any:  # noqa: ANN401
@@ -85,7 +85,7 @@ def _merged(base: Any, own: Any) -> Any:  # noqa: ANN401
 
 
 def _order(bodies: Bodies) -> list[str]:
-    """Sort the names, each behind those that it comes after, else as they stand."""
+    """Sort phases by ``after``, otherwise in the order of the config."""
     waits = {name: _after(name, body, bodies) for name, body in bodies.items()}
     order: list[str] = []
     while len(order) < len(waits):
@@ -101,11 +101,11 @@ def _order(bodies: Bodies) -> list[str]:
 
 
 def _after(name: str, body: object, bodies: Bodies) -> set[str]:
-    names = body.get("after") if isinstance(body, Mapping) else None
-    named = names if isinstance(names, list) else [] if names is None else [names]
-    for other in named:
+    value = body.get("after") if isinstance(body, Mapping) else None
+    names = value if isinstance(value, list) else [] if value is None else [value]
+    for other in names:
         _check_known(f"phases.{name}.after", other, bodies)
-    return {*named}
+    return {*names}
 
 
 def _check_known(where: str, name: object, bodies: Bodies) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonNegativeInt, problem, remedy
-from rlcomp.config.insert import inserted
+from rlcomp.config.insert import insert_stages
 from rlcomp.config.migrations import of_version_0_1, renamed_classes
-from rlcomp.config.phase_order import arranged
+from rlcomp.config.phase_order import order_phases
 from rlcomp.config.reader import BROKEN, Node, Reader
 from rlcomp.errors import ConfigError, nearest
 
@@ -21,10 +21,14 @@ OWN = ("tracker", "checkpoint", "cluster", "parallel")
 
 @dataclass
 class PhasePlan:
-    """A phase: its steps, its stages, and nodes that run every so many steps or at its begin.
+    """A phase with its stages, after ``without`` and ``insert``.
 
-    ``without`` and ``insert`` are resolved: ``stages`` is the list that runs from the first step
-    on, and ``later`` holds the lists that take its place, by the step from which on they do.
+    Attributes:
+        steps: number of steps.
+        stages: the list that runs from the first step on.
+        every: the nodes that run every so many steps, by name, each with its period.
+        later: the lists that replace ``stages``, by their first step.
+        on_begin: the nodes that run at the beginning.
     """
 
     steps: int
@@ -51,8 +55,8 @@ class Plan:
         tree: the top-level values.
         nodes: all nodes by path.
         phases: the phases by name.
-        origins: the path, or the text, that each value which is a reference refers to.
-        words: the overrides of the command line that the config was composed from.
+        origins: the path, or the text, that each reference refers to.
+        words: the overrides of the command line.
     """
 
     tree: dict[str, Any]
@@ -62,10 +66,10 @@ class Plan:
     words: Sequence[str] = ()
 
     def reached(self) -> Plan:
-        """Return the plan of the nodes that a run needs.
+        """Return the plan of the nodes that a run needs, in the same order.
 
-        These are the stages of its phases, its tracker, its checkpoint and its processes, with all
-        that they are built of. The order of the nodes stays.
+        These are the stages of its phases, its tracker, checkpoint, cluster and ranks, with their
+        parts.
         """
         parts = [(p.lists(), p.every, p.on_begin) for p in self.phases.values()]
         reached: dict[str, Node] = {}
@@ -79,18 +83,17 @@ def read(config: DictConfig, words: Sequence[str] = ()) -> tuple[Plan, list[str]
 
     Args:
         config: a whole config.
-        words: the overrides that it was composed from.
+        words: its overrides.
 
     Returns:
         The plan, and a message on each value that could not be read.
     """
-    old = of_version_0_1(config)
-    if old is not None:
+    if (old := of_version_0_1(config)) is not None:
         return Plan({}, {}, {}), [old]
     if renamed := renamed_classes(config):
         return Plan({}, {}, {}), renamed
     try:
-        reader = Reader(arranged(config))
+        reader = Reader(order_phases(config))
     except ConfigError as error:
         return Plan({}, {}, {}), [str(error)]
     config = reader.config
@@ -153,7 +156,7 @@ def _on_begin(reader: Reader, where: str, body: dict[str, Any]) -> list[Any]:
     names = body.get("on_begin") or []
     if names is not BROKEN and not isinstance(names, list):
         reader.fail(f"{where}.on_begin is {names!r}: must be a list of node names")
-    return [one for one in names if one is not BROKEN] if isinstance(names, list) else []
+    return [name for name in names if name is not BROKEN] if isinstance(names, list) else []
 
 
 def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dict[int, list[Any]]:
@@ -162,11 +165,11 @@ def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dic
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []
     remaining = _without(reader, f"{where}.without", listed, body.get("without"))
-    return inserted(reader, f"{where}.insert", remaining, body.get("insert"), steps)
+    return insert_stages(reader, f"{where}.insert", remaining, body.get("insert"), steps)
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
-    """Return the stages but for those named."""
+    """Return the stages except those named."""
     if names is None or names is BROKEN:
         return stages
     known = {stage.path for stage in stages if isinstance(stage, Node)}
@@ -211,6 +214,11 @@ def nodes_in(value: object) -> Iterator[Node]:
 def children(node: Node) -> list[Node]:
     """Return the nodes among a node's arguments, each once, in order."""
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
+
+
+def losses_of(node: Node) -> list[Node]:
+    """Return the losses of a learner, each once, in order."""
+    return list({loss.path: loss for loss in nodes_in(node.arguments.get("losses"))}.values())
 
 
 def below(node: Node) -> list[Node]:

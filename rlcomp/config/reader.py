@@ -1,8 +1,8 @@
 """Reading a config: an interpolation that dereferences to a node of the tree *is* that node.
 
-No torch and no imports of targets here: a :class:`Reader` turns an OmegaConf tree into plain Python
-values in which each ``{_target_: ...}`` became one :class:`Node`, shared wherever the config refers
-to it. ``rlcomp.config.build`` makes the objects.
+A :class:`Reader` turns an OmegaConf tree into plain Python values. Each ``{_target_: ...}`` is one
+:class:`Node`, shared by all references to it. Targets are not imported; ``rlcomp.config.build``
+builds the objects.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from omegaconf import Container, DictConfig, ListConfig
 from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
-from rlcomp.config.declare import Declaration, declaration_of
+from rlcomp.config.declarations import Declaration, declaration_of
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import recipes_with
-from rlcomp.config.user_yaml import meant_target
+from rlcomp.config.user_yaml import likely_target
 from rlcomp.errors import as_dotted, nearest
 
 Path = tuple[Any, ...]
@@ -26,7 +26,7 @@ Path = tuple[Any, ...]
 
 @dataclass(eq=False)
 class Node:
-    """An object to be built: its config path, target and resolved arguments."""
+    """An object to build: its config path, target and resolved arguments."""
 
     path: str
     target: str
@@ -41,7 +41,7 @@ class Node:
 
 
 class BrokenValue:
-    """Placeholder of an unreadable value; the error is in the reader's list."""
+    """Placeholder of an unreadable value; the reader has the error."""
 
 
 BROKEN = BrokenValue()
@@ -62,9 +62,9 @@ def address(node: ConfigNode) -> Path:
     return tuple(reversed(keys))
 
 
-def unset_variable(told: str) -> str | None:
+def unset_variable(message: str) -> str | None:
     """Explain OmegaConf's message about an environment variable that is not set."""
-    match = re.search(r"Environment variable '(.+?)' not found", told)
+    match = re.search(r"Environment variable '(.+?)' not found", message)
     return match and (
         f"the environment variable {match[1]} is not set; set it, or give a default: "
         f"${{oc.env:{match[1]},DEFAULT}}"
@@ -72,19 +72,25 @@ def unset_variable(told: str) -> str | None:
 
 
 class Reader:
-    """Reads each place of a config once; collects the mistakes instead of stopping at the first."""
+    """Reads each value of a config once; collects all mistakes.
+
+    Attributes:
+        errors: messages on the mistakes.
+        wrapped: path of the entry of ``insert`` that put stages into a node, by node.
+        origins: path of each reference's value, or its expression.
+    """
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
         self.errors: list[str] = []
-        self.wrapped: dict[str, str] = {}  # which entry of insert put stages into a node
-        self.origins: dict[str, str] = {}  # where the value of a path stands, or how it is computed
+        self.wrapped: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
         self._read: dict[Path, Any] = {}
         self._open: list[Path] = []
         self._nodes: dict[str, Path] = {}
 
     def fail(self, message: str) -> BrokenValue:
-        """Note a mistake."""
+        """Record a mistake."""
         self.errors.append(message)
         return BROKEN
 
@@ -101,7 +107,7 @@ class Reader:
         return node
 
     def named(self, name: str, where: str) -> Any:  # noqa: ANN401
-        """Return the node that a stage list names."""
+        """Return the node that a list of stages names."""
         path = tuple(name.split("."))
         if self._at(path) is None:
             known = [key for key in self.config if key != "phases"]
@@ -112,18 +118,18 @@ class Reader:
             return self.fail(f"{where}: no node '{name}'{hint}")
         return self._part(self.value(path), repr(name), where)
 
-    def _part(self, found: object, name: str, where: str) -> object:
-        if isinstance(found, Node) and found.partial:
+    def _part(self, value: object, name: str, where: str) -> object:
+        if isinstance(value, Node) and value.partial:
             return self.fail(f"{where}: {name} has _partial_: true, so it is no stage; delete that")
-        if isinstance(found, Node) or found is BROKEN:
-            return found
-        if isinstance(found, dict) and (meant := meant_target(found)):
+        if isinstance(value, Node) or value is BROKEN:
+            return value
+        if isinstance(value, dict) and (likely := likely_target(value)):
             return self.fail(
-                f"{where}: {name} has {meant[0]!r}, which has to be _target_; write "
-                f"_target_: {meant[1]}"
+                f"{where}: {name} has {likely[0]!r}, which has to be _target_; write "
+                f"_target_: {likely[1]}"
             )
-        keys = found and isinstance(found, dict) and ", ".join(map(str, found))
-        kind = f"has only {keys}" if keys else f"is {found!r}"
+        keys = value and isinstance(value, dict) and ", ".join(map(str, value))
+        kind = f"has only {keys}" if keys else f"is {value!r}"
         return self.fail(
             f"{where}: {name} {kind}, no part with a _target_: name a node, or delete it"
         )
@@ -170,28 +176,28 @@ class Reader:
         try:
             target = node._dereference_node()
         except InterpolationToMissingValueError:
-            return BROKEN  # told where the ??? stands
+            return BROKEN  # the ??? itself is reported
         except OmegaConfBaseException as error:
-            meant = tuple(str(node._value()).removeprefix("${").removesuffix("}").split("."))
-            if meant != path and self._is_itself(meant):
-                return self.value(meant)  # told there
+            target_path = tuple(str(node._value()).removeprefix("${").removesuffix("}").split("."))
+            if target_path != path and self._is_itself(target_path):
+                return self.value(target_path)  # reported there
             return self.fail(self._explain(node, path, error))
         if not isinstance(target, ConfigNode):
             return target
         where = address(target)
         if where and where != path and self._at(where) is target:
-            self._note_origin(node, path, where)
+            self._record_origin(node, path, where)
             return self.value(where)
         if isinstance(target, Container):
             return self.fail(
                 f"{dotted(path)}: {node._value()} is a resolver that returns a part of the config, "
                 "which would be a silent copy; write ${name}"
             )
-        self._note_origin(node, path, path)
+        self._record_origin(node, path, path)
         return target._value()
 
-    def _note_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
-        """Note the next place on the way to a value, or the text it is computed from."""
+    def _record_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
+        """Record the path that a reference names, or its text if it is computed."""
         text = str(node._value())
         plain = re.fullmatch(r"\$\{([\w.]+)\}", text)
         target = tuple(plain[1].split(".")) if plain else ()
@@ -203,7 +209,7 @@ class Reader:
             self.origins[dotted(path)] = dotted(following)
 
     def _is_itself(self, path: Path) -> bool:
-        """Return whether an option that shares a part of a node was chosen as that node."""
+        """Return whether a value refers to itself: an option that shares a part of its own node."""
         node = self._at(path) if len(path) > 1 else None
         return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
 
@@ -243,15 +249,15 @@ class Reader:
                 self.fail(f"{dotted((*path, key))} is {node._get_node(key)}: {remedy}")
         where = dotted(path)
         if self._nodes.setdefault(where, path) != path:
-            # {"a.b": ...} beside {a: {b: ...}}: what is checked by its path must be what is built.
-            return self.fail(f"{where} stands for two nodes: a key must have no dot in it")
+            # {"a.b": ...} beside {a: {b: ...}}: a path must be unique.
+            return self.fail(f"{where} is the path of two nodes: a key must have no dot in it")
         target = self.value((*path, "_target_"))
         if not isinstance(target, str) or "." not in target:
             return self.fail(f"{dotted(path)}._target_ is {target!r}: must be package.module.Name")
-        if meant := as_dotted(target):
+        if dotted_target := as_dotted(target):
             return self.fail(
                 f"{dotted(path)}._target_ is {target!r}: must be a dotted path; set "
-                f"{dotted(path)}._target_={meant}"
+                f"{dotted(path)}._target_={dotted_target}"
             )
         return Node(
             path=dotted(path),
@@ -277,7 +283,7 @@ class Reader:
         return {str(key): name for key, name in names.items() if isinstance(name, str) and name}
 
     def _partial(self, path: Path) -> bool:
-        wanted = self.value((*path, "_partial_"))
-        if wanted is not BROKEN and not isinstance(wanted, bool):
-            self.fail(f"{dotted(path)}._partial_ is {wanted!r}: must be true or false")
-        return wanted is True
+        value = self.value((*path, "_partial_"))
+        if value is not BROKEN and not isinstance(value, bool):
+            self.fail(f"{dotted(path)}._partial_ is {value!r}: must be true or false")
+        return value is True

@@ -1,62 +1,180 @@
-"""Reading and checking of a composed config: all mistakes at once, before torch is imported."""
+"""From a command line to a checked plan: all mistakes at once, before torch is imported."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from omegaconf import DictConfig, OmegaConf
+import yaml  # type: ignore[import-untyped]
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.config.base_model import check_base
-from rlcomp.config.checks.arguments import check_arguments
-from rlcomp.config.checks.clip_range import check_clips
-from rlcomp.config.checks.data_parallel import check_ranks
-from rlcomp.config.checks.foreign_losses import check_foreign
-from rlcomp.config.checks.metrics import check_watched
-from rlcomp.config.checks.prerequisites import check_begun
-from rlcomp.config.checks.remote_stages import check_remote
-from rlcomp.config.checks.return_value import check_returned, check_scoring
-from rlcomp.config.checks.settings import (
-    SETTINGS,
+from rlcomp.config.checks.classes import (
+    check_foreign_losses,
+    check_return_values,
+    check_reward_functions,
+)
+from rlcomp.config.checks.distributed import check_ranks, check_remote_stages
+from rlcomp.config.checks.models import check_base
+from rlcomp.config.checks.overrides import check_added, check_no_effect, check_unread
+from rlcomp.config.checks.phases import check_prerequisites, check_watched_metrics
+from rlcomp.config.checks.suspicious_values import (
+    check_clips,
+    check_identical_log_probs,
+    check_metric_names,
+    check_undeclared_keys,
+)
+from rlcomp.config.checks.values import (
     check_adapters,
+    check_arguments,
     check_patches,
     check_randomise,
     check_rates,
     check_settings,
     check_tracker,
 )
+from rlcomp.config.choices import check_choices
+from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import Finding, messages
 from rlcomp.config.flow_source import check_flow
-from rlcomp.config.lint.no_effect import settings_without_effect
-from rlcomp.config.lint.suspicious_values import suspicious_values
-from rlcomp.config.options import config_directory
-from rlcomp.config.origin import trace
-from rlcomp.config.plan import Plan, read
-from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning, nearest
+from rlcomp.config.plan import Plan, below, read
+from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning, in_one_line
+
+# A path. A single word is a path if " is " or "=" follows.
+_PATH = re.compile(r"(?<![\w./@{])[A-Za-z_]\w*(?:(?:\.\w+)+|(?= is |=))")
 
 
-def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
+def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
+    """Return the config of overrides.
+
+    Args:
+        overrides: as on the command line.
+        config_dirs: directories of the user's own configs.
+
+    Raises:
+        ConfigError: Hydra refuses an override; names it and the nearest name.
+
+    Examples:
+        >>> compose_or_explain(["learning_rate=1e-5"])
+        Traceback (most recent call last):
+            ...
+        rlcomp.errors.ConfigError: learning_rate is not in the config; here it is \
+learner.optimizer.lr=1e-5
+    """
+    try:
+        check_choices(overrides, config_dirs)
+        return compose_config(overrides, config_dirs)
+    except (HydraException, OmegaConfBaseException) as error:
+        from rlcomp.advice.explain import explained
+
+        raise ConfigError(explained(error, overrides, config_dirs)) from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        from rlcomp.advice.explain import unreadable_yaml
+
+        raise ConfigError(unreadable_yaml(error, config_dirs)) from None
+    except ValueError as error:  # Hydra's own, of overrides that cannot mean anything
+        raise ConfigError(f"{' '.join(overrides)}: {in_one_line(error)}") from None
+
+
+def plan_of(
+    config: DictConfig,
+    words: Sequence[str] = (),
+    *,
+    choices: Mapping[str, str] | None = None,
+    config_dirs: Sequence[str] = (),
+) -> Plan:
     """Read and check a config; return its plan.
 
     Args:
         config: config of a run.
         words: its overrides, as the command line wrote them.
+        choices: the option of every group, to find overrides that nothing reads; None: those are
+            not looked for.
+        config_dirs: directories of the user's own configs.
 
     Raises:
         ConfigErrors: everything that is wrong with the config.
     """
+    unused = [*check_added(config, words)]
+    if choices is not None:
+        unused += check_unread(config, words, choices, config_dirs)
+    if unused:
+        raise ConfigErrors(messages(unused))
     plan, errors = read(config, words)
     raise_or_warn(plan, errors, check(plan))
     return plan
+
+
+def plan_of_nodes(
+    config: DictConfig, missing: Mapping[str, str], *, check_values: bool = True
+) -> Plan:
+    """Return the plan of some nodes and their parts, without phases.
+
+    Args:
+        config: a whole config.
+        missing: the paths of the nodes, each with the message for a config that lacks it.
+        check_values: check the settings and the arguments of the nodes.
+
+    Raises:
+        ConfigErrors: a node is missing, or its values are wrong.
+    """
+    plan, errors = read(config)
+    errors += [message for path, message in missing.items() if path not in plan.nodes]
+    if errors:
+        raise ConfigErrors(errors)
+    nodes = [node for path in missing for node in (plan.nodes[path], *below(plan.nodes[path]))]
+    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
+    if check_values and (faults := messages([*check_settings(small), *check_arguments(small)])):
+        raise ConfigErrors(typed_messages(faults, plan))
+    return small
+
+
+def _check_parts(plan: Plan) -> Iterable[Finding]:
+    """Return the findings on losses of other libraries, else those on arguments.
+
+    The arguments of a foreign loss are of no interest where it cannot run.
+    """
+    return [*check_foreign_losses(plan.reached())] or check_arguments(plan)
+
+
+# The checks, in the order of their messages; of all nodes of a plan, or of those that a run needs.
+CHECKS: Sequence[tuple[Literal["all", "reached"], Callable[[Plan], Iterable[Finding]]]] = (
+    ("all", check_settings),
+    ("all", check_tracker),
+    ("reached", check_adapters),
+    ("all", check_patches),
+    ("all", check_randomise),
+    ("reached", check_rates),
+    ("reached", check_base),
+    ("all", _check_parts),
+    ("reached", check_return_values),
+    ("reached", check_reward_functions),
+    ("reached", check_clips),
+    ("all", check_flow),
+    ("all", check_prerequisites),
+    ("all", check_watched_metrics),
+    ("reached", check_remote_stages),
+    ("reached", check_ranks),
+    ("reached", check_identical_log_probs),
+    ("reached", check_undeclared_keys),
+    ("reached", check_metric_names),
+    ("all", check_no_effect),
+)
 
 
 def check(plan: Plan) -> list[Finding]:
     """Return the findings of all checks, in the order of the checks."""
     subjects = {"all": plan, "reached": plan.reached()}
     return [finding for subject, run in CHECKS for finding in run(subjects[subject])]
+
+
+def check_plan(plan: Plan) -> list[str]:
+    """Return the mistakes for which a plan that could be read is refused."""
+    return messages(finding for finding in check(plan) if finding.level == "refuse")
 
 
 def raise_or_warn(plan: Plan, errors: Sequence[str], findings: Iterable[Finding]) -> None:
@@ -70,34 +188,24 @@ def raise_or_warn(plan: Plan, errors: Sequence[str], findings: Iterable[Finding]
     Raises:
         ConfigErrors: the plan has mistakes.
     """
-    warned = [finding for finding in findings if finding.level == "warn"]
-    refused = [finding for finding in findings if finding.level == "refuse"]
+    findings = [*findings]
+    refused = messages(finding for finding in findings if finding.level == "refuse")
     if errors or refused:
-        raise ConfigErrors(as_typed([*errors, *messages(refused)], plan))
-    for message in messages(warned):
+        raise ConfigErrors(typed_messages([*errors, *refused], plan))
+    for message in messages(finding for finding in findings if finding.level == "warn"):
         text = trace(message, plan.origins, plan.words)
         warnings.warn(text, RlcompWarning, stacklevel=3)
 
 
-def check_plan(plan: Plan) -> list[str]:
-    """Return the mistakes for which a plan that could be read is refused."""
-    return messages(finding for finding in check(plan) if finding.level == "refuse")
-
-
-def as_typed(errors: Iterable[str], plan: Plan) -> list[str]:
-    """Return messages that name the words which were typed, each message once.
-
-    Args:
-        errors: messages about a plan.
-        plan: the plan.
-    """
-    traced = (trace(message, plan.origins, plan.words) for message in errors)
-    return list(dict.fromkeys(as_written(message, plan.words) for message in traced))
+def typed_messages(faults: Iterable[str], plan: Plan) -> list[str]:
+    """Return messages about a plan in terms of the typed words, each message once."""
+    traced = (trace(message, plan.origins, plan.words) for message in faults)
+    return list(dict.fromkeys(with_typed_value(message, plan.words) for message in traced))
 
 
 @contextmanager
 def traced_errors(plan: Plan) -> Iterator[None]:
-    """Name the words which were typed in every ConfigError that is raised within a context.
+    """Put every ConfigError that is raised within a context in terms of the typed words.
 
     Args:
         plan: plan whose nodes are built.
@@ -105,105 +213,78 @@ def traced_errors(plan: Plan) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        error.args = ("\n".join(as_typed(str(error).splitlines(), plan)),)
+        error.args = ("\n".join(typed_messages(str(error).splitlines(), plan)),)
         raise
 
 
-def _check_parts(plan: Plan) -> Iterable[Finding]:
-    """Return the findings on losses of other libraries, else those on arguments.
-
-    The arguments of a foreign loss are of no interest where it cannot run.
-    """
-    return [*check_foreign(plan.reached())] or check_arguments(plan)
-
-
-# The checks, in the order of their messages; of all nodes of a plan, or of those that a run needs.
-CHECKS: Sequence[tuple[Literal["all", "reached"], Callable[[Plan], Iterable[Finding]]]] = (
-    ("all", check_settings),
-    ("all", check_tracker),
-    ("reached", check_adapters),
-    ("all", check_patches),
-    ("all", check_randomise),
-    ("reached", check_rates),
-    ("reached", check_base),
-    ("all", _check_parts),
-    ("reached", check_returned),
-    ("reached", check_scoring),
-    ("reached", check_clips),
-    ("all", check_flow),
-    ("all", check_begun),
-    ("all", check_watched),
-    ("reached", check_remote),
-    ("reached", check_ranks),
-    ("reached", suspicious_values),
-    ("all", settings_without_effect),
-)
-
-
-def added(words: Sequence[str]) -> list[str]:
-    """Return the names that overrides add at the root: ``+name=1``, ``++name.of.it=1``."""
-    matches = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
-    return list(dict.fromkeys(one[1] for one in matches if one))
-
-
-def as_written(told: str, words: Iterable[str]) -> str:
-    """Return a message with the typed number; a sign may have been left out.
+def with_typed_value(message: str, words: Iterable[str]) -> str:
+    """Return a message with the number as it was typed; perhaps its exponent lacks a sign.
 
     Args:
-        told: begins with ``PATH is NUMBER: ``.
+        message: begins with ``PATH is NUMBER: ``.
         words: overrides.
 
     Examples:
-        >>> as_written("a.lr is 1000000.0: too much; set a.lr=...", ["b=1", "a.lr=1e6"])
+        >>> with_typed_value("a.lr is 1000000.0: too much; set a.lr=...", ["b=1", "a.lr=1e6"])
         'a.lr is 1e6: too much; set a.lr=1e-6, if that is meant'
-        >>> as_written("a.lr is 0.0: too small; set a.lr=...", ["a.lr=0"])
+        >>> with_typed_value("a.lr is 0.0: too small; set a.lr=...", ["a.lr=0"])
         'a.lr is 0: too small; set a.lr=...'
-        >>> as_written("a.lr is 'x': no number", ["a.lr=x"])
+        >>> with_typed_value("a.lr is 'x': no number", ["a.lr=x"])
         "a.lr is 'x': no number"
     """
     values = dict(word.lstrip("+").partition("=")[::2] for word in words)
-    lacks = re.search(r", which no earlier stage writes: choose ([\w@./]+)=", told)
-    if lacks and values.get(lacks[1]) == "none":  # the user's own word
-        return told.replace("no earlier stage writes", f"{lacks[1]}=none leaves out", 1)
-    match = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", told)
+    missing = re.search(r", which no earlier stage writes: choose ([\w@./]+)=", message)
+    if missing and values.get(missing[1]) == "none":  # the user chose none
+        return message.replace("no earlier stage writes", f"{missing[1]}=none leaves out", 1)
+    match = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", message)
     if match is None or not re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", values.get(match[1], ""), re.I):
-        return told
+        return message
     path, text = match[1], values[match[1]]
-    told = f"{path} is {text}: {told[match.end() :]}"
+    message = f"{path} is {text}: {message[match.end() :]}"
     slip = re.fullmatch(r"([\d.]+e)\+?(\d)", text, re.I)
-    if slip is None or "integer" in told:  # of those none is below 1
-        return told
-    meant = f"set {path}={slip[1]}-{slip[2]}, if that is meant"
-    return told.replace(f"set {path}=...", meant)
+    if slip is None or "integer" in message:  # no integer is below 1
+        return message
+    return message.replace(f"set {path}=...", f"set {path}={slip[1]}-{slip[2]}, if that is meant")
 
 
-def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -> list[str]:
-    """Values that were added at the root and that nothing refers to: they would change nothing.
+def trace(message: str, origins: Mapping[str, str], words: Iterable[str]) -> str:
+    """Return a message with each path replaced by the one where its value is set.
 
     Args:
-        config: a whole one.
-        added: names at the root that the command line adds.
-        words: its overrides, which may refer to them.
+        message: names paths of a config.
+        origins: origins of a plan.
+        words: overrides; a path that one of them sets stays as it is.
+
+    Examples:
+        >>> trace("a.n is 8.5: odd; set a.n=...", {"a.n": "n"}, ["n=8.5"])
+        'n is 8.5: odd; set n=...'
+        >>> trace("a.n is 8.5: odd; set a.n=...", {"a.n": "n"}, ["a.n=${n}"])
+        'a.n is 8.5: odd; set a.n=...'
+        >>> trace("a.n is 'x': odd", {"a.n": "n", "n": "${oc.env:N}"}, [])
+        "n is 'x' (${oc.env:N}): odd"
     """
-    own = {*map(str, config)} - {*added}
-    text = "\n".join([OmegaConf.to_yaml(config, resolve=False), *words])
-    return [
-        f"{name} is added, but nothing in this config refers to it"
-        + (f"; here it is {here}" if (here := _here(config, name)) else nearest(name, own))
-        for name in added
-        if _is_value(config, name) and not re.search(rf"\${{[^}}]*\b{re.escape(name)}\b", text)
-    ]
+    typed = {word.lstrip("+").partition("=")[0] for word in words}
+    message = _PATH.sub(lambda path: _origin(path[0], origins, typed), message)
+    path, _, behind = message.partition(" is ")
+    text = origins.get(path, "")
+    value, colon, rest = behind.partition(": ")
+    if not text.startswith("${") and not re.search(r"\W\${", text):
+        return message
+    return f"{path} is {value} ({text}){colon}{rest}"
 
 
-def _is_value(config: DictConfig, name: str) -> bool:
-    """Return whether a name is a plain value: no part, no option and no setting of every run."""
-    node = config.get(name, {"_target_": ""})  # what is not there is a group: it stands elsewhere
-    plain = not isinstance(node, Mapping) or "_target_" not in node
-    return plain and name not in {*SETTINGS, "phases"} and not (config_directory() / name).is_dir()
+def _origin(path: str, origins: Mapping[str, str], typed: Collection[str]) -> str:
+    """Return the path where a value is set; the paths below a reference move with it."""
+    chain = [path]
+    while (following := _next_origin(chain[-1], origins)) and following not in chain:
+        chain.append(following)
+    return next((link for link in reversed(chain) if link in typed), chain[-1])
 
 
-def _here(config: DictConfig, name: str) -> str | None:
-    from rlcomp.advice.foreign_options import our_name
-
-    inner = [*config[name]] if isinstance(config[name], Mapping) else []
-    return our_name(".".join([name, *map(str, inner[:1])]))
+def _next_origin(path: str, origins: Mapping[str, str]) -> str | None:
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        following = origins.get(".".join(parts[:end]), "$")
+        if "$" not in following:
+            return ".".join([following, *parts[end:]])
+    return None

@@ -1,4 +1,4 @@
-"""Definitions by dotted name, found in source files without importing anything."""
+"""Definitions by dotted name, looked up in source files without imports."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
 Class = tuple[str, ast.ClassDef]
-# A name's binding: the statement, and the value of a plain assignment.
+# The statement that binds a name, and the value of a plain assignment.
 Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Characters of a source and bases of a class: no package comes near.
-_LONGEST, _MOST_BASES = 2**23, 256
+# Limits for hostile sources, in characters and in bases of a class; no package comes near.
+_MAX_LENGTH, _MAX_BASES = 2**23, 256
 
 
 @cache
 def source_of(module: str) -> tuple[Path, ast.Module] | None:
-    """Path and syntax tree of a module, found without importing it or its parents.
+    """Return the path and the syntax tree of a module, without importing it or its parents.
 
-    None of one that is not written in Python.
+    Returns:
+        None: it is not written in Python.
 
     Raises:
-        ConfigError: there is none, or it cannot be read.
+        ConfigError: there is no such module, or it cannot be read.
     """
     top, *rest = module.split(".")
     try:
@@ -44,13 +45,13 @@ def source_of(module: str) -> tuple[Path, ast.Module] | None:
         raise ConfigError(f"there is no package '{top}' (from '{module}'); is it installed?")
     if spec.origin is None and not spec.submodule_search_locations:
         return None
-    places = [Path(place) for place in spec.submodule_search_locations or []]
+    folders = [Path(location) for location in spec.submodule_search_locations or []]
     path = Path(spec.origin) if spec.origin and os.path.isfile(spec.origin) else None
     for name in rest:
         try:
-            path, places = _step(module, name, places)
+            path, folders = _submodule(module, name, folders)
         except OSError as error:
-            raise ConfigError(f"'{module}' cannot be looked for: {_line(str(error))}") from None
+            raise ConfigError(f"'{module}' cannot be looked for: {_one_line(str(error))}") from None
     if path is None or path.suffix != ".py":
         return None
     return path, _parse(path)
@@ -59,46 +60,46 @@ def source_of(module: str) -> tuple[Path, ast.Module] | None:
 def _parse(path: Path) -> ast.Module:
     try:
         with tokenize.open(path) as file:
-            text = file.read(_LONGEST + 1)
-        if len(text) > _LONGEST:
-            raise ValueError(f"longer than {_LONGEST} characters")
+            text = file.read(_MAX_LENGTH + 1)
+        if len(text) > _MAX_LENGTH:
+            raise ValueError(f"longer than {_MAX_LENGTH} characters")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except SyntaxError as error:
-        place = f", line {error.lineno}" if error.lineno else ""
-        raise ConfigError(f"{path}{place}: {_line(error.msg)}") from None
+        line = f", line {error.lineno}" if error.lineno else ""
+        raise ConfigError(f"{path}{line}: {_one_line(error.msg)}") from None
     except (OSError, ValueError, LookupError, RecursionError, MemoryError) as error:
-        reason = _line(str(error)) or "too deeply nested"
+        reason = _one_line(str(error)) or "too deeply nested"
         raise ConfigError(f"{path} cannot be read ({type(error).__name__}): {reason}") from None
 
 
-def _line(message: str) -> str:
+def _one_line(message: str) -> str:
     return " ".join(message.split())[:200]
 
 
-def _step(module: str, name: str, places: list[Path]) -> tuple[Path | None, list[Path]]:
+def _submodule(module: str, name: str, folders: list[Path]) -> tuple[Path | None, list[Path]]:
+    """Return the file of a name in the folders of a package, and its own folders."""
     if not re.fullmatch(r"[\w-]+", name):
         raise ConfigError(f"there is no module {name!r} in {module!r}")
-    places = [place for place in places if place.is_dir()]
-    for place in places:
-        if (place / name).is_dir():
-            inside = place / name / "__init__.py"
-            return (inside if inside.is_file() else None), [place / name]
-        if (place / f"{name}.py").is_file():
-            return place / f"{name}.py", []
-    if any(list(place.glob(f"{name}.*.so")) for place in places):
+    folders = [folder for folder in folders if folder.is_dir()]
+    for folder in folders:
+        if (folder / name).is_dir():
+            init = folder / name / "__init__.py"
+            return (init if init.is_file() else None), [folder / name]
+        if (folder / f"{name}.py").is_file():
+            return folder / f"{name}.py", []
+    if any(list(folder.glob(f"{name}.*.so")) for folder in folders):
         return None, []
-    known = {
-        entry.stem for place in places for entry in place.iterdir() if entry.stem[0] not in "._"
-    }
+    entries = (entry for folder in folders for entry in folder.iterdir())
+    known = {entry.stem for entry in entries if entry.stem[0] not in "._"}
     raise ConfigError(
         f"there is no module '{name}' in '{module}'{nearest(name, known - {'__init__'})}"
     )
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Top-level statements, looking into ``if``, ``try`` and ``with``."""
+    """Yield the top-level statements, also those within ``if``, ``try`` and ``with``."""
     stack = tree.body[::-1]
     while stack:
         line = stack.pop()
@@ -132,7 +133,7 @@ def _stored(line: ast.stmt) -> Iterator[str]:
         elif isinstance(node, ast.alias):
             yield (node.asname or node.name).split(".")[0]
         elif not isinstance(node, _INNER):
-            # The target of ``except``, the captures of ``match``, then names that are no reading.
+            # The target of ``except``, the captures of ``match``, then names that are not loaded.
             yield from (str(n) for f in ("name", "rest") if (n := getattr(node, f, None)))
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                 yield node.id
@@ -143,8 +144,8 @@ def _stored(line: ast.stmt) -> Iterator[str]:
 def _bound(module: str) -> dict[str, list[Binding]]:
     """Return the bindings of each name of a module, in order."""
     by_name: dict[str, list[Binding]] = defaultdict(list)
-    found_in = source_of(module)
-    for line in _statements(found_in[1]) if found_in else ():
+    source = source_of(module)
+    for line in _statements(source[1]) if source else ():
         for name, value in bindings(line):
             by_name[name].append((line, value))
     return dict(by_name)
@@ -153,13 +154,13 @@ def _bound(module: str) -> dict[str, list[Binding]]:
 def find(
     module: str, name: str, depth: int = 0, before: int | None = None
 ) -> tuple[str, Definition] | None:
-    """Return the last definition of a name, following imports; None if it is out of sight.
+    """Return the last definition of a name, following imports; None if it cannot be followed.
 
     Args:
-        module: where it is looked up.
+        module: dotted name of the module.
         name: the name.
-        depth: how many imports led there.
-        before: the last binding above this line goes first.
+        depth: number of imports followed so far.
+        before: prefer the last binding above this line.
 
     Raises:
         ConfigError: there is no such module or name.
@@ -185,7 +186,7 @@ def find(
 
 
 def _imported(line: ast.stmt, name: str) -> str | None:
-    """Under which name a statement imports ``name`` from elsewhere, if it does."""
+    """Return the original name that a statement imports as ``name``; None if it does not."""
     if not isinstance(line, ast.ImportFrom):
         return None
     return next((alias.name for alias in line.names if (alias.asname or alias.name) == name), None)
@@ -200,7 +201,7 @@ def _dynamic(line: ast.stmt) -> bool:
 
 
 def absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
-    """Return the module that a line of another module imports from."""
+    """Return the absolute name of the module that a line of another module imports from."""
     if not line.level:
         return line.module or ""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
@@ -213,64 +214,64 @@ def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
     """Return the class and its bases in Python's order, as far as sources can be resolved.
 
     Raises:
-        ConfigError: there are too many to be followed.
+        ConfigError: there are too many bases.
     """
     bases = _reachable((home, cls))
-    found: dict[Class, list[Class]] = {}
-    # Bases before what derives from them; where they lead in a circle, it is cut.
+    orders: dict[Class, list[Class]] = {}
+    # Bases first; a circle of bases is cut.
     stack, opened = [(home, cls)], set[Class]()
     while stack:
         opened.add(stack[-1])
-        waiting = [base for base in bases[stack[-1]] if base not in opened]
-        if waiting:
-            stack.append(waiting[0])
+        pending = [base for base in bases[stack[-1]] if base not in opened]
+        if pending:
+            stack.append(pending[0])
             continue
         top = stack.pop()
-        known = [base for base in bases[top] if base in found]
-        found[top] = [top, *_merged([*(found[base] for base in known), known])]
-    return tuple(found[home, cls])
+        known = [base for base in bases[top] if base in orders]
+        orders[top] = [top, *_merged([*(orders[base] for base in known), known])]
+    return tuple(orders[home, cls])
 
 
 def _reachable(start: Class) -> dict[Class, list[Class]]:
-    """Return the direct bases of a class and of everything it derives from."""
-    found: dict[Class, list[Class]] = {}
+    """Return the direct bases of a class and of all its ancestors."""
+    bases: dict[Class, list[Class]] = {}
     stack = [start]
     while stack:
-        each = stack.pop()
-        if each not in found:
-            found[each] = _bases(*each)
-            stack += found[each]
-        if len(found) > _MOST_BASES:
-            raise ConfigError(f"{start[1].name} has more than {_MOST_BASES} bases")
-    return found
+        cls = stack.pop()
+        if cls not in bases:
+            bases[cls] = _bases(*cls)
+            stack += bases[cls]
+        if len(bases) > _MAX_BASES:
+            raise ConfigError(f"{start[1].name} has more than {_MAX_BASES} bases")
+    return bases
 
 
 def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
-    found: list[Class] = []
+    bases: list[Class] = []
     for base in cls.bases:
         if isinstance(base, ast.Name) and base.id != "object":
             try:
-                place, definition = find(home, base.id, before=cls.lineno) or (home, None)
+                module, definition = find(home, base.id, before=cls.lineno) or (home, None)
             except ConfigError:
                 continue
-            if isinstance(definition, ast.ClassDef) and (place, definition) not in found:
-                found.append((place, definition))
-    return found
+            if isinstance(definition, ast.ClassDef) and (module, definition) not in bases:
+                bases.append((module, definition))
+    return bases
 
 
 def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
-    """Return whether a class has a base whose source is not found: it may define anything."""
+    """Return whether a class has a base without a source, which may define anything."""
     return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 
 
 def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
-    """Yield the C3 merge; if Python itself has no order, the first that is left."""
+    """Yield the C3 merge; where Python itself has no order, the first remaining class."""
     queues = [deque(order) for order in orders]
-    later = Counter(each for order in orders for each in order[1:])
+    later = Counter(cls for order in orders for cls in order[1:])
     done: set[Class] = set()
     while queues := [queue for queue in queues if queue]:
         heads = [queue[0] for queue in queues]
-        head = next((each for each in heads if not later[each]), heads[0])
+        head = next((cls for cls in heads if not later[cls]), heads[0])
         if head not in done:
             done.add(head)
             yield head
@@ -283,7 +284,7 @@ def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
 def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None:
     """Return the value of a module-level name (``Estimator = Literal[...]``), and its module.
 
-    Follows imports of names; None for classes, functions and whatever cannot be followed.
+    Imports are followed. None for classes, functions and names that cannot be followed.
     """
     try:
         source = source_of(module) if depth < 4 else None

@@ -1,9 +1,8 @@
-"""Targets that a config of a checkpoint, a run or a downloaded folder may name.
+"""Trust in the config of a checkpoint, a run or a downloaded folder.
 
-Such a file is a stranger's until its reader says otherwise: building it calls whatever its
-``_target_`` s name, with the arguments that it gives. Only its policy is ever built, or a learner
-whose step is repeated, so without ``--trust`` (``trust=true``) that is what rlcomp ships to build
-these of, and optimisers, schedulers and modules of torch; nothing else.
+Such a config is untrusted: building it calls its ``_target_`` s with its arguments. Only a policy
+is built from it, or a learner whose step is repeated. So without ``--trust`` (``trust=true``) it
+may name the targets that rlcomp ships for these, and optimisers, schedulers and modules of torch.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from rlcomp.arguments import NonNegativeInt, problem
-from rlcomp.config.checks.arguments import check_arguments
-from rlcomp.config.checks.settings import check_settings
+from rlcomp.config.checks.values import check_arguments, check_settings
 from rlcomp.config.finding import messages
 from rlcomp.config.options import config_directory
 from rlcomp.config.plan import Plan, below, read
@@ -27,16 +25,14 @@ from rlcomp.errors import CheckpointError, RlcompError, in_one_line
 
 _OF_TORCH = re.compile(r"torch\.(?:optim\.(?:lr_scheduler\.)?|nn\.)[A-Z]\w*")
 _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)
-
-
-# What a policy is made of; a tokenizer is trained on a task's texts.
+# Groups of the parts of a policy; a tokenizer is trained on a task's texts.
 POLICY = ("adapter", "model", "tokenizer", "engine", "decoding", "task")
-# What a learner is made of, to repeat a step of it.
+# Groups of the parts of a learner.
 LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "schedule", "value")
 _POLICY = "rlcomp.model.language_model.LanguageModel"
-# Its data sets come by a name that a stranger chose, in any format that `datasets` reads.
-_OUTSIDE = "components.task.file.HubTask"
-# Read from a folder, or else from the hub.
+# It downloads a data set of any name, in any format that `datasets` reads.
+_HUB_TASK = "components.task.file.HubTask"
+# They read a folder, or else the hub.
 _FROM_HUB = (
     "rlcomp.model.build.load_causal_lm",
     "rlcomp.model.load_model.pretrained_model",
@@ -51,14 +47,13 @@ def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
     targets = {
         target for file in files for target in _SHIPPED.findall(file.read_text(encoding="utf-8"))
     }
-    return frozenset({*targets, _POLICY, *_FROM_HUB} - {_OUTSIDE})
+    return frozenset({*targets, _POLICY, *_FROM_HUB} - {_HUB_TASK})
 
 
 def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
-    """Return whether a target is one of rlcomp's for policies, or torch's optimiser or module.
+    """Return whether a target belongs to groups of ``conf``, or is torch's optimiser or module.
 
-    Parts of other concepts are not among them: an environment, say, imports what its name says.
-    ``groups`` names those of ``conf`` whose parts are.
+    Parts of other groups are not safe: an environment, say, imports a module by its name.
 
     Examples:
         >>> shipped("rlcomp.model.build.causal_lm"), shipped("torch.optim.SGD")
@@ -72,20 +67,19 @@ def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
 def check_targets(
     nodes: Iterable[Node], file: Path, trust: bool, groups: tuple[str, ...] = POLICY
 ) -> None:
-    """Refuse a saved config that names code which rlcomp does not ship to build policies of.
+    """Refuse a saved config that names code which rlcomp does not ship, or models of the hub.
 
-    Nor may it name a tokenizer or a model on the Hugging Face hub, which would be fetched. A config
-    cannot vouch for itself, nor for another that it reads: wherever it says ``trust``, what its
-    reader says takes that place.
+    A config cannot vouch for itself, nor for another config that it reads: every argument ``trust``
+    gets the value of ``trust`` here.
 
     Args:
-        nodes: all that is about to be built.
-        file: the config, for the message.
-        trust: whether its reader vouches for it.
-        groups: of ``conf``, whose parts may be built.
+        nodes: the nodes to build.
+        file: file of the config, for the message.
+        trust: True if the user trusts the config.
+        groups: groups of ``conf`` whose parts may be built.
 
     Raises:
-        CheckpointError: names every such target, or the name, and how to allow it.
+        CheckpointError: names every such target, or the hub's name, and how to allow it.
     """
     nodes = list(nodes)
     for node in nodes:
@@ -106,11 +100,11 @@ def check_targets(
 
 @contextmanager
 def built_from(file: Path, trust: bool) -> Iterator[None]:
-    """Context in which nodes of a saved config are built, whose errors are the config's fault.
+    """Turn errors of building nodes of a saved config, within a context, into a CheckpointError.
 
     Args:
-        file: the config, for the message.
-        trust: whether its reader vouches for it; errors of its code are then raised as they are.
+        file: file of the config, for the message.
+        trust: True if the user trusts the config: errors of its code stay as they are.
 
     Raises:
         CheckpointError: a node cannot be built.
@@ -141,30 +135,27 @@ def _check_folder(node: Node, file: Path) -> None:
 def saved_node(
     config: DictConfig, name: str, file: Path, trust: bool, groups: tuple[str, ...] = POLICY
 ) -> tuple[Plan, Node] | None:
-    """Return a node of a saved config and its plan, once all that it is built of is checked.
+    """Return a checked node of a saved config and its plan; None: there is no such node.
 
     Args:
         config: the saved config.
         name: config path of the node.
-        file: that the config was read from, for the message.
+        file: file of the config, for the message.
         trust: as for :func:`check_targets`.
         groups: as for :func:`check_targets`.
 
-    Returns:
-        None: there is no such node.
-
     Raises:
-        CheckpointError: it cannot be read or built, or names what it should not.
+        CheckpointError: the node cannot be read or built, or :func:`check_targets` refuses it.
     """
     plan, errors = read(config)
-    wanted = plan.nodes.get(name)
-    if wanted is None:
+    node = plan.nodes.get(name)
+    if node is None:
         return None
-    nodes = [wanted, *below(wanted)]
-    check_targets(nodes, file, trust, groups)  # first: the others look into the code it names
+    nodes = [node, *below(node)]
+    check_targets(nodes, file, trust, groups)  # first: the other checks read the code it names
     built = Plan(plan.tree, {node.path: node for node in nodes}, {})
     errors += messages([*check_settings(built), *check_arguments(built)])
     if errors or problem(NonNegativeInt, plan.tree.get("seed")):
         faults = "; ".join(errors[:3]) or "it has no seed"
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {faults}")
-    return plan, wanted
+    return plan, node

@@ -43,11 +43,11 @@ class SupportsTrial(Protocol):
     """Interface of rewards that score a few made-up responses before a run starts.
 
     Attributes:
-        called: the user's function, for messages.
+        function_name: the user's function, for messages.
     """
 
     @property
-    def called(self) -> str:
+    def function_name(self) -> str:
         """Return its dotted path, or its name."""
         ...
 

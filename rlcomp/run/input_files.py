@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import glob
+import importlib.util
 import os
+import re
+import sysconfig
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +18,10 @@ from huggingface_hub.errors import HFValidationError
 
 from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
-from rlcomp.config.base_model import named_models
+from rlcomp.config.checks.models import named_models
 from rlcomp.config.plan import Plan
-from rlcomp.config.source_files import source_files
-from rlcomp.errors import CheckpointError, RlcompWarning
+from rlcomp.config.source import absolute, source_of
+from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.digests import Digests, digest_changes
 from rlcomp.run.resume import START_ANEW_REMEDY
 
@@ -40,6 +44,11 @@ _OUTPUT_TARGETS = (
 # Files that are read in the folder of a model, which has no subfolders except for templates.
 _MODEL_FILES = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 _MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")
+# A class or function, or what gymnasium imports before it makes an environment, "module:Id-v0".
+_DOTTED_NAME = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::[\w./-]+|\.[A-Za-z_]\w*)")
+# Packages and folders whose versions are in a checkpoint.
+_OURS = ("rlcomp", "components", "hydra_plugins")
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 @runtime_checkable
@@ -166,6 +175,66 @@ def _hub_cache_folder(name: str) -> Path | None:
     except HFValidationError:
         return None
     return Path(config).parent if isinstance(config, str) else None
+
+
+def source_files(dotted: str) -> list[Path]:
+    """Return the source files of the user's module that holds a name, and of its imports.
+
+    There are none for a text that is no dotted name, and for names of rlcomp, of Python and of
+    installed packages.
+    """
+    if not (match := _DOTTED_NAME.fullmatch(dotted)):
+        return []
+    files: dict[str, Path] = {}
+    pending = [*_prefixes(match[0] if ":" not in dotted else match[1])]
+    while pending:
+        module = pending.pop()
+        if module in files or not _is_own(module.split(".")[0]):
+            continue
+        try:
+            source = source_of(module)
+        except ConfigError:  # a class, or a module that does not exist
+            continue
+        if source is not None:
+            files[module] = source[0]
+            pending += _imported_in(module, *source)
+    return sorted({*files.values()})
+
+
+def _prefixes(dotted: str) -> Iterator[str]:
+    """Yield the packages of a dotted name, which an import runs as well, and the name."""
+    words = dotted.split(".")
+    return (".".join(words[:end]) for end in range(1, len(words) + 1))
+
+
+def _is_own(package: str) -> bool:
+    """Return whether a top-level package is the user's: not ours, Python's or installed."""
+    if package in _OURS:
+        return False
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return False
+    library = Path(sysconfig.get_path("stdlib")).resolve()
+    locations = [spec.origin] if spec.origin else [*(spec.submodule_search_locations or [])]
+    paths = [Path(location).resolve() for location in locations]
+    return all(
+        path.exists() and library not in path.parents and not {*_INSTALLED} & {*path.parts}
+        for path in paths
+    )
+
+
+def _imported_in(module: str, path: Path, tree: ast.Module) -> Iterator[str]:
+    for line in ast.walk(tree):
+        if isinstance(line, ast.Import):
+            for alias in line.names:
+                yield from _prefixes(alias.name)
+        elif isinstance(line, ast.ImportFrom):
+            home = absolute(module, path, line)
+            for alias in line.names:
+                yield from _prefixes(f"{home}.{alias.name}")
 
 
 # Largest number of changed files in a message.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,11 +19,11 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.config.base_model import named_models
 from rlcomp.config.build import Builder
-from rlcomp.config.checks.remote_stages import remote_runs
-from rlcomp.config.checks.settings import SETTINGS
-from rlcomp.config.plan import PhasePlan, Plan, read
+from rlcomp.config.checks.distributed import remote_runs
+from rlcomp.config.checks.models import named_models
+from rlcomp.config.checks.values import SETTINGS
+from rlcomp.config.plan import PhasePlan, Plan
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.files.digests import Digests, input_digests
@@ -33,15 +34,13 @@ from rlcomp.files.run_record import chosen_options, write_run_record
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.files.storage_errors import storage_errors
 from rlcomp.interfaces.cluster import Cluster
-from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
-from rlcomp.run.check_columns import check_columns, reward_and_task_nodes
+from rlcomp.run.check_tasks import check_columns, reward_and_task_nodes, warn_unreachable
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
-from rlcomp.run.unreachable import warn_unreachable
 from rlcomp.run.worker_rank import rank_context, run_worker_rank
 from rlcomp.text.folder import check_available
 from rlcomp.trackers.display import Display
@@ -51,7 +50,7 @@ from rlcomp.trackers.wandb import WandB
 # Keys at the root of a config that are for the run itself.
 _RUN_SETTINGS = (*SETTINGS, "base")
 
-# Makes files to look at in the directory of a finished run.
+# Draws pictures and pages of a finished run, from its directory.
 ReportFiles = Callable[[Path], Sequence[Path]]
 
 
@@ -61,7 +60,7 @@ def launch(
     status: SharedStatus | None = None,
     report_files: ReportFiles | None = None,
 ) -> None:
-    """Build and run a checked plan; of its nodes only those that the run needs.
+    """Build and run the nodes that a checked plan needs.
 
     Args:
         config: config of the run.
@@ -76,78 +75,87 @@ def launch(
     keep_freed_memory()
     builder = Builder(plan.reached(), int(config.seed))
     target = device(str(config.get("device", "auto")))
+    status = status or SharedStatus()
     with rank_context(builder, target) as shared:
         if shared is not None and shared.rank > 0:
-            run_worker_rank(shared, builder, status or SharedStatus())
+            run_worker_rank(shared, builder, status)
             return
         directory = Path(config.directory)
         check_links(directory)
         with locked(directory):
-            _launch(config, builder, directory, status or SharedStatus(), report_files, target)
+            checkpoint = _build_without_models(builder, config)
+            source = saved_run(config, checkpoint)
+            if source is not None:
+                accept_changes = bool(config.get("accept_changed_files", False))
+                check_inputs(source, _inputs(config, builder, source), accept_changes)
+            nodes = _build_all(builder, target if shared is None else shared.device)
+            inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
+            phases = _build_phases(builder, nodes, directory)
+            with storage_errors("run.yaml", status):
+                _claim_directory(config, directory, checkpoint)
+            if shared is not None:
+                shared.lead(nodes)
+            with _resumable(directory, checkpoint):
+                run_phases(
+                    phases,
+                    nodes=nodes,
+                    seed=int(config.seed),
+                    trackers=trackers(nodes, config, plan, report_files),
+                    checkpoint=checkpoint,
+                    saved=source,
+                    status=status,
+                    inputs=inputs,
+                )
 
 
-def _launch(
-    config: DictConfig,
-    builder: Builder,
-    directory: Path,
-    status: SharedStatus,
-    report_files: ReportFiles | None,
-    target: torch.device,
-) -> None:
-    plan, shared = builder.plan, ranks()
+def _build_without_models(builder: Builder, config: DictConfig) -> Checkpoint | None:
+    """Build and check the parts that need no model; return the checkpoint."""
+    plan = builder.plan
     check_available(named_models(plan))
     for node in reward_and_task_nodes(plan):  # before the sizes of other parts
         builder.build(node)
     check_columns(plan, builder.built)
-    nodes_without_models = builder.without_models().values()
+    nodes = builder.without_models().values()
     check_columns(plan, builder.built)
     try_rewards(plan, builder.built)
     warn_unreachable(plan, builder.built)
-    checkpoint = next((node for node in nodes_without_models if isinstance(node, Checkpoint)), None)
+    checkpoint = next((node for node in nodes if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
-    source = saved_run(config, checkpoint)
-    if source is not None:
-        accept_changes = bool(config.get("accept_changed_files", False))
-        check_inputs(source, _inputs(config, builder, source), accept_changes)
+    return checkpoint
+
+
+def _build_all(builder: Builder, target: torch.device) -> dict[str, object]:
+    """Build all nodes on a device; try engines and environments."""
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
-    inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
     try_engines(nodes)
     try_environments(nodes)
-    place_on(target if shared is None else shared.device, nodes)
+    place_on(target, nodes)
+    return nodes
+
+
+def _build_phases(builder: Builder, nodes: dict[str, object], directory: Path) -> dict[str, Phase]:
+    """Return the phases; the remote stages of a cluster are added to the nodes."""
+    plan = builder.plan
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
-    _place_remote(plan, phases, nodes, directory)
-    with storage_errors("run.yaml", status):
-        _claim_directory(config, directory, checkpoint)
-    if shared is not None:
-        shared.lead(nodes)
-    try:
-        run_phases(
-            phases,
-            nodes=nodes,
-            seed=int(config.seed),
-            trackers=trackers(nodes, config, directory, report_files),
-            checkpoint=checkpoint,
-            saved=source,
-            status=status,
-            inputs=inputs,
-        )
-    except Interrupted as error:
-        if checkpoint is None:
-            raise
-        raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
-
-
-def _place_remote(
-    plan: Plan, phases: dict[str, Phase], nodes: dict[str, object], directory: Path
-) -> None:
-    """Put the remote stages of a cluster into the phases; no-op without a cluster."""
     if "cluster" in nodes:
         from rlcomp.run.place_remote import place_remote
 
         place_remote(phases, nodes, remote_runs(plan), directory)
+    return phases
+
+
+@contextmanager
+def _resumable(directory: Path, checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Add the command that continues the run to an Interrupted error, if there is a checkpoint."""
+    try:
+        yield
+    except Interrupted as error:
+        if checkpoint is None:
+            raise
+        raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
 
 
 def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None) -> Digests:
@@ -209,33 +217,35 @@ def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
 def trackers(
     nodes: dict[str, object],
     config: DictConfig,
-    directory: Path,
+    plan: Plan,
     report_files: ReportFiles | None = None,
 ) -> list[Tracker]:
     """Return JSON lines, the display and the chosen tracker."""
+    directory = Path(config.directory)
     chain: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
     tracker: Any = nodes.get("tracker")
     if tracker is not None:
         if isinstance(tracker, WandB):
-            tracker.config = shown_config(config)
+            tracker.config = shown_config(config, plan)
             if report_files is not None:
                 tracker.report_files = partial(report_files, directory)
         chain.append(tracker)
     return chain
 
 
-def shown_config(config: DictConfig) -> dict[str, Any]:
+def shown_config(config: DictConfig, plan: Plan) -> dict[str, Any]:
     """Return the config for a tracker, with the values in use and references to nodes.
 
-    A value at the root that is no setting of the run has the value that the parts use, and is left
-    out if none uses it. ``choices`` has the option of every group, flat, for filters and groups of
-    runs: ``choices.advantage`` is ``leave_one_out``. A dot in the name of a group
-    (``loss@learner.losses.kl``) would be a level, so it becomes a slash.
+    A value at the root that is no setting of the run is the value that the parts use, and is left
+    out if none uses it. ``choices`` has the option of every group, for filters and groups of runs:
+    ``choices.advantage`` is ``leave_one_out``. A dot in the name of a group
+    (``loss@learner.losses.kl``) would be a level, so it is a slash.
 
     Args:
         config: config of the run.
+        plan: its plan.
     """
-    plan, values = read(config)[0], cast("dict[str, Any]", _resolve_values(config))
+    values = cast("dict[str, Any]", _resolve_values(config))
     referred = {name for name in plan.origins.values() if "." not in name}
     for name in [*values]:
         if name in _RUN_SETTINGS or isinstance(values[name], (dict, list)):

@@ -13,9 +13,8 @@ from omegaconf import OmegaConf
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.build import Builder
-from rlcomp.config.composition import compose_or_explain
-from rlcomp.config.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.errors import ConfigError, ConfigErrors, nearest
+from rlcomp.config.resolve import compose_or_explain, plan_of, traced_errors
+from rlcomp.errors import ConfigError, nearest
 from rlcomp.run.launch import device, place_on
 
 
@@ -58,8 +57,6 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     if settings or not all(isinstance(word, str) for word in overrides):
         raise ConfigError(_texts_message(overrides, settings))
     config = compose_or_explain(overrides, config_dirs)
-    if faults := check_used(config, added(overrides), overrides):
-        raise ConfigErrors(faults)
     plan = plan_of(config, overrides)
     with traced_errors(plan):
         reached = plan.reached()

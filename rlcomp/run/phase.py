@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from torch import nn
 
+from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.stages import PhaseAction
 
@@ -18,7 +19,7 @@ class Phase:
     Attributes:
         steps: number of steps.
         stages: components or foreign TensorDict modules.
-        every: by name, (period in steps, stage); the stage sees a copy of the batch.
+        every: (period in steps, stage) by name; the stage gets a copy of the batch.
         later: lists that replace ``stages``, by the first step, counted from 1, at which they do.
         on_begin: called in order before the first step, and before the stages begin
             (:class:`rlcomp.interfaces.stages.PhaseAction`).
@@ -48,7 +49,7 @@ class Phase:
                 )
 
     def all_stages(self) -> list[nn.Module]:
-        """Return the stages of all lists, then those beside them."""
+        """Return the stages of all lists, then the periodic ones."""
         listed = {id(stage): stage for stages in self.lists() for stage in stages}
         return [*listed.values(), *(stage for _, stage in self.every.values())]
 
@@ -58,6 +59,11 @@ class Phase:
             *self.all_stages(),
             *(action for action in self.on_begin if isinstance(action, nn.Module)),
         ]
+
+    def components(self) -> Iterator[Component]:
+        """Yield the components in the stages, each once."""
+        modules = {id(m): m for stage in self.all_stages() for m in stage.modules()}
+        return (module for module in modules.values() if isinstance(module, Component))
 
     def lists(self) -> list[Sequence[nn.Module]]:
         """Return ``stages`` and the later lists, in the order in which they run."""

@@ -28,7 +28,7 @@ def place_remote(
         phases: built phases.
         nodes: nodes by path; the remote stages are added, as ``cluster.<path of the first stage>``.
         runs: the stages that run on workers, as
-            :func:`rlcomp.config.checks.remote_stages.remote_runs` lists them.
+            :func:`rlcomp.config.checks.distributed.remote_runs` lists them.
         directory: directory of the run.
     """
     cluster = nodes.get("cluster")

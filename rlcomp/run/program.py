@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from rlcomp.checkpoint.dump import write_dump
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.state import unsaved_state
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.component import Component
 from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import (
     CheckpointError,
@@ -49,23 +48,11 @@ from rlcomp.workers.pool import closing
 
 
 class Program:
-    """Loop that runs phases to their end.
-
-    Args:
-        phases: by name, in order.
-        nodes: all objects of the run, by name; checkpoints hold their state.
-        seed: the run's seed.
-        trackers: receive metrics and samples.
-        checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
-            of this phase.
-        status: shared memory to which the run writes its position.
-        inputs: digests of the input files, for the run's checkpoints.
-    """
+    """Loop that runs phases to their end; :func:`run_phases` describes the arguments."""
 
     def __init__(
         self,
         phases: Mapping[str, Phase],
-        *,
         nodes: Mapping[str, object],
         seed: int,
         trackers: Sequence[Tracker] = (),
@@ -76,14 +63,12 @@ class Program:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
-        if checkpoint is not None:
-            stages = [stage for phase in phases.values() for stage in phase.all_modules()]
-            unsaved = unsaved_state(stages, nodes)
-            if unsaved:
-                raise ConfigError(
-                    f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
-                    f'make("a name", {unsaved[0]}, ...)'
-                )
+        stages = [stage for phase in phases.values() for stage in phase.all_modules()]
+        if checkpoint is not None and (unsaved := unsaved_state(stages, nodes)):
+            raise ConfigError(
+                f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
+                f'make("a name", {unsaved[0]}, ...)'
+            )
         self.phases = dict(phases)
         self.nodes = dict(nodes)
         self.names = {
@@ -102,12 +87,7 @@ class Program:
         self.stop = StopRequest(self.status)
 
     def run(self, saved: SavedCheckpoint | None = None) -> None:
-        """Run the remaining steps.
-
-        Raises:
-            Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
-            StorageError: the record or a checkpoint cannot be written.
-        """
+        """Run the remaining steps."""
         self._seed()
         source = None if saved is None else self._resume(saved)
         if self.checkpoint is not None:
@@ -150,7 +130,7 @@ class Program:
         if self.step == 0:
             self._report_position(name, "the beginning of the phase")
             with torch.no_grad():
-                for action in (*phase.on_begin, *self._components(phase)):
+                for action in (*phase.on_begin, *phase.components()):
                     action.begin_phase()
         while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
@@ -158,30 +138,18 @@ class Program:
                 self._interrupt(name)
         self.phase, self.step = index + 1, 0
 
-    def _components(self, phase: Phase) -> Iterator[Component]:
-        modules = {id(m): m for stage in phase.all_stages() for m in stage.modules()}
-        return (module for module in modules.values() if isinstance(module, Component))
-
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
         with recording(progress=progress, step=self.total) as ledger, torch.no_grad():
             batch, complete = self._run_stages(name, phase, ledger)
-            due_nodes = [
-                entry
-                for entry in phase.due(self.step + 1)
-                if complete or _has_inputs(entry[1], batch)
-            ]
-            self._run_periodic(name, due_nodes, batch, ledger)
+            due = self._run_periodic(name, phase.due(self.step + 1), batch, complete, ledger)
             end_reason = ledger.ended if self.step + 1 < phase.steps else None
             if end_reason is not None:  # nodes for the end of a phase run now
-                last = phase.due(phase.steps)
-                remaining_nodes = [
-                    e for e in last if e not in due_nodes and (complete or _has_inputs(e[1], batch))
-                ]
-                self._run_periodic(name, remaining_nodes, batch, ledger)
+                rest = [entry for entry in phase.due(phase.steps) if entry not in due]
+                self._run_periodic(name, rest, batch, complete, ledger)
             if end_reason is not None or self.step + 1 == phase.steps:
                 self._report_position(name, "the end of the phase")
-                for component in self._components(phase):
+                for component in phase.components():
                     component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
         with storage_errors("the metrics", self.status):
@@ -191,15 +159,25 @@ class Program:
             self._save_best(name, ledger.best)
         if end_reason is not None:
             self._end_early(name, phase, end_reason)
-        elif any(stage is self.checkpoint for _, stage in due_nodes):
+        elif any(stage is self.checkpoint for _, stage in due):
             self._save()
 
     def _run_periodic(
-        self, name: str, nodes: list[tuple[str, nn.Module]], batch: TensorDict, ledger: Ledger
-    ) -> None:
+        self,
+        name: str,
+        nodes: list[tuple[str, nn.Module]],
+        batch: TensorDict,
+        complete: bool,
+        ledger: Ledger,
+    ) -> list[tuple[str, nn.Module]]:
+        """Run and return periodic nodes; after an incomplete step those whose keys exist."""
+        if not complete:
+            keys = {*batch.keys(True)}
+            nodes = [entry for entry in nodes if {*getattr(entry[1], "in_keys", ())} <= keys]
         for node, stage in nodes:
             if not isinstance(stage, Checkpoint):
                 self._call(name, node, stage, batch.copy(), ledger)
+        return nodes
 
     def _save_best(self, name: str, best: dict[str, object]) -> None:
         self.best[name] = {**best, "phase": name, "step": self.step, "total": self.total}
@@ -209,10 +187,10 @@ class Program:
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
         """End the phase, so that a run that continues from here does not resume it."""
-        summary = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         best = self.best.get(name)
         if best is not None:
             best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
+        summary = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         with storage_errors("the early end", self.status):
             for tracker in self.trackers:
                 tracker.phase_ended(self.total, {**summary, "best": best})
@@ -229,28 +207,24 @@ class Program:
         except NoRows as error:
             complete = False
             ledger.add_total("skipped_steps", 1.0)
-            self._warn_skipped(phase_name, error)
+            if phase_name not in self.phases_without_rows:
+                self.phases_without_rows.add(phase_name)
+                warnings.warn(
+                    f"phase {phase_name}: step {self.step + 1} is skipped, as are all later steps "
+                    f"without rows (skipped_steps in metrics.jsonl counts them): {error}",
+                    RlcompWarning,
+                    stacklevel=2,
+                )
         ledger.add("time/step", time.perf_counter() - start, 1)
         return batch, complete
-
-    def _warn_skipped(self, phase: str, error: NoRows) -> None:
-        """Warn of the first step without rows in a phase."""
-        if phase not in self.phases_without_rows:
-            self.phases_without_rows.add(phase)
-            warnings.warn(
-                f"phase {phase}: step {self.step + 1} is skipped, as are all later steps without "
-                f"rows (skipped_steps in metrics.jsonl counts them): {error}",
-                RlcompWarning,
-                stacklevel=2,
-            )
 
     def _call(
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
     ) -> TensorDict:
-        start = time.perf_counter()
-        self._report_position(phase, f"{node} ({type(stage).__name__})")
+        start, kind = time.perf_counter(), type(stage).__name__
+        self._report_position(phase, f"{node} ({kind})")
         try:
-            with refuse_exit(f"{node} ({type(stage).__name__})", ProcessEnded):
+            with refuse_exit(f"{node} ({kind})", ProcessEnded):
                 result: TensorDict = stage(batch)
         except BaseException as error:
             if isinstance(error, NonFiniteSteps):
@@ -259,8 +233,7 @@ class Program:
                 add_note(error, f"the first bad key of the batch: {bad}")
             add_note(
                 error,
-                f"in stage '{node}' ({type(stage).__name__}), phase '{phase}', "
-                f"step {self.step + 1}; "
+                f"in stage '{node}' ({kind}), phase '{phase}', step {self.step + 1}; "
                 f"batch {tuple(batch.batch_size)} with keys {sorted(map(str, batch.keys()))}",
             )
             raise
@@ -272,16 +245,10 @@ class Program:
         """Save the last non-finite step for ``rlcomp-replay``; return a message with its file."""
         if self.checkpoint is None:
             return "the step is not saved: the run has no checkpoint"
-        node, learner, batch = self.names.get(id(error.learner)), error.learner, error.batch
+        node = self.names.get(id(error.learner), "learner")
+        step = (node, error.learner, error.batch)
         try:
-            file = write_dump(
-                self.checkpoint,
-                node or "learner",
-                learner,
-                batch,
-                self._position(),
-                ledger.progress,
-            )
+            file = write_dump(self.checkpoint, *step, self._position(), ledger.progress)
         except CheckpointError as failed:
             return f"the step is not saved: {failed}"
         return f"the step is saved; repeat it with: rlcomp-replay {file}"
@@ -296,7 +263,6 @@ class Program:
         self.status.at(phase, self.step + 1, self.phases[phase].steps, stage)
 
     def _position(self) -> dict[str, Any]:
-        """Return the position of the run."""
         position = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
         trackers = {tracker.name: tracker.place() for tracker in self.trackers}
         return {**position, "trackers": trackers, "best": self.best, **self.inputs}
@@ -306,11 +272,6 @@ class Program:
         state = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
         where = f"after step {self.step}" if self.step else "at its end"
         raise Interrupted(f"stopped in phase {name} {where}, {state}")
-
-
-def _has_inputs(stage: nn.Module, batch: TensorDict) -> bool:
-    """Test if a batch has all keys that a stage reads."""
-    return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
 
 
 def run_phases(
@@ -327,27 +288,19 @@ def run_phases(
     """Run phases of stages, as the command line does with a built config.
 
     Args:
-        phases: by name, in order.
+        phases: phases by name, in order.
         nodes: objects by name (``Make.nodes``). Checkpoints hold their state, and errors use the
             names.
         seed: the run's seed.
         trackers: receive metrics and samples.
-        checkpoint: saves the run at the steps of a phase's ``every`` that names it.
+        checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
+            of this phase.
         saved: a checkpoint; the run continues bit-identically from it.
         status: shared memory to which the run writes its position.
         inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
-        Interrupted: stopped on request after a whole step.
+        Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
         StorageError: the record or a checkpoint cannot be written.
     """
-    program = Program(
-        phases,
-        nodes=nodes,
-        seed=seed,
-        trackers=trackers,
-        checkpoint=checkpoint,
-        status=status,
-        inputs=inputs,
-    )
-    program.run(saved)
+    Program(phases, nodes, seed, trackers, checkpoint, status, inputs).run(saved)

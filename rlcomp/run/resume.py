@@ -36,14 +36,20 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpo
     ``overwrite``.
 
     Raises:
-        CheckpointError: there is no checkpoint although there must be one; or there is one that is
-            not meant, cannot be read or does not fit the record.
+        CheckpointError: there is no checkpoint although there must be one; or there is one that
+            ``resume`` forbids, that cannot be read or that does not fit the record.
         ConfigError: ``overwrite`` would move away the checkpoint to continue.
     """
     source = _choose_checkpoint(config, checkpoint)
     if source is None:
         return None
-    _warn_other_environment(source)
+    if environment_changes := differences(written_in(source.path), environment()):
+        warnings.warn(
+            f"{source.path} was written in another environment ({'; '.join(environment_changes)}): "
+            "numbers from here on may differ in their last bits",
+            RlcompWarning,
+            stacklevel=3,
+        )
     return _skip_unused(source, read(config)[0])
 
 
@@ -72,17 +78,6 @@ def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
 
 def _unused(plan: Plan) -> frozenset[str]:
     return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
-
-
-def _warn_other_environment(saved: SavedCheckpoint) -> None:
-    """Warn if the numbers of a continued run may differ from an uninterrupted run."""
-    if environment_changes := differences(written_in(saved.path), environment()):
-        warnings.warn(
-            f"{saved.path} was written in another environment ({'; '.join(environment_changes)}): "
-            "numbers from here on may differ in their last bits",
-            RlcompWarning,
-            stacklevel=4,
-        )
 
 
 def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
@@ -116,16 +111,15 @@ def _check_unfinished(saved: SavedCheckpoint, config: DictConfig, resume: str) -
     if end := _end_settings(saved, config):
         done, more = end
         raise CheckpointError(
-            f"resume is {resume}: it is at its end ({done}), and nothing would be "
-            f"run; {more} goes on with it, base={resume} (without resume) "
-            "begins a new run from its weights"
+            f"resume is {resume}: it is at its end ({done}), and nothing would be run; {more} goes "
+            f"on with it, base={resume} (without resume) begins a new run from its weights"
         )
 
 
 def _end_settings(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | None:
     """Return the last phase's steps and twice as many if all are done; None otherwise."""
     phases = [*(config.get("phases") or {}).items()]
-    if not phases:  # a custom program: its phases are not settings
+    if not phases:  # a custom program
         return None
     place, (name, last) = saved.place(), phases[-1]
     if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
@@ -263,14 +257,8 @@ def restore_newest(
 
 # Settings that may change between a run and its continuation without changing its numbers.
 CHANGEABLE_SETTINGS = (
-    "accept_changed_files",
-    "device",
-    "directory",
-    "overwrite",
-    "parallel",
-    "resume",
-    "tracker",
-    "trust",
+    *("accept_changed_files", "device", "directory", "overwrite", "parallel", "resume"),
+    *("tracker", "trust"),
 )
 
 
@@ -285,8 +273,7 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
     Raises:
         CheckpointError: the config changed; the message names every changed value.
     """
-    paths = _config_changes(saved.path, config)
-    if paths:
+    if paths := _config_changes(saved.path, config):
         end = _end_settings(saved, config)
         hint = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
         changed_values = "; ".join(
@@ -301,14 +288,13 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
 def _has_same_config(path: Path, config: DictConfig) -> bool:
     try:
         return not _config_changes(path, config)
-    except CheckpointError:  # skipped when its turn comes
+    except CheckpointError:
         return False
 
 
 def _config_changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the changes between the config of a checkpoint and this one, by path."""
     old = update_classes(read_saved_config(path / CONFIG, trust=True))  # compared, not built
-    fault = of_version_0_1(old)
-    if fault is not None:
+    if (fault := of_version_0_1(old)) is not None:
         raise CheckpointError(f"{path}: {fault}; choose another directory")
     return {p: v for p, v in changed(old, config).items() if not _is_changeable(p)}

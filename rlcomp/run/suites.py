@@ -14,15 +14,12 @@ from typing import NamedTuple, cast
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.checkpoint.reader import open_checkpoint
-from rlcomp.config.base_model import check_base, check_models
 from rlcomp.config.build import Builder
-from rlcomp.config.checks.arguments import check_arguments
-from rlcomp.config.checks.settings import check_settings
-from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.checks.models import check_base, model_faults
 from rlcomp.config.finding import messages
-from rlcomp.config.plan import Plan, below, read
+from rlcomp.config.plan import below
 from rlcomp.config.reader import Node
-from rlcomp.config.resolve import as_typed
+from rlcomp.config.resolve import compose_or_explain, plan_of_nodes
 from rlcomp.config.source import source_of
 from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
 from rlcomp.interfaces.protocols import Suite
@@ -76,7 +73,11 @@ def open_suites(
     # Only the policy of this small recipe is built; a run's policy replaces it.
     config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
     where = device(str(config.device))
-    plan = _checked_plan(config, suites)
+    missing = {
+        name: f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
+        for name in suites
+    }
+    plan = plan_of_nodes(config, missing)
     builder = Builder(plan, int(config.seed))
     for name in suites:  # a missing file, before a model is read
         task = plan.nodes[name].arguments.get("task")
@@ -107,7 +108,7 @@ def check_at_hand_all(models: Iterable[str]) -> None:
         ConfigErrors: the message names each of them.
     """
     named = {f"MODEL {model}": model for model in models if not is_run(model)}
-    if faults := check_models(named):
+    if faults := model_faults(named):
         raise ConfigErrors([_as_word_message(fault) for fault in faults])
     try:
         check_available(named)
@@ -124,23 +125,6 @@ def _as_word_message(fault: str) -> str:
 
 def _quote(path: str) -> str:
     return "'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _checked_plan(config: DictConfig, suites: Sequence[str]) -> Plan:
-    """Return the plan of the suites alone, with all their parts."""
-    plan, errors = read(config)
-    errors += [
-        f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
-        for name in suites
-        if name not in plan.nodes
-    ]
-    if errors:
-        raise ConfigErrors(errors)
-    nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
-    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if errors := messages([*check_settings(small), *check_arguments(small)]):
-        raise ConfigErrors(as_typed(errors, plan))
-    return small
 
 
 def _use_run_policy(

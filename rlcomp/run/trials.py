@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 from tensordict import TensorDict
 
@@ -18,7 +17,7 @@ from rlcomp.interfaces.reward import SupportsTrial
 from rlcomp.interfaces.sampler_engine import RemoteEngine
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
-from rlcomp.run.check_columns import tasks_with_rewards
+from rlcomp.run.check_tasks import first_examples, tasks_with_rewards
 
 
 def try_engines(nodes: Mapping[str, object]) -> None:
@@ -78,19 +77,12 @@ def _trials(
     """Yield each reward to test, once, with rows of the first of its tasks."""
     tried_paths: set[str] = set()
     for tasks, rewards in tasks_with_rewards(plan):
-        examples = first_examples(built.get(tasks[0].path)) if tasks else []
-        for node in rewards if examples else []:
+        examples = (first_examples(built.get(tasks[0].path), _EXAMPLES) or []) if tasks else []
+        for node in rewards if examples else ():
             reward = built.get(node.path)
             if isinstance(reward, SupportsTrial) and node.path not in tried_paths:
                 tried_paths.add(node.path)
                 yield node.path, reward, _rows(examples)
-
-
-def first_examples(task: object) -> list[Example]:
-    """Return the first examples; empty for a task that is not one of ours."""
-    if not (hasattr(task, "__len__") and hasattr(task, "example")):
-        return []
-    return [task.example(index) for index in islice(range(len(task)), _EXAMPLES)]
 
 
 def _rows(examples: list[Example]) -> TensorDict:
@@ -115,7 +107,8 @@ def try_environments(nodes: Mapping[str, object]) -> None:
     Raises:
         ConfigErrors: every episode failed at once, as it would after the warm start.
     """
-    starts = [Start(example, 0) for example in first_examples(nodes.get("task"))]
+    examples = first_examples(nodes.get("task"), _EXAMPLES) or []
+    starts = [Start(example, 0) for example in examples]
     players = {path: node for path, node in nodes.items() if isinstance(node, Player)}
     errors, state = [], random_state()
     try:

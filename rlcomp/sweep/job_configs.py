@@ -13,9 +13,10 @@ from hydra.core.override_parser.types import Override
 from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from rlcomp.config.command_line import CommandLine
-from rlcomp.config.filter_overrides import Refused, sift
-from rlcomp.config.lint.unused_settings import check_unread, unread
+from rlcomp.config.checks.overrides import check_unread, unread
+from rlcomp.config.compose import CommandLine
+from rlcomp.config.finding import messages
+from rlcomp.config.overrides import Refused, filter_overrides
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
 
@@ -41,7 +42,7 @@ class JobConfigs(ConfigLoaderImpl):
     def sifted(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
         """Return the config of a job without its unknown overrides, and these."""
         load = super().load_sweep_config
-        return sift(lambda texts: load(master, texts), overrides)
+        return filter_overrides(lambda texts: load(master, texts), overrides)
 
 
 def with_job_configs(context: HydraContext) -> HydraContext:
@@ -100,7 +101,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
             return
     if not unknown:
         texts = [text for text in job if override_of[text] in idle]
-        raise ConfigErrors(check_unread(config, texts, _chosen(config)))
+        raise ConfigErrors(messages(check_unread(config, texts, _chosen(config))))
     faults = [(text, error) for text, error in errors.items() if override_of[text] in unknown]
     raise ConfigErrors(describe_refused(faults, configs).splitlines())
 

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp.config.checks.overrides import check_added
+from rlcomp.config.finding import messages
 from rlcomp.config.plan import read
-from rlcomp.config.resolve import added, as_typed, check_plan, check_used
+from rlcomp.config.resolve import check_plan, typed_messages
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, describe_refused
 
@@ -96,7 +98,7 @@ def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[
     OmegaConf.set_struct(config, False)
     with open_dict(config):
         config.pop("hydra", None)
-    if faults := check_used(config, added(words), words):
+    if faults := messages(check_added(config, words)):
         return faults
     plan, errors = read(config, words)
-    return as_typed(errors + check_plan(plan), plan)
+    return typed_messages(errors + check_plan(plan), plan)

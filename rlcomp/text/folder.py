@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import constants, get_session, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
-from rlcomp.config.base_model import is_folder_name
+from rlcomp.config.checks.models import is_folder_name
 from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
 from rlcomp.text.untrusted_input import JSON, TOKENIZER, check_regular, json_object, untrusted_call
 

@@ -13,7 +13,6 @@ from rlcomp.advice.foreign_options import OUR_NAMES, TABLE, our_name, our_option
 from rlcomp.advice.translation import translated
 from rlcomp.config.compose import compose_config
 from rlcomp.config.options import config_directory
-from rlcomp.config.resolve import check_used
 
 OPTIONS = [here for group in TABLE["options"].values() for here in group.values()]
 
@@ -113,47 +112,6 @@ def test_a_path_of_a_model_is_told_whole():
     assert our_option("reward/a", "b") is None
     assert our_option("environment", "Pong-v5") == "environment.name=Pong-v5 (of gymnasium)"
     assert our_option("environment", "carpole") is None
-
-
-@pytest.mark.parametrize(
-    ("value", "used"),
-    [
-        ("${width}", True),
-        ("${eval:'${width} * 2'}", True),
-        ("width", False),
-        ("${other.width}", True),
-    ],
-)
-def test_an_added_value_that_nothing_refers_to_is_refused(value, used):
-    config = OmegaConf.create({"seed": 0, "width": 4, "task": {"size": value}})
-
-    told = [] if used else ["width is added, but nothing in this config refers to it"]
-    assert [error.partition(" (known")[0] for error in check_used(config, ["width"], [])] == told
-    assert check_used(config, [], []) == []
-    assert check_used(config, ["width"], ["directory=${width}"]) == []
-
-
-def test_another_librarys_word_is_told_by_ours_and_a_node_may_be_added():
-    config = OmegaConf.create(
-        {
-            "num_generations": 8,
-            "task": {"_target_": "a.B"},
-            "optim": {"lr": 1},
-            "gruop_size": 3,
-            "group_size": 4,
-        }
-    )
-
-    word, inner, mistyped = check_used(
-        config, ["num_generations", "task", "evaluator", "optim", "gruop_size"], []
-    )
-    assert word == (
-        "num_generations is added, but nothing in this config refers to it; here it is group_size"
-    )
-    assert inner.endswith("refers to it; here it is learner.optimizer.lr")
-    assert mistyped.partition(" (known")[0] == (
-        "gruop_size is added, but nothing in this config refers to it; did you mean 'group_size'?"
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.advice import missing_multirun as module
-from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
-from rlcomp.config.command_line import CommandLine
+from rlcomp.advice.missing_multirun import as_text, is_sentence, missing_multirun, several_values
+from rlcomp.config.compose import CommandLine
 
 CONFIG = {"seed": 0, "lr": 0.1, "fast": True, "names": ["a"], "template": "x", "prompt": None}
 
@@ -19,7 +19,7 @@ def groups(tmp_path, monkeypatch):
 
 def told(word, line=True):
     own = CommandLine([], [], OmegaConf.create(CONFIG), {}) if line else None
-    return several(word, own)
+    return several_values(word, own)
 
 
 SWEEP, LIST, TEXT = "a sweep, rlcomp -m ", "a list has brackets, ", "a text has quotes, "
@@ -91,7 +91,7 @@ def test_a_comma_within_a_decimal_is_a_point(word, point):
 
 
 def test_the_word_that_an_error_is_about_is_found():
-    assert unswept("Ambiguous value for argument 'a=1,2'\n1. To use it") == "a=1,2"
-    assert unswept("x\nSweep parameters 'a=1,2' requires --multirun") == "a=1,2"
-    assert unswept("argument 'a='b,c'' requires") == "a='b,c'"
-    assert unswept("Key 'a' is not in struct") is None
+    assert missing_multirun("Ambiguous value for argument 'a=1,2'\n1. To use it") == "a=1,2"
+    assert missing_multirun("x\nSweep parameters 'a=1,2' requires --multirun") == "a=1,2"
+    assert missing_multirun("argument 'a='b,c'' requires") == "a='b,c'"
+    assert missing_multirun("Key 'a' is not in struct") is None

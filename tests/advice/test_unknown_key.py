@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.advice import unknown_key as module
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
-from rlcomp.config.command_line import CommandLine
+from rlcomp.config.compose import CommandLine
 
 
 class Known(CommandLine):
@@ -14,7 +14,7 @@ class Known(CommandLine):
 
 @pytest.fixture(autouse=True)
 def _alike_by_the_line(monkeypatch):
-    monkeypatch.setattr(module, "like", lambda line, path: line.like(path))
+    monkeypatch.setattr(module, "equivalent", lambda line, path: line.like(path))
     monkeypatch.setattr(module, "fit", lambda line, remedy: line.fit(remedy))
 
 
@@ -143,7 +143,9 @@ def test_an_option_that_was_written_as_a_setting_is_a_choice(options):
 
 
 def test_a_setting_that_one_part_alone_has_is_told_with_its_path(monkeypatch):
-    monkeypatch.setattr(module, "having", lambda name: {"colour": ["kl"], "size": ["a", "b"]}[name])
+    monkeypatch.setattr(
+        module, "groups_with", lambda name: {"colour": ["kl"], "size": ["a", "b"]}[name]
+    )
     where = line(lacks={"kl": "kl=none has no colour"})
 
     found = told("colour", root=["seed"], where=where)

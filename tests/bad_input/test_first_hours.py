@@ -2,8 +2,7 @@
 
 import pytest
 
-from rlcomp.config.composition import compose_or_explain
-from rlcomp.config.resolve import plan_of
+from rlcomp.config.resolve import compose_or_explain, plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
 
 

@@ -157,7 +157,7 @@ TABLE = {
     "forced": Bad(["++learning_rate=1"], "learning_rate is added", "no", "learner.optimizer.lr"),
     "forced below": Bad(["++optim.lr=1"], "optim is added", "nothing", "learner.optimizer.lr"),
     "group without its place": Bad(
-        ["optimizer=adamw"], "optimizer", "stands elsewhere", "write optimizer@learner.optimizer=ad"
+        ["optimizer=adamw"], "optimizer", "has another path", "write optimizer@learner.optimizer=ad"
     ),
     "word of TRL": Bad(
         ["num_generations=8"], "num_generations", "not in the config", "here it is group_size"
@@ -229,7 +229,7 @@ TABLE = {
     "key of another library, its words turned": Bad(
         ["learner.clip_grad=1"],
         "learner.clip_grad is not in",
-        "like it is grad_clip",
+        "similar is grad_clip",
         "which is learner.max_grad_norm\n",
     ),
     "key that other places have": Bad(
@@ -265,7 +265,7 @@ TABLE = {
     "another name for what has to be given": Bad(
         ["recipe=agent", "environment=trl", "environment.factory=my.Env"],
         "environment.factory is not in the config",
-        "environment.name is what has to be given",
+        "environment.name has to be set",
         "environment.name=my.Env\n",
     ),
     "list without brackets": Bad(

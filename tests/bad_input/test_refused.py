@@ -102,7 +102,7 @@ FOUND = {
     "decoding.top_p=1.1": "decoding.top_p is 1.1: must be at most 1",
     "model.num_key_value_heads=3": "which num_key_value_heads 3 does not divide",
     "dynamic_sampling=refill dynamic_sampling.max_tries=0": "dynamic_sampling is a choice of parts "
-    "whose settings stand elsewhere",
+    "whose settings have other paths",
 }
 YAMLS = {
     "colon": b"_target_: a: b\n",

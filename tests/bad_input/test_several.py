@@ -130,7 +130,7 @@ def test_a_choice_that_stands_twice_is_told_once(rlcomp, capsys):
     assert rlcomp("recipe=grpo", "recipe=gspo", "seed=1", "seed=1", "--cfg", "job") == 0
 
     assert capsys.readouterr().err == (
-        "rlcomp: recipe stands twice, and the last counts, recipe=gspo; a sweep of both is "
+        "rlcomp: recipe is chosen twice, and the last counts, recipe=gspo; a sweep of both is "
         "rlcomp -m recipe=grpo,gspo\n"
     )
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from rlcomp.cli.audit import audited, main
+from rlcomp.cli.audit import audit_reward, main
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ SOUND = [
 
 @pytest.mark.parametrize("words", SOUND, ids=lambda words: words[0])
 def test_our_verifiers_accept_nothing_that_cannot_be_right(words):
-    found = audited(words, rows=2)
+    found = audit_reward(words, rows=2)
 
     assert found.false_accepts() == []
     assert found.gold.accepted == found.gold.tried == 2

@@ -13,7 +13,7 @@ from rlcomp.advice.explain import explain_composition
 from rlcomp.advice.foreign_options import our_name
 from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.overrides import check_modes, hydra_arguments
-from rlcomp.config.composition import compose_or_explain
+from rlcomp.config.resolve import compose_or_explain
 from rlcomp.errors import ConfigError, UserError
 
 

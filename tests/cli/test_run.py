@@ -127,7 +127,6 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     called = []
     monkeypatch.setattr(module, "in_child", lambda job, watch: called.append("child"))
     monkeypatch.setattr(module, "_job", lambda *words: called.append("here"))
-    monkeypatch.setattr(module, "_unused_settings", lambda config, words: [])
     monkeypatch.setattr(module, "_set_tracker_labels", lambda config: None)
 
     class App:
@@ -137,13 +136,13 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
         class runtime:
             output_dir = str(tmp_path)
 
+        mode = None
         overrides = OmegaConf.create({"task": [], "hydra": []})
 
     monkeypatch.setattr(module.HydraConfig, "get", staticmethod(lambda: App))
-    for name in ("check_used", "added"):
-        monkeypatch.setattr(module, name, lambda *words: [])
     for name in ("plan_of", "check_rank_settings"):
-        monkeypatch.setattr(module, name, lambda *words: None)
+        monkeypatch.setattr(module, name, lambda *words, **settings: None)
+    monkeypatch.setattr(module, "chosen_options", dict)
 
     module.run_job(
         OmegaConf.create({"directory": "x"}), SharedStatus(watched=watched), preload=False

@@ -68,7 +68,7 @@ def test_a_report_of_what_is_no_run(path, told):
         ("export", [], "^RUN and NEW_FOLDER are missing: rlcomp-export runs/mine exported$"),
         ("export", ["--merge", "runs/a"], "missing: rlcomp-export --merge runs/a exported$"),
         ("sample", ["runs/a"], r"^PROMPT is missing: rlcomp-sample runs/a '2\+2='$"),
-        ("sample", ["2+2=", "runs/a"], r"front of the prompts: rlcomp-sample runs/a '?2\+2='?$"),
+        ("sample", ["2+2=", "runs/a"], r"before the prompts: rlcomp-sample runs/a '?2\+2='?$"),
     ],
 )
 def test_words_that_are_missing_or_in_another_order(program, words, told, monkeypatch):

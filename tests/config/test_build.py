@@ -69,7 +69,8 @@ def test_descriptions_are_handed_over_where_they_are_asked_for(
 ):
     parameters = {"a": SimpleNamespace(annotation=annotation)}
     monkeypatch.setattr(
-        "rlcomp.config.declare.declare", lambda target: SimpleNamespace(parameters=parameters)
+        "rlcomp.config.declarations.read_declaration",
+        lambda target: SimpleNamespace(parameters=parameters),
     )
     one, two, late = Node("one", "t"), Node("two", "t"), Node("late", "t", partial=True)
     values = {
@@ -80,6 +81,6 @@ def test_descriptions_are_handed_over_where_they_are_asked_for(
         "half": {"x": one, "y": late},
     }
 
-    found = build._handed_over(Node("n", "t", {"a": values[argument]}), "a")
+    found = build._described(Node("n", "t", {"a": values[argument]}), "a")
 
     assert [node.path for node in found] == handed

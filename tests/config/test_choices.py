@@ -46,11 +46,11 @@ def directory(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "config_directory", lambda: tmp_path)
     seen = []
 
-    def line_of(words, directories):
+    def command_line(words, directories):
         seen.append(words)
         return SimpleNamespace(choices=PLACES, config=OmegaConf.create(CONFIG))
 
-    monkeypatch.setattr(module, "line_of", line_of)
+    monkeypatch.setattr(module, "command_line", command_line)
     return seen
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.config.declare import Declaration
+from rlcomp.config.declarations import Declaration
 from rlcomp.config.equation import equations, filled
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
@@ -54,7 +54,7 @@ def declared(monkeypatch):
         "a.Learner": Declaration("a.Learner"),
         "a.Paid": Declaration("a.Paid", equation="r - {beta} kl"),
     }
-    monkeypatch.setattr("rlcomp.config.declare.declare", parts.__getitem__)
+    monkeypatch.setattr("rlcomp.config.declarations.read_declaration", parts.__getitem__)
 
 
 def test_a_phase_tells_its_stages_once_and_parts_below_their_loss():

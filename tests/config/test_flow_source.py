@@ -3,7 +3,7 @@
 import pytest
 
 from rlcomp.config import flow_source as module
-from rlcomp.config.declare import Declaration
+from rlcomp.config.declarations import Declaration
 from rlcomp.config.finding import messages
 from rlcomp.config.flow import Flow
 from rlcomp.config.flow_source import check_flow, flow_of, ran, stage_of
@@ -22,7 +22,7 @@ def declared(monkeypatch):
             raise ConfigError(f"no {target}")
         return known[target]
 
-    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
+    monkeypatch.setattr("rlcomp.config.declarations.read_declaration", declare)
     monkeypatch.setattr(module, "prompt_keys", lambda: frozenset({"answer"}))
 
     def node(path, *, arguments=None, keys=None, **settings):

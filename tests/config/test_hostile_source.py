@@ -13,8 +13,8 @@ import pytest
 
 import rlcomp
 from rlcomp.arguments import Ge, Interval, problem
-from rlcomp.config.declare import declare
-from rlcomp.config.literal import literal
+from rlcomp.config.declarations import read_declaration
+from rlcomp.config.expressions import literal
 from rlcomp.errors import ConfigError
 
 HEAD = """
@@ -34,7 +34,7 @@ def declared(tmp_path, monkeypatch, request):
     def of(source, target="Target", head=HEAD):
         raw = source if isinstance(source, bytes) else (head + source).encode()
         (tmp_path / f"{name}.py").write_bytes(raw)
-        return declare(f"{name}.{target}")
+        return read_declaration(f"{name}.{target}")
 
     return of
 
@@ -483,12 +483,14 @@ def test_a_source_that_cannot_be_opened_is_one_line(declared, tmp_path, monkeypa
 @pytest.mark.parametrize("module", ["rlcomp./etc/passwd", "rlcomp.*", "rlcomp.a\0b", "rlcomp.."])
 def test_a_name_that_is_no_module_is_refused(module):
     with pytest.raises(ConfigError, match="there is no module"):
-        declare(f"{module}.Target")
+        read_declaration(f"{module}.Target")
 
 
 def test_a_target_that_would_print_is_read_in_silence(tmp_path):
     (tmp_path / "loud.py").write_text("print('loud')\nx = '\\d'\nclass Target: pass\n")
-    code = "from rlcomp.config.declare import declare; declare('loud.Target')"
+    code = (
+        "from rlcomp.config.declarations import read_declaration; read_declaration('loud.Target')"
+    )
     place = f"{tmp_path}:{Path(rlcomp.__file__).parents[1]}"
 
     done = subprocess.run(

@@ -6,7 +6,9 @@ from omegaconf import OmegaConf
 from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import messages
 from rlcomp.config.flow_source import check_flow
+from rlcomp.config.insert import StepRange, step_range
 from rlcomp.config.plan import read
+from rlcomp.config.reader import Reader
 
 NOTHING = {"_target_": "rlcomp.run.stages.Nothing"}
 GROUP = {"_target_": "rlcomp.run.stages.Sequence", "stages": ["own"]}
@@ -124,11 +126,11 @@ ONE_OF = "must be one of {after: stage}, {before: stage}, {around: [first, last]
         ),
         (
             {"group": {"around": ["c", "b"]}},
-            "phases.main.insert.group.around: 'c' stands behind 'b'",
+            "phases.main.insert.group.around: 'c' comes after 'b'",
         ),
         (
             {"group": {"around": ["a", "b"]}, "second": {"around": ["b", "c"]}},
-            "phases.main.insert.second.around is 'b': it stands inside 'group'",
+            "phases.main.insert.second.around is 'b': it is inside 'group'",
         ),
         (
             {"x": {"after": "y"}, "z": {"after": "x"}, "y": {"after": "z"}},
@@ -154,7 +156,7 @@ def test_a_stage_that_is_no_node_is_told():
 
 def test_an_anchor_that_stands_twice_is_refused():
     assert errors({"x": {"after": "a"}}, stages="aba") == [
-        "phases.main.insert.x.after is 'a': it stands several times among the stages"
+        "phases.main.insert.x.after is 'a': the stage is listed several times"
     ]
 
 
@@ -170,7 +172,7 @@ def test_one_node_cannot_stand_around_stages_of_two_phases():
     _, found = read(OmegaConf.create({**nodes, "phases": {"one": phase, "two": phase}}))
 
     assert found == [
-        "phases.two.insert.group: 'group' stands around others in phases.one.insert.group; "
+        "phases.two.insert.group: 'group' is around other stages in phases.one.insert.group; "
         "use another node here"
     ]
 
@@ -281,7 +283,7 @@ def test_two_windows_make_up_to_four_lists():
     }
 
     # x stands inside the group, which then has one list only.
-    assert "stands inside 'group': give them to 'group'" in " ".join(planned(insert, steps=9)[1])
+    assert "is inside 'group': give them to 'group'" in " ".join(planned(insert, steps=9)[1])
     insert["group"]["around"] = ["b", "c"]
     assert in_turn(insert, 9) == {
         1: "a group d",
@@ -293,8 +295,8 @@ def test_two_windows_make_up_to_four_lists():
 
 STEP = "must be a step (1, 2, ...) or a share of the phase between 0 and 1"
 NEVER = (
-    "but the phase has 10 steps: it would never run; a share of the phase (from_step: 0.5) goes "
-    "with its length"
+    "but the phase has 10 steps: it would never run; a share of the phase (from_step: 0.5) grows "
+    "with it"
 )
 
 
@@ -326,3 +328,65 @@ def test_each_of_the_lists_is_checked():
     assert found == []
     assert "reads 'reward'" in " ".join(messages(check_flow(plan)))
     assert messages(check_flow(read(compose_config([words[0]]))[0])) == []
+
+
+def found(first=None, last=None, steps=10):
+    reader = Reader(OmegaConf.create({}))
+    return step_range(reader, "x", {"from_step": first, "until_step": last}, steps), reader.errors
+
+
+def test_both_ends_are_in_a_window():
+    assert [step for step in range(1, 7) if step in StepRange(3, 5)] == [3, 4, 5]
+    assert [step for step in range(1, 5) if step in StepRange(3)] == [3, 4]
+    assert StepRange(3, 5).ends() == [3, 6]
+    assert StepRange(3).ends() == [3]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "steps", "meant"),
+    [
+        (None, None, 10, StepRange(1, None)),
+        (4, 7, 10, StepRange(4, 7)),
+        (7, 7, 10, StepRange(7, 7)),
+        (0.5, None, 100, StepRange(51, None)),
+        (None, 0.5, 100, StepRange(1, 50)),
+        (0.29, 0.58, 100, StepRange(30, 58)),  # .29 * 100 is 28.999999999999996
+        (0.2, 0.7, 9, StepRange(2, 6)),  # 1.8 and 6.3 steps
+        (0.99999999, None, 150, StepRange(150, None)),
+        (0.0000001, None, 10, StepRange(1, None)),
+    ],
+)
+def test_shares_are_cut_to_whole_steps(first, last, steps, meant):
+    assert found(first, last, steps) == (meant, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0.5, 0.5),
+        (0.6, 0.5),
+        (7, 6),
+        (11, None),
+        (None, 0),
+        (0.0, 3),
+        (1.0, None),
+        (1.5, None),
+        (True, 3),
+    ],
+)
+def test_what_would_never_run_is_told_with_its_path(first, last):
+    made, errors = found(first, last)
+
+    assert made is None
+    assert len(errors) == 1
+    assert errors[0].startswith("x")
+
+
+def test_only_what_is_set_is_told():
+    assert found(11, None) == (
+        None,
+        [
+            "x has from_step 11, but the phase has 10 steps: it would never run; a share of the "
+            "phase (from_step: 0.5) grows with it"
+        ],
+    )

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.config.compose import compose_config
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.migrations import (
     _ARGUMENTS,
     _CLASSES,
@@ -70,7 +70,7 @@ def test_every_module_of_a_world_is_there(new):
 @pytest.mark.parametrize("new", sorted({*_TARGETS.values(), *_CLASSES.values()}))
 def test_every_new_place_is_there(new):
     if new.rpartition(".")[2][0].isupper() or new.count(".") > 2:
-        assert declare(new).target == new
+        assert read_declaration(new).target == new
     else:
         __import__(new)
 

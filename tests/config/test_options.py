@@ -3,17 +3,17 @@
 import pytest
 
 from rlcomp.config import options as module
-from rlcomp.config.declare import Declaration
+from rlcomp.config.declarations import Declaration
 from rlcomp.config.options import (
-    chosen_as,
-    chosen_by,
-    having,
+    choice_keys,
+    count_choices,
+    groups_with,
     options_of,
     options_reading,
     options_writing,
-    placed,
     recipes_with,
     usual_option,
+    with_path,
 )
 from rlcomp.errors import ConfigError
 
@@ -61,7 +61,7 @@ def directory(tmp_path, monkeypatch):
         raise ConfigError("it is not installed")
 
     monkeypatch.setattr(module, "config_directory", lambda: tmp_path)
-    monkeypatch.setattr("rlcomp.config.declare.declare", declare)
+    monkeypatch.setattr("rlcomp.config.declarations.read_declaration", declare)
     module._all_options.cache_clear()
     yield tmp_path
     module._all_options.cache_clear()
@@ -89,9 +89,9 @@ def test_the_recipes_with_a_node_are_named_the_plainest_first():
 
 
 def test_groups_with_a_setting_are_named_once_and_recipes_are_none():
-    assert having("clip") == ["advantage", "collector"]
-    assert having("size") == ["collector"]
-    assert having("low") == []
+    assert groups_with("clip") == ["advantage", "collector"]
+    assert groups_with("size") == ["collector"]
+    assert groups_with("low") == []
 
 
 def test_options_that_write_a_key_have_what_they_read():
@@ -111,17 +111,17 @@ def test_options_that_read_a_key_may_do_without_it():
 
 
 def test_a_group_is_written_where_the_first_recipe_has_it():
-    assert placed("collector") == "collector@rollout"
-    assert placed("advantage") == "advantage"
+    assert with_path("collector") == "collector@rollout"
+    assert with_path("advantage") == "advantage"
 
 
 def test_a_group_is_chosen_as_most_configs_have_it():
-    assert chosen_as("advantage") == ["advantage", "advantage@next"]
-    assert chosen_as("collector") == ["collector@rollout"]
-    assert chosen_as("kl") == ["kl"]
-    assert chosen_as("schedule") == ["schedule@learner.schedule", "schedule@value.schedule"]
-    assert chosen_as("gone") == ["+gone"]
-    assert chosen_as("loss/ratio") == ["loss/ratio"]
+    assert choice_keys("advantage") == ["advantage", "advantage@next"]
+    assert choice_keys("collector") == ["collector@rollout"]
+    assert choice_keys("kl") == ["kl"]
+    assert choice_keys("schedule") == ["schedule@learner.schedule", "schedule@value.schedule"]
+    assert choice_keys("gone") == ["+gone"]
+    assert choice_keys("loss/ratio") == ["loss/ratio"]
 
 
 def test_the_usual_option_is_that_of_the_first_that_has_one():
@@ -133,7 +133,7 @@ def test_the_usual_option_is_that_of_the_first_that_has_one():
 
 
 def test_choices_are_counted_over_all_options():
-    assert chosen_by("advantage", "gae") == 2
-    assert chosen_by("advantage", "mean") == 1
-    assert chosen_by("value", "head") == 2
-    assert chosen_by("value", "he") == 0
+    assert count_choices("advantage", "gae") == 2
+    assert count_choices("advantage", "mean") == 1
+    assert count_choices("value", "head") == 2
+    assert count_choices("value", "he") == 0

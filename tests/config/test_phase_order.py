@@ -3,9 +3,9 @@
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.config.checks.prerequisites import check_begun
+from rlcomp.config.checks.phases import check_prerequisites
 from rlcomp.config.finding import messages
-from rlcomp.config.phase_order import arranged
+from rlcomp.config.phase_order import order_phases
 from rlcomp.config.plan import read
 from rlcomp.errors import ConfigError
 
@@ -13,22 +13,22 @@ NOTHING = {"_target_": "rlcomp.run.stages.Nothing"}
 
 
 def order(**phases):
-    return [*arranged(OmegaConf.create({"phases": phases})).phases]
+    return [*order_phases(OmegaConf.create({"phases": phases})).phases]
 
 
 def body(name, **phases):
-    return OmegaConf.to_container(arranged(OmegaConf.create({"phases": phases})).phases[name])
+    return OmegaConf.to_container(order_phases(OmegaConf.create({"phases": phases})).phases[name])
 
 
 def refusal(**phases):
     with pytest.raises(ConfigError) as told:
-        arranged(OmegaConf.create({"phases": phases}))
+        order_phases(OmegaConf.create({"phases": phases}))
     return str(told.value)
 
 
 def test_without_a_word_of_order_a_config_is_as_it_was():
     config = OmegaConf.create({"phases": {"b": {"steps": 1}, "a": {"steps": 2}}})
-    assert arranged(config) is config
+    assert order_phases(config) is config
 
 
 def test_a_phase_waits_for_those_it_comes_after_and_the_rest_stay_in_place():
@@ -84,7 +84,7 @@ def test_interpolations_and_missing_values_stay_as_they_are_written():
     config = OmegaConf.create(
         {"n": 7, "phases": {"a": {"steps": "${n}"}, "b": {"like": "a", "stages": "???"}}}
     )
-    found = arranged(config)
+    found = order_phases(config)
     assert found.phases.b.steps == 7
     assert OmegaConf.is_missing(found.phases.b, "stages")
     found.n = 8
@@ -130,7 +130,7 @@ def begun(**phases):
     whole = {name: {**plain, **more} for name, more in phases.items()}
     nodes = {"nothing": NOTHING, "taken": SNAPSHOT, "back": RESTORE}
     plan, errors = read(OmegaConf.create({**nodes, "phases": whole}))
-    return errors or messages(check_begun(plan))
+    return errors or messages(check_prerequisites(plan))
 
 
 def test_a_snapshot_comes_before_it_is_restored():
@@ -151,7 +151,7 @@ def test_what_is_done_at_the_begin_has_to_be_able_to():
     phase = {"steps": 1, "stages": ["nothing"], "on_begin": ["y", "nothing"]}
     plan, errors = read(OmegaConf.create({**config, "phases": {"a": phase}}))
     assert errors == []
-    told = messages(check_begun(plan))
+    told = messages(check_prerequisites(plan))
     assert len(told) == 1
     assert told[0].startswith("phases.a.on_begin: y (ShuffledEpochs) does nothing when a phase beg")
 
@@ -178,7 +178,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
     def told(**steps):
         stages = {"fill": ["store"], "draw": ["replay"]}
         phases = {name: {"steps": n, "stages": stages[name]} for name, n in steps.items()}
-        return messages(check_begun(read(OmegaConf.create({**nodes, "phases": phases}))[0]))
+        return messages(check_prerequisites(read(OmegaConf.create({**nodes, "phases": phases}))[0]))
 
     assert told(fill=1, draw=1) == []
     assert told(draw=1, fill=1) == [
@@ -189,7 +189,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 
 
 def test_a_setting_that_a_phase_takes_over_is_added():
-    from rlcomp.config.composition import compose_or_explain
+    from rlcomp.config.resolve import compose_or_explain
 
     with pytest.raises(ConfigError, match=r"its own, \+phases.rl2.every=") as told:
         compose_or_explain(["recipe=r1", "phases.rl2.every=3"])

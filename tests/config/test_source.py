@@ -95,7 +95,7 @@ def test_a_file_that_is_no_python_is_told_with_its_place(text, told, package):
 def test_a_file_of_another_encoding_or_size_is_told(package, tmp_path, monkeypatch):
     name = package(short="a = 1", long="a = 12")
     (tmp_path / name / "odd.py").write_bytes(b"# coding: no-such\na = 1\n")
-    monkeypatch.setattr(source, "_LONGEST", 5)
+    monkeypatch.setattr(source, "_MAX_LENGTH", 5)
 
     assert source_of(f"{name}.short")
     with pytest.raises(ConfigError, match="longer than 5 characters"):
@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_read_is_told(package, monkeypatch):
     def denied(*arguments):
         raise PermissionError("not yours")
 
-    monkeypatch.setattr(source, "_step", denied)
+    monkeypatch.setattr(source, "_submodule", denied)
 
     with pytest.raises(ConfigError, match="not yours"):
         source_of(f"{name}.one")
@@ -292,7 +292,7 @@ def test_a_class_has_so_many_bases_and_no_more(package, monkeypatch):
     name = package(
         one="class A0: pass\n" + "".join(f"class A{n + 1}(A{n}): pass\n" for n in range(5))
     )
-    monkeypatch.setattr(source, "_MOST_BASES", 5)
+    monkeypatch.setattr(source, "_MAX_BASES", 5)
 
     assert names(f"{name}.one", "A4") == ["A4", "A3", "A2", "A1", "A0"]
     with pytest.raises(ConfigError, match="A5 has more than 5 bases"):
@@ -326,5 +326,5 @@ def test_what_a_name_stands_for_is_followed_through_imports(package):
 
 
 def test_the_largest_source_and_the_most_bases_are_beyond_any_package():
-    assert source._LONGEST == 8 * 2**20
-    assert source._MOST_BASES == 256
+    assert source._MAX_LENGTH == 8 * 2**20
+    assert source._MAX_BASES == 256

@@ -5,9 +5,8 @@ import textwrap
 
 import pytest
 
-from rlcomp.config.composition import compose_or_explain
-from rlcomp.config.declare import declare
-from rlcomp.config.resolve import plan_of
+from rlcomp.config.declarations import read_declaration
+from rlcomp.config.resolve import compose_or_explain, plan_of
 from rlcomp.errors import RlcompWarning
 
 PART = """
@@ -55,7 +54,7 @@ def part(tmp_path, monkeypatch):
 def test_keys_that_forward_reads_and_nobody_declares(part, read, declared, told, request):
     name = f"part_of_mine_{abs(hash(request.node.name))}"
 
-    assert declare(part(name, read, declared)).undeclared == told
+    assert read_declaration(part(name, read, declared)).undeclared == told
 
 
 def test_a_run_is_told_of_them(part):

@@ -10,7 +10,7 @@ import torch
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from rlcomp.config.plan import Plan
+from rlcomp.config.plan import Plan, read
 from rlcomp.files.json_lines import read_lines
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.run import launch as module
@@ -109,19 +109,19 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
     ]
 
 
-def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
-    given, seen = SharedStatus(), []
-    config = OmegaConf.create({"directory": str(tmp_path), "seed": 0})
+def test_a_run_has_the_status_of_its_caller_or_one_of_its_own(tmp_path, monkeypatch):
+    status, statuses = SharedStatus(), []
+    config = OmegaConf.create({"directory": str(tmp_path), "seed": 0, "resume": "never"})
+    monkeypatch.setattr(module, "_claim_directory", lambda *arguments: None)
     monkeypatch.setattr(
-        "rlcomp.run.launch._launch",
-        lambda config, builder, directory, watch, leaves, where: seen.append(watch),
+        module, "run_phases", lambda phases, **settings: statuses.append(settings["status"])
     )
 
-    launch(config, Plan({}, {}, {}), given)
+    launch(config, Plan({}, {}, {}), status)
     launch(config, Plan({}, {}, {}))
 
-    assert seen[0] is given
-    assert isinstance(seen[1], SharedStatus)
+    assert statuses[0] is status
+    assert isinstance(statuses[1], SharedStatus)
 
 
 @pytest.mark.parametrize(
@@ -146,21 +146,24 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
 
     # No run has begun: a test of the command line in this process may have left its own.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
-    config = OmegaConf.create({"seed": 3, "rate": "${seed}", "part": {"rate": "${rate}"}})
+    values = {"seed": 3, "rate": "${seed}", "part": {"rate": "${rate}"}, "directory": str(tmp_path)}
+    config = OmegaConf.create(values)
+    plan = read(config)[0]
     labels = {"run_name": None, "group": None, "job_type": None, "tags": []}
     wandb = WandB(directory=str(tmp_path), project="p", **labels)
     board = TensorBoard(directory=str(tmp_path))
 
-    assert [type(each).__name__ for each in trackers({}, config, tmp_path)] == [
+    assert [type(each).__name__ for each in trackers({}, config, plan)] == [
         "JsonLines",
         "Display",
     ]
-    assert trackers({"tracker": wandb}, config, tmp_path)[2] is wandb
-    assert wandb.config == {"seed": 3, "rate": 3, "part": {"rate": 3}, "choices": {}}
+    assert trackers({"tracker": wandb}, config, plan)[2] is wandb
+    settings = {"seed": 3, "rate": 3, "part": {"rate": 3}, "directory": str(tmp_path)}
+    assert wandb.config == {**settings, "choices": {}}
     assert wandb.report_files() == []
-    trackers({"tracker": wandb}, config, tmp_path, lambda directory: [directory / "curve.png"])
+    trackers({"tracker": wandb}, config, plan, lambda directory: [directory / "curve.png"])
     assert wandb.report_files() == [tmp_path / "curve.png"]
-    assert trackers({"tracker": board}, config, tmp_path)[2] is board
+    assert trackers({"tracker": board}, config, plan)[2] is board
     assert not hasattr(board, "config")
 
 
@@ -185,7 +188,7 @@ def test_a_tracker_is_shown_the_values_that_are_used(monkeypatch):
         }
     )
 
-    shown = shown_config(config)
+    shown = shown_config(config, read(config)[0])
 
     assert shown == {
         "seed": 3,

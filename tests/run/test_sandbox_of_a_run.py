@@ -7,7 +7,7 @@ from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.files.json_lines import read_lines
-from rlcomp.run.check_columns import check_columns
+from rlcomp.run.check_tasks import check_columns
 from rlcomp.run.launch import launch
 from rlcomp.sandbox import tier
 from rlcomp.sandbox.job import StdioJob

@@ -6,7 +6,7 @@ import yaml
 
 from components.reward.answer import ExactMatch
 from components.reward.episode import EpisodeReturn
-from rlcomp.config.declare import declare
+from rlcomp.config.declarations import read_declaration
 from rlcomp.config.options import config_directory
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
@@ -65,7 +65,7 @@ def test_a_return_that_is_beyond_float32_is_not_valid():
 def test_every_reward_declares_episode_error():
     files = sorted((config_directory() / "reward").glob("*.yaml"))
     targets = {(yaml.safe_load(file.read_text()) or {}).get("_target_") for file in files}
-    rewards = [declare(target) for target in targets - {None}]
+    rewards = [read_declaration(target) for target in targets - {None}]
     judging = [each for each in rewards if "reward_valid" in each.writes]
 
     assert len(judging) > 30
