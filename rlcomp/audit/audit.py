@@ -9,7 +9,7 @@ from itertools import islice
 from rlcomp.audit.attacks import KINDS, NONSENSE, Attack, blind_attacks, informed_attacks
 from rlcomp.audit.judge import RewardVerdict
 from rlcomp.audit.wrong_answers import dressed, edited
-from rlcomp.data.task import permutation
+from rlcomp.data.permutation import permutation
 from rlcomp.interfaces.task import Example, Task
 
 Judged = Callable[[Example, str], RewardVerdict]

@@ -135,7 +135,7 @@ def test_a_row_with_media_is_refused(name):
         ({"messages": [{"role": "user", "content": ["a"]}]}, "is .*'a'.*, not text"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "is 'text', not text"),
         ({"messages": [FOUR]}, "'messages' holds no message before the assistant's last one"),
-        ({"messages": [SYSTEM]}, "ends in a turn of the system, behind which no response"),
+        ({"messages": [SYSTEM]}, "ends in a turn of the system, and no response follows"),
         ({"messages": [USER, FOUR, EIGHT]}, "ends in a turn of the assistant"),
         ({"prompt": [USER, FOUR]}, "'prompt' ends in a turn of the assistant.*'completion'"),
         ({"prompt": [USER, FOUR], "completion": "8"}, "ends in a turn of the assistant"),

@@ -75,9 +75,9 @@ def test_a_step_that_is_none_is_told_with_file_and_number(folder):
 @pytest.mark.parametrize(
     ("metadata", "told"),
     [
-        ('{"data_format": "hdf5"}', "says data_format 'hdf5', only 'arrow' can be read: save"),
-        ("{}", "says data_format None"),
-        ("[1]", "says data_format None"),
+        ('{"data_format": "hdf5"}', "data_format is 'hdf5', and only 'arrow' can be read: save"),
+        ("{}", "data_format is None"),
+        ("[1]", "data_format is None"),
         ("{", "is no JSON"),
     ],
 )

@@ -128,7 +128,7 @@ def test_single_labels():
         ({**PAIR, "prompt": ""}, "the prompt is empty"),
         ({"chosen": "yes", "rejected": "no"}, r"the prompt is None, .* task\.prompt_field"),
         ({**PAIR, "chosen": [YES]}, "one answer is a text, the other messages"),
-        ({"chosen": [YES], "rejected": [NO]}, "no message before or none in an answer"),
+        ({"chosen": [YES], "rejected": [NO]}, "an answer has no message, or none comes before"),
         ({**PAIR, "votes": [1]}, r"'votes' is \[1\]: must be \[for chosen, for rejected\]"),
         ({**PAIR, "votes": [0, 0]}, "nobody has voted"),
         ({**PAIR, "votes": [-1, 2]}, "'votes' holds -1: must be a number from 0 to 3.4e[+]38"),
@@ -144,7 +144,7 @@ def test_single_labels():
         ),
         (
             {"prompt": "1?", "responses": ["a", "b"], "ranking": [1, 2]},
-            "'ranking' is .* the places of the responses, 0 to 1, best first",
+            "'ranking' is .* the indices of the responses, 0 to 1, best first",
         ),
         ({"prompt": "1?", "completion": "yes", "label": 1}, "'label' is 1: must be true or false"),
     ],
@@ -327,7 +327,7 @@ def test_places_of_a_ranking_may_be_texts_and_each_stands_once():
 
     assert [(e.demonstration, e.columns["rejected"]) for e in examples(row)] == [("b", "a")]
     for bad in ([0, 0], [1.0, 0.0], [True, False]):
-        with pytest.raises(DataError, match="several may not share one"):
+        with pytest.raises(DataError, match="best first, each once"):
             examples({**row, "ranking": bad})
 
 

@@ -239,7 +239,7 @@ def test_columns_given_twice_are_counted_by_row_and_the_last_one_counts(tmp_path
         '{"q": 1}\n{"q": 1, "q": 2, "a": 3, "a": 4}\n{"q": {"x": 1, "x": 2}}\n{"q": 5, "b": 5}\n'
     )
 
-    with pytest.warns(match=r"of which the last value counts: 2 \(first: .*a.jsonl:2\)$") as told:
+    with pytest.warns(match=r"whose last value counts: 2 \(first: .*a.jsonl:2\)$") as told:
         rows = [found.columns for found in rows_of(file)]
     assert rows == [{"q": 1}, {"q": 2, "a": 4}, {"q": {"x": 2}}, {"q": 5, "b": 5}]
     assert len(told) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
-from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.data.sampling import TaskSampler
 from rlcomp.testing import check_component
 from rlcomp.text.tokenizer import character_tokenizer
 
