@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from rlcomp.sandbox.candidate_tests import _exception, _update
+from rlcomp.sandbox.candidate_tests import _exception, _update, receive, send
 from rlcomp.sandbox.execute import describe_error, execute, find_function, new_module
 from rlcomp.sandbox.job import MEBIBYTE, Limits
-from rlcomp.sandbox.messages import receive, send
 from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData
 
 MEBIBYTES_100 = 100 * MEBIBYTE

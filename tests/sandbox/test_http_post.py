@@ -128,7 +128,7 @@ def test_a_redirect_is_not_followed(status, saying):
     url = saying(with_body(b"", f"{status} Moved", "Location: /\x1b[2J"), with_body(b"stolen"))
 
     with pytest.raises(
-        RlcompError, match=rf"it answers {status} 'Moved' .* to '/\\x1b\[2J', which is not"
+        RlcompError, match=rf"it answers {status} 'Moved' .* to '/\\x1b\[2J'; redirects are not"
     ):
         asked(url)
 
@@ -146,13 +146,13 @@ def test_a_refusal_is_not_asked_again(status, saying):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"no \x1b[2J \xff", r" It says 'no \\x1b\[2J .'$"),
-        (b"a" * 401, r" It says 'a{400}'$"),
+        (b"no \x1b[2J \xff", r"; its answer: 'no \\x1b\[2J .'$"),
+        (b"a" * 401, r"; its answer: 'a{400}'$"),
         (b"", "$"),
     ],
 )
 def test_what_a_refusal_says_is_told_on_and_harms_no_terminal(body, message, saying):
-    with pytest.raises(RequestRefused, match=rf"POST /run_code\?{message}"):
+    with pytest.raises(RequestRefused, match=rf"POST /run_code{message}"):
         asked(saying(with_body(body, "400 Bad")))
 
 
@@ -167,7 +167,7 @@ def test_what_is_no_address_is_refused(url):
 
 
 def test_a_password_is_refused_and_not_told():
-    with pytest.raises(ConfigError, match=r"sandbox\.url: a user or password") as refused:
+    with pytest.raises(ConfigError, match=r"sandbox\.url: .* a user or password") as refused:
         address("http://me:hunter2@host:99999")
 
     assert "hunter2" not in str(refused.value)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rlcomp.sandbox import fork_server_child, init, landlock, linux, namespaces
-from rlcomp.sandbox.batch import new_worker
+from rlcomp.sandbox.fork_server import start_pair
 from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
 from rlcomp.sandbox.running_job import RunningJob
 
@@ -45,7 +45,7 @@ def chain(request, processes, needs):
     In ``bwrap`` bubblewrap is between the guard and the server.
     """
     needs(request.param)
-    worker = new_worker(request.param)
+    worker = start_pair(request.param)
     running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
@@ -306,7 +306,7 @@ def test_a_fork_server_leaves_no_zombies(run_in, processes):
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_all_below_a_process_that_is_killed_die(tier, victim, needs, processes):
     needs(tier)
-    worker = new_worker(tier)
+    worker = start_pair(tier)
     running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20

@@ -11,12 +11,11 @@ import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import fork_server, running_job
-from rlcomp.sandbox.batch import Batch, new_worker
+from rlcomp.sandbox.fork_server import start_pair
 from rlcomp.sandbox.job import MEBIBYTE, CallsJob, CheckJob, Limits, StdioJob
 from rlcomp.sandbox.plain_data import encode
-from rlcomp.sandbox.running_job import RunningJob
-from rlcomp.sandbox.running_program import RunningProgram
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.running_job import RunningJob, RunningProgram
+from rlcomp.sandbox.sandbox import Batch, Sandbox
 
 MEBIBYTES_100 = 100 * MEBIBYTE
 
@@ -154,10 +153,10 @@ def test_workers_that_cannot_all_start_leave_none(monkeypatch, processes, sandbo
     def start(tier):
         if made:
             raise RlcompError("no more")
-        made.append(new_worker(tier))
+        made.append(start_pair(tier))
         return made[0]
 
-    monkeypatch.setattr("rlcomp.sandbox.sandbox.new_worker", start)
+    monkeypatch.setattr("rlcomp.sandbox.sandbox.start_pair", start)
     with pytest.raises(RlcompError, match="no more"):
         Sandbox(workers=2).map([StdioJob("print(1)"), StdioJob("print(2)")])
 
@@ -196,7 +195,7 @@ def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
     monkeypatch.setattr(running_job, "_GRACE", 0.5)
     monkeypatch.setattr(fork_server, "_END_SECONDS", 0.3)
     idle = processes()
-    workers = [new_worker("strict")]
+    workers = [start_pair("strict")]
     before = workers[0]
     (server,) = processes(before.servers[0].process.pid)
     os.kill(server, signal.SIGSTOP)  # it does not even begin
@@ -218,7 +217,7 @@ def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
 
 def test_a_program_that_is_let_go_of_is_killed(processes, sandbox):
     idle = processes()
-    worker = new_worker("strict")
+    worker = start_pair("strict")
     open_files, alive = descriptors(), processes()
     under_way = RunningJob(CheckJob("while True: pass", ("f()",), "f"), worker)
     assert len(under_way.running_programs()) == 2
@@ -305,7 +304,7 @@ def test_a_fork_of_the_owner_cannot_use_it_nor_ends_it(sandbox):
             sandbox.run_stdio("print(1)")
         except RlcompError as error:
             sandbox.close()
-            os._exit(7 if "another process made this sandbox" in str(error) else 8)
+            os._exit(7 if "this sandbox belongs to another process" in str(error) else 8)
         os._exit(9)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
