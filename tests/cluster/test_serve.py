@@ -200,7 +200,7 @@ def test_a_process_answers_until_its_run_is_gone(error, ended, monkeypatch):
         raise error
 
     monkeypatch.setattr(serve, "serve_messages", answer)
-    monkeypatch.setattr(serve, "_end_with_the_run", watching.set)
+    monkeypatch.setattr(serve, "_exit_with_parent", watching.set)
 
     serve.serve("connection")
 
@@ -217,7 +217,7 @@ def test_a_mistake_of_ours_is_not_taken_for_the_run_s_end(ended, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(serve, "serve_messages", answer)
-    monkeypatch.setattr(serve, "_end_with_the_run", lambda: None)
+    monkeypatch.setattr(serve, "_exit_with_parent", lambda: None)
 
     with pytest.raises(ZeroDivisionError):
         serve.serve("connection")
@@ -231,7 +231,7 @@ def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
         done.set()
 
     monkeypatch.setattr(serve, "serve_messages", lambda connection: None)
-    monkeypatch.setattr(serve, "_end_with_the_run", watch)
+    monkeypatch.setattr(serve, "_exit_with_parent", watch)
     serve.serve("connection")
 
     assert done.wait(2)
@@ -242,7 +242,7 @@ def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
     reader, writer = os.pipe()
     run = SimpleNamespace(sentinel=reader)
     monkeypatch.setattr(serve.multiprocessing, "parent_process", lambda: run)
-    thread = threading.Thread(target=serve._end_with_the_run, daemon=True)
+    thread = threading.Thread(target=serve._exit_with_parent, daemon=True)
     thread.start()
     thread.join(0.05)
     assert ended["exits"] == []
@@ -261,5 +261,5 @@ def test_stages_that_do_not_come_whole_are_told():
 
     ((kind, body),) = pipe.sent
     assert kind == FAILED
-    with pytest.raises(ProcessEnded, match=r"its stages have not come whole \(EOFError: \)"):
+    with pytest.raises(ProcessEnded, match=r"its stages did not arrive complete \(EOFError: \)"):
         raise pickle.loads(body)

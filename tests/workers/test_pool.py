@@ -78,8 +78,8 @@ def test_no_calls_have_no_outcomes(pool):
         ("print", "output", "printed more than 1000000 characters"),
         ("caught", "output", "printed more than 1000000 characters"),
         ("long", "output", 'returned 2000002 characters, "xxx'),
-        ("object", "error", "returned {1, 2}, which is not JSON: "),
-        ("digits", "error", "which is not JSON: Exceeds the limit"),
+        ("object", "error", "returned {1, 2}, not JSON: "),
+        ("digits", "error", "not JSON: Exceeds the limit"),
     ],
 )
 def test_a_mistake_costs_its_own_call_and_has_a_name(pool, what, kind, message):
