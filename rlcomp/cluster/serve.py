@@ -115,11 +115,8 @@ def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: Weigh
     """Decode; between two turns take all new groups, and the newest weights."""
     newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
-        # Without work wait for a message. If a publication was not complete, one will follow.
-        must_wait = loaded < 0 or not worker.busy
-        messages: list[tuple[int, bytes]] = []
-        while connection.poll() or (must_wait and not messages):
-            messages.append(connection.recv())
+        # If a publication was not complete, a message about a newer one follows.
+        messages = _receive(connection, wait=loaded < 0 or not worker.busy)
         replies: list[RolloutReply] = []
         try:
             for number, data in messages:
@@ -135,6 +132,14 @@ def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: Weigh
             return
         for reply in replies:
             _send(connection, REPLY, reply)
+
+
+def _receive(connection: WorkerConnection, *, wait: bool) -> list[tuple[int, bytes]]:
+    """Return all available messages, or wait for one."""
+    messages: list[tuple[int, bytes]] = []
+    while connection.poll() or (wait and not messages):
+        messages.append(connection.recv())
+    return messages
 
 
 def _send(connection: WorkerConnection, kind: str, body: Any) -> None:  # noqa: ANN401

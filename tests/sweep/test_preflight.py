@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.sweep.preflight import _without
+from rlcomp.sweep.preflight import _sound_values
 
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
@@ -53,6 +53,6 @@ def test_nothing_is_told_of_a_sound_sweep(told):
 def test_a_sweep_without_a_fault_and_one_without_a_way_out_name_no_values():
     jobs = [["a=1", "b=1"], ["a=2", "b=1"]]
 
-    assert _without(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
-    assert _without([], jobs, ["a", "b"]) == []
-    assert _without(["a=1", "a=2"], jobs, ["a"]) == []
+    assert _sound_values(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
+    assert _sound_values([], jobs, ["a", "b"]) == []
+    assert _sound_values(["a=1", "a=2"], jobs, ["a"]) == []

@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from rlcomp.errors import ConfigError, DataError, Interrupted
 from rlcomp.report.runs import find_runs
-from rlcomp.sweep.space import Space
+from rlcomp.sweep.search import Space
 
 # Each composes a whole run, and more than one.
 pytestmark = pytest.mark.slow
@@ -191,7 +191,7 @@ def test_another_search_in_the_same_directory_is_refused(search, capsys):
 
     search(peak, RATE, "learner.epochs=1,2", n_trials=2, code=2)
 
-    assert "which holds another search" in capsys.readouterr().err
+    assert "and another search is in it" in capsys.readouterr().err
 
 
 def test_a_metric_that_runs_do_not_record_stops_the_search(search, capsys):

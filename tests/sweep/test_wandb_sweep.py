@@ -107,7 +107,7 @@ def test_values_are_numbers_where_they_are_and_else_as_they_were_written():
         (["seed=0"], "nothing has several values: list them, recipe=grpo,dapo"),
         (
             ["x=interval(0,1)", "hydra.sweeper.metric=rollout/length"],
-            "hydra.sweeper.metric is 'rollout/length', of which neither higher nor lower",
+            "hydra.sweeper.metric is 'rollout/length', a metric without a better direction",
         ),
     ],
 )
