@@ -98,7 +98,7 @@ def test_a_form_of_ones_own(audit, mine):
     assert code == 1  # nothing was accepted, for little was tried
     assert "false accepts: none" in out
     assert "false rejects: 2 of 2 gold answers in every form; the first: '1" in out
-    assert "Little of the above was tried: say how an answer is given" in out
+    assert "Few attacks could be tried: give the form of an answer" in out
 
     out, _, code = audit(*words, "--form", "<final>{answer}</final>")
     assert code == 0

@@ -7,8 +7,8 @@ from rlcomp.cli.report import report
 from rlcomp.report import answers as module
 from rlcomp.report.answers import cut, side_by_side
 from rlcomp.report.groups import group_runs
-from rlcomp.report.provenance import run_origins
 from rlcomp.report.runs import find_runs
+from rlcomp.report.tables import run_origins
 
 
 def sample(prompt, response, total=2, **more):

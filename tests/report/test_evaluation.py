@@ -165,7 +165,7 @@ def test_verdicts_that_nobody_wrote_are_told(tmp_path, line, told):
     with file.open("a", encoding="utf-8") as opened:
         opened.write(line)
 
-    with pytest.raises(DataError, match=f"is not what was written, {told}"):
+    with pytest.raises(DataError, match=f"is damaged, {told}"):
         read_scores(file, {"seed": 0})
 
 

@@ -243,7 +243,7 @@ def test_a_sweep_is_drawn_with_its_front_ringed(swept):
 
     assert (panel["x"], panel["y"]) == ("a", "b")
     assert points(panel, "mean") == [[1, 3], [2, 2], [1, 1]]
-    assert points(panel, "mean", "told") == ["m.w.a=0", "m.w.a=1", "m.w.a=2"]
+    assert points(panel, "mean", "label") == ["m.w.a=0", "m.w.a=1", "m.w.a=2"]
     assert points(panel, "mean", "family") == [0, 1, 2]
     assert ringed(panel) == [[1, 3], [2, 2]]
     # The seeds themselves.
@@ -256,11 +256,11 @@ def test_the_way_of_a_run_is_a_panel_as_well():
     (panel,) = run_front(rows, ["a", "b"])
 
     assert points(panel, "path") == [[1, -1], [5, -5], [0.4, 0.4]]
-    assert points(panel, "path", "told") == ["step 1", "step 5", "step 7"]
-    assert points(panel, "asked") == [[0, 1], [0.6, 0.6], [0.5, 0.5]]
-    assert points(panel, "asked", "told") == ["0:1", "0.5:0.5", "1:0"]
+    assert points(panel, "path", "label") == ["step 1", "step 5", "step 7"]
+    assert points(panel, "preference") == [[0, 1], [0.6, 0.6], [0.5, 0.5]]
+    assert points(panel, "preference", "label") == ["0:1", "0.5:0.5", "1:0"]
     assert points(panel, "path", "family") == [0] * 3
-    assert points(panel, "asked", "family") == [1] * 3
+    assert points(panel, "preference", "family") == [1] * 3
     assert ringed(panel) == [[0, 1], [0.6, 0.6]]
 
 
@@ -333,7 +333,7 @@ def test_the_page_of_a_run_shows_its_way(make_run):
     page = page_of(make_run("0", [returns(a=1.0, b=2.0), returns(a=2.0, b=1.0)]))
 
     assert "All evaluations of the run" in page
-    assert '"told": "step 2"' in page
+    assert '"label": "step 2"' in page
 
 
 def test_a_page_without_objectives_has_no_front(make_run, tmp_path):

@@ -84,5 +84,5 @@ def test_the_baseline_is_the_first_group_or_the_one_that_is_named(four):
 
 @pytest.mark.parametrize(("wanted", "fault"), [("lr=0.3", "no group"), ("size=7", "2 groups")])
 def test_a_baseline_that_is_not_one_group_is_refused(four, wanted, fault):
-    with pytest.raises(ConfigError, match=f"--baseline is '{wanted}', which is {fault}"):
+    with pytest.raises(ConfigError, match=f"--baseline is '{wanted}' and names {fault}"):
         find_baseline(four, wanted)

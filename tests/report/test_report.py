@@ -250,7 +250,7 @@ def test_all_that_is_asked_for_wrongly_is_told_at_once(compared, monkeypatch, ca
         main()
 
     first, second, third = capsys.readouterr().err.splitlines()
-    assert first.startswith("rlcomp: --baseline is 'lr=99', which is no group; did you mean")
+    assert first.startswith("rlcomp: --baseline is 'lr=99' and names no group; did you mean")
     assert second.startswith("--metrics: no run recorded 'mean'; did you mean 'reward/mean'?")
     assert third.startswith("--metrics: no run recorded 'nothing' (known: ")
 
