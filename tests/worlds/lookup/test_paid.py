@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.worlds.lookup.paid import PaidLookupTool
+from components.worlds.lookup.environment import PaidLookupTool
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.point_maze.guide import UMazeGuide
+from components.worlds.point_maze.experts import UMazeGuide
 from components.worlds.point_maze.u_maze import UMaze
 from rlcomp.testing import make_batch
 

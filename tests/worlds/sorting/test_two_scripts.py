@@ -1,6 +1,6 @@
 """Sorting letters of two scripts: by hand what is right, strayed and flawed."""
 
-from components.worlds.sorting.two_scripts import CYRILLIC, LATIN, TwoScripts
+from components.worlds.sorting.variants import CYRILLIC, LATIN, TwoScripts
 
 PLACES = {letter: place for script in (LATIN, CYRILLIC) for place, letter in enumerate(script)}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.unsaid_order import UnsaidOrder
+from components.worlds.sorting.variants import UnsaidOrder
 from rlcomp.errors import ConfigError
 
 
