@@ -29,7 +29,7 @@ class Inbox(list):
         return self.pop(0)
 
 
-def test_a_poll_takes_what_is_there_and_waits_for_nothing():
+def test_a_poll_returns_at_once():
     replies = ReplyReader(2, Inbox(READY, REPLY, ("reply", "other")))
 
     assert replies.poll(9e9, 5.0) == "made"
@@ -74,7 +74,7 @@ def test_a_reply_is_waited_for_and_a_ready_worker_may_be_silent_for_the_timeout_
 
 
 @pytest.mark.parametrize("read", [lambda one: one.poll(0.0, 5.0), lambda one: one.receive(5.0)])
-def test_what_the_stages_raised_is_raised(read):
+def test_an_error_of_the_stages_is_raised(read):
     told = ("failed", pickle.dumps(ConfigError("set a=1")))
 
     with pytest.raises(ConfigError, match="set a=1"):

@@ -119,7 +119,7 @@ def test_publications_go_round_the_ring():
     assert worker.loaded == [FIRST, SECOND, FIRST]
 
 
-def test_an_error_is_told_and_ends_the_worker():
+def test_an_error_is_sent_and_ends_the_worker():
     pipe = Pipe([message(0, "bad")], [message(1, "a")])
 
     serve._serve_free(pipe, Worker(), shared())
@@ -155,7 +155,7 @@ def test_a_worker_of_the_schedule_begins_with_the_settings_of_the_run(free, made
     assert pipe.sent == [(serve.READY, None)]
 
 
-def test_stages_that_cannot_be_unpacked_are_told(monkeypatch):
+def test_stages_that_cannot_be_unpacked_are_an_error(monkeypatch):
     pipe = Pipe([("torch", b"no pickle", "weights", None)])
     monkeypatch.setattr(serve, "apply_settings", lambda settings: None)
 
@@ -223,7 +223,7 @@ def test_a_mistake_of_ours_is_not_taken_for_the_run_s_end(ended, monkeypatch):
         serve.serve("connection")
 
 
-def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
+def test_a_process_watches_its_run_in_a_thread(ended, monkeypatch):
     daemons, done = [], threading.Event()
 
     def watch():
@@ -238,7 +238,7 @@ def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
     assert daemons == [True]
 
 
-def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
+def test_a_process_ends_with_its_run(ended, monkeypatch):
     reader, writer = os.pipe()
     run = SimpleNamespace(sentinel=reader)
     monkeypatch.setattr(serve.multiprocessing, "parent_process", lambda: run)
@@ -254,7 +254,7 @@ def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
     os.close(reader)
 
 
-def test_stages_that_do_not_come_whole_are_told():
+def test_incomplete_stages_are_an_error():
     pipe = Pipe()  # as where the shared memory of the weights cannot be had
 
     serve.serve_messages(pipe)

@@ -43,7 +43,7 @@ def sampler(kind):
     )
 
 
-def test_a_sampler_says_only_which_examples_it_takes():
+def test_a_sampler_only_chooses_examples():
     made = sampler(Backwards)
 
     assert decode_texts(made()["prompt"]) == ["9+9=", "9+8="]

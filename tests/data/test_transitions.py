@@ -88,7 +88,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "told"), WRONG)
-def test_a_wrong_step_is_told_with_file_and_line(tmp_path, change, told):
+def test_a_wrong_step_is_refused_with_file_and_line(tmp_path, change, told):
     path = lines(tmp_path / "a.jsonl", STEP, {**STEP, **change})
 
     with pytest.raises(DataError, match=told):

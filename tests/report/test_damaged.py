@@ -82,7 +82,7 @@ def told(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_no_run_wrote_is_one_message(make_run, told, name):
+def test_a_damaged_file_gives_one_message(make_run, told, name):
     file, content, said = REFUSED[name]
     folder = make_run("a", [{"reward/mean": 0.5}])
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -176,7 +176,7 @@ def test_a_sample_without_a_step_is_left_out_of_the_summary_as_well(make_run):
 OTHERS = [{"return": 3.0}, {"prompt": "a"}, {"response": 3}]
 
 
-def test_what_has_no_prompt_is_no_sample_to_show(make_run):
+def test_a_sample_without_a_prompt_is_not_shown(make_run):
     folder = make_run("a", [{"reward/mean": 0.5}], samples=[*OTHERS, SOUND])
 
     assert read_samples(folder) == [SOUND]

@@ -45,7 +45,7 @@ def judge(quality=1.0, position=0.0, length=0.0, own=0.0, silent=()):
     return told
 
 
-def test_planted_biases_are_told_apart():
+def test_planted_biases_are_separated():
     report = judge_report(judge(quality=2.0, position=0.4, length=0.1, own=-0.3), PAIRS)
 
     found = {name: interval.value for name, interval in report.biases.items()}
@@ -106,7 +106,7 @@ def test_a_pair_whose_orders_disagree_is_half_right(verdicts, agreement, labels,
     assert report.order_flips == flips
 
 
-def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_so():
+def test_verdicts_decided_by_quality_have_no_finite_bias():
     def certain(pairs):
         gaps = [(KNOWN[pair.prompt], pair) for pair in pairs]
         return [float((one.gap > 0) == (one.pair.first == pair.first)) for one, pair in gaps]
@@ -199,7 +199,7 @@ def test_drift_is_paired():
 
 
 @pytest.mark.parametrize(("position", "is_told"), [(9.0, True), (0.0, False)])
-def test_a_judge_that_may_be_a_coin_is_told(position, is_told):
+def test_a_judge_near_chance_is_reported(position, is_told):
     many = PAIRS * 4  # at the place alone, half of the verdicts are right
 
     lines = judge_tables(judge_report(judge(position=position), many))[1:]

@@ -25,7 +25,7 @@ def pieces(row):
     return step.prompts[0].answers[0].pieces
 
 
-def test_an_episode_is_told_turn_by_turn():
+def test_an_episode_is_shown_turn_by_turn():
     first, heard, last = pieces(ROW)
 
     assert [token.text for token in heard.tokens] == ["b", "|"]

@@ -86,7 +86,7 @@ def test_what_lies_in_a_readable_folder_is_not_bound_twice():
     assert words.count("--ro-bind") == 2
 
 
-def test_each_folder_above_is_made_before_what_lies_in_it(readable):
+def test_parent_folders_are_made_first(readable):
     words = bubblewrap.command("bwrap", readable, root=False)
 
     made = [words[at + 1] for at, word in enumerate(words) if word == "--dir"]

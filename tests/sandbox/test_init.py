@@ -195,7 +195,7 @@ def test_the_file_system_of_bubblewraps_jail(run_in):
     ]
 
 
-def test_what_may_be_read_is_there_and_named_once():
+def test_readable_paths_exist_and_are_distinct():
     paths = namespaces.readable_paths()
 
     assert "/usr" in paths
@@ -239,11 +239,11 @@ def allowed(action):
         (7, [0xFFFF, 3, 3]),
     ],
 )
-def test_what_landlock_withholds_is_all_that_its_abi_knows(abi, words):
+def test_landlock_handles_all_rights_of_its_abi(abi, words):
     assert landlock.ruleset_of(abi) == (words[0], struct.pack(f"={len(words)}Q", *words))
 
 
-def test_landlock_leaves_what_it_is_told(tmp_path, chain):
+def test_landlock_allows_only_the_listed_paths(tmp_path, chain):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()
@@ -273,7 +273,7 @@ def test_landlock_leaves_what_it_is_told(tmp_path, chain):
     assert in_a_child(body) == 77
 
 
-def test_a_call_that_the_kernel_refuses_says_which():
+def test_a_refused_system_call_is_named():
     with pytest.raises(OSError, match=r"mount of none on /nowhere") as refused:
         linux.mount("none", "/nowhere", "tmpfs")
     assert refused.value.errno in (errno.ENOENT, errno.EPERM)  # the latter for an ordinary user

@@ -115,7 +115,7 @@ def test_nothing_is_started_before_it_is_used(processes, sandbox):
     assert descriptors() == before[1]
 
 
-def test_there_is_a_worker_for_each_processor_or_as_many_as_told(monkeypatch, sandbox):
+def test_there_are_as_many_workers_as_processors_or_as_set(monkeypatch, sandbox):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     for told, workers in ((None, 3), (1, 1)):
         with Sandbox(workers=told) as mine:
@@ -163,7 +163,7 @@ def test_workers_that_cannot_all_start_leave_none(monkeypatch, processes, sandbo
     settle(processes, idle)
 
 
-def test_an_interrupt_ends_what_runs_and_the_sandbox_can_go_on(processes, sandbox):
+def test_an_interrupt_ends_running_jobs_and_the_sandbox_stays_usable(processes, sandbox):
     idle, open_files = processes(), descriptors()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
@@ -189,9 +189,7 @@ def test_a_fork_server_that_was_killed_is_replaced(processes, sandbox):
         assert mine.run_check("def f(): return 1", "assert f() == 1", "f").status == "passed"
 
 
-def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
-    monkeypatch, sandbox, processes
-):
+def test_an_overdue_job_is_a_timeout_and_its_worker_is_replaced(monkeypatch, sandbox, processes):
     monkeypatch.setattr(running_job, "_GRACE", 0.5)
     monkeypatch.setattr(fork_server, "_END_SECONDS", 0.3)
     idle = processes()
@@ -268,7 +266,7 @@ def test_the_strongest_walls_unless_told_otherwise():
     assert Sandbox.__init__.__kwdefaults__ == {"workers": None, "min_tier": "strict"}
 
 
-def test_a_server_that_cannot_start_says_why(sandbox):
+def test_a_server_that_cannot_start_gives_the_reason(sandbox):
     server = fork_server.ForkServer("strict")
     server.process.kill()
 

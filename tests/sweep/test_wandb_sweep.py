@@ -111,7 +111,7 @@ def test_values_are_numbers_where_they_are_and_else_as_they_were_written():
         ),
     ],
 )
-def test_what_is_no_sweep_is_refused(words, said):
+def test_a_line_without_a_sweep_is_refused(words, said):
     with pytest.raises(ConfigError) as told:
         wandb_sweep(words)
     assert str(told.value).startswith(said)
