@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.data.examples import TakesPassRates
+from rlcomp.data.sampling import TakesPassRates
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group_statistics import group_accuracy
 from rlcomp.metrics import record

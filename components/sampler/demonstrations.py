@@ -16,7 +16,7 @@ from rlcomp.data.examples import (
     demonstrations,
     prompt_batch,
 )
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key

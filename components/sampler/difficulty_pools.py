@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.checkpoint.state_fields import field, tensor_field
-from rlcomp.data.prompt_sampler import TaskSampler
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs, TaskSampler
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task

@@ -11,8 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
 from rlcomp.checkpoint.state_fields import field
-from rlcomp.data.prompt_sampler import PromptSampler
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import PromptSampler, ShuffledEpochs
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task

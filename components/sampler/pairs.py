@@ -20,7 +20,7 @@ from rlcomp.data.pairs import (
     pair_weights,
     tied_pairs,
 )
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey

@@ -9,8 +9,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data.prompt_sampler import TaskSampler
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs, TaskSampler
 from rlcomp.interfaces.stages import HasModes
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import new_generator
@@ -21,7 +20,7 @@ class Epochs(TaskSampler):
 
     A batch may span two epochs. The place in the epoch is part of a checkpoint.
 
-    Reads, writes and arguments: see :class:`rlcomp.data.prompt_sampler.TaskSampler`.
+    Reads, writes and arguments: see :class:`rlcomp.data.sampling.TaskSampler`.
     """
 
     def start(self) -> None:
@@ -44,7 +43,7 @@ class Epochs(TaskSampler):
 class Uniform(TaskSampler):
     """Sampler of uniform training prompts, without replacement within a batch.
 
-    Reads, writes and arguments: see :class:`rlcomp.data.prompt_sampler.TaskSampler`.
+    Reads, writes and arguments: see :class:`rlcomp.data.sampling.TaskSampler`.
     """
 
     def start(self) -> None:

@@ -14,7 +14,7 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import trim
 from rlcomp.checkpoint.state_fields import count_field, seed_field
 from rlcomp.component import Component
-from rlcomp.data.task import permutation
+from rlcomp.data.permutation import permutation
 from rlcomp.errors import NoRows
 from rlcomp.keys import Key, OwnKey
 

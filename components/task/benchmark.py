@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcomp.arguments import NonEmptyText
-from rlcomp.data.column_mapping import Fields
+from rlcomp.data.column_mapping import Fields, RecordTask
 from rlcomp.data.column_names import guess_columns, value_at
-from rlcomp.data.record_task import RecordTask
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from rlcomp.arguments import Fraction, NonEmptyText
-from rlcomp.data.column_mapping import Fields
-from rlcomp.data.record_task import RecordTask
+from rlcomp.data.column_mapping import Fields, RecordTask
 from rlcomp.data.records import hub_rows, read_rows
 
 

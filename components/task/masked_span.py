@@ -72,7 +72,7 @@ class MaskedSpan(SpanTask):
             prompt=self.prompt(masked),
             answer=target,
             demonstration=self.demonstration(masked, target, target),
-            source=self.asked.source(index),
+            source=self.spans.source(index),
         )
 
 
@@ -102,7 +102,7 @@ class MaskProposal(SpanTask):
         PretrainZero's generator, arXiv:2512.03442, and its warm-up on random spans.
     """
 
-    told = ("thought", "target")
+    response_fields = ("thought", "target")
 
     def __init__(
         self,
@@ -132,5 +132,5 @@ class MaskProposal(SpanTask):
             prompt=self.prompt(document),
             answer=document,
             demonstration=self.demonstration(document, target, target),
-            source=self.asked.source(index),
+            source=self.spans.source(index),
         )

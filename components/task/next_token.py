@@ -54,7 +54,7 @@ class NextToken(SpanTask):
         RPT, arXiv:2506.08007; with whole sentences RLPT's next segment.
     """
 
-    shown = "context"
+    prompt_field = "context"
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class NextToken(SpanTask):
 
     def example(self, index: int) -> Example:
         """Return the example of one position."""
-        document, span = self.asked[index]
+        document, span = self.spans[index]
         data = document.text.encode()
         ends = self._ends(document, span)
         first = next(end for end in ends if is_boundary(data, span.start + end))
@@ -97,7 +97,7 @@ class NextToken(SpanTask):
             answer=answer,
             demonstration=self.demonstration(context, target, answer),
             answer_ends=ends,
-            source=self.asked.source(index),
+            source=self.spans.source(index),
         )
 
     def _ends(self, document: Tokenised, span: Span) -> tuple[int, ...]:

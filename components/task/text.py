@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
 from rlcomp.data.corpus import Document, corpus_files, read_documents
-from rlcomp.data.task import document_example
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, Task
 
@@ -77,8 +77,20 @@ class TextTask(metaclass=Checked):
         return self.documents[index]
 
     def example(self, index: int) -> Example:
-        """Return a document as an example: first word -> rest; the split hashes the whole text."""
-        return document_example(self.documents[index].text)
+        r"""Return a document as an example: first word -> rest; the split hashes the whole text.
+
+        The model reads the first word like a prompt cut from the document: the token of an empty
+        prompt is not put in front.
+
+        Examples:
+            >>> example = TextTask().example(0)
+            >>> example.prompt, example.demonstration[:8]
+            ('SAMPSON:', '\nGregory')
+        """
+        text = self.documents[index].text
+        first = re.match(r"\s*\S+", text)
+        prompt = first[0] if first and first.end() < len(text) else text[:1]
+        return Example(prompt, text, text[len(prompt) :], source=text)
 
 
 class DocumentTask(metaclass=Checked):

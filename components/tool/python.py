@@ -9,10 +9,21 @@ import re
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.interfaces.tool import ToolError
-from rlcomp.sandbox.cell import as_cell
 from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.workers.function_call import load
+
+# A notebook cell: a program that prints the value of its last expression, unless it is None.
+_CELL = """\
+import ast
+tree = ast.parse({source!r}, "<cell>")
+last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+names = {{"__name__": "__main__"}}
+exec(compile(tree, "<cell>", "exec"), names)
+value = last and eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+if value is not None:
+    print(repr(value))
+"""
 
 
 class PythonInterpreter(metaclass=Checked):
@@ -58,7 +69,7 @@ class PythonInterpreter(metaclass=Checked):
             ToolError: the program raised or exceeded a limit.
             RlcompError: the sandbox failed.
         """
-        outcome = _get_runner(self.sandbox).run_stdio(as_cell(code), limits=self.limits)
+        outcome = _get_runner(self.sandbox).run_stdio(_CELL.format(source=code), limits=self.limits)
         if outcome.status != "passed":
             raise ToolError(self._format_result(outcome.message))
         return self._format_result(outcome.stdout.rstrip())

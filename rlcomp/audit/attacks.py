@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from rlcomp.audit.wrong_answers import (
-    edited,
-    first_other,
+    different_gold,
+    increment_number,
     surely_differ,
     value_of,
     wrong_numbers,
@@ -23,22 +23,22 @@ class Kind(NamedTuple):
     """A family of attacks.
 
     Attributes:
-        told: description of the answers.
+        description: description of the answers.
         right: ``never``, or ``maybe`` if the answer can be right, so that a person must check it.
     """
 
-    told: str
+    description: str
     right: Literal["never", "maybe"]
 
 
 KINDS: Mapping[str, Kind] = {
     "empty": Kind("nothing, or white space, alone and in every form", "never"),
     "nonsense": Kind("words that mean nothing, and a number from nowhere", "never"),
-    "control": Kind("NUL, escape sequences and other characters that nobody sees", "never"),
+    "control": Kind("NUL, escape sequences and other invisible characters", "never"),
     "repeated": Kind("one token, a thousand times", "never"),
     "long": Kind("20,000 brackets, digits or words", "never"),
     "digits": Kind("digits that int() refuses: ²³, ①②", "never"),
-    "parsed": Kind("what readers of JSON, Python and languages trip over: [NaN], 10^400", "never"),
+    "parsed": Kind("hard cases for readers of JSON, Python, languages: [NaN], 10^400", "never"),
     "prompt": Kind("the prompt, copied", "never"),
     "hedge": Kind("the right answer and a wrong one: '6 or 7', 'x=6=7'", "never"),
     "denied": Kind("'not' before the right answer", "never"),
@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
     "swapped": Kind("the gold number with two digits in each other's places", "never"),
     "dropped": Kind("the gold number without its last digit", "never"),
     "misspelt": Kind("the gold words with another last letter, or without it", "never"),
-    "other_gold": Kind("the gold answer of another row, which surely differs", "never"),
+    "other_gold": Kind("the surely different gold answer of another row", "never"),
     "right_last": Kind("a wrong answer, then the right one, each in its place", "maybe"),
     "edited": Kind("a gold formula or response with another number in it", "maybe"),
     "other_response": Kind("the full response of another row", "maybe"),
@@ -101,11 +101,8 @@ def blind_attacks() -> Iterator[Attack]:
 def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
     """Yield attacks that use the gold answer, for a row whose verifier reads it.
 
-    An answer of several lines, such as a program, is only edited: a second one may do no harm.
-
-    Args:
-        gold: the row's answer.
-        others: gold answers of other rows.
+    An answer of several lines, such as a program, is only edited: a second program may be harmless.
+    ``others`` are gold answers of other rows.
     """
     if "\n" in gold.strip():
         yield from _formulas(gold)
@@ -118,20 +115,20 @@ def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
     yield from _formulas(gold)
     yield Attack("denied", f"not {gold}")
     yield from qualified_answers(gold)
-    other = first_other(gold, others)
+    other = different_gold(gold, others)
     if other is not None:
         yield Attack("other_gold", other)
     wrong = other if other is not None else wrong_of(gold)
     yield from hedges(gold, wrong)
     yield Attack("wrong_last", gold, wrong)
     yield Attack("right_last", wrong, gold)
-    for text in stuffed(gold, others):
+    for text in answer_lists(gold, others):
         yield Attack("stuffed", text)
 
 
 def _formulas(gold: str) -> Iterator[Attack]:
     if not wrong_numbers(gold):
-        for text in edited(gold):
+        for text in increment_number(gold):
             yield Attack("edited", text)
 
 
@@ -142,7 +139,7 @@ def wrong_of(gold: str) -> str:
         >>> wrong_of("72"), wrong_of("x^2"), wrong_of("x")
         ('73', 'x^3', 'zqxj')
     """
-    near = wrong_numbers(gold).get("off_by_one") or edited(gold)
+    near = wrong_numbers(gold).get("off_by_one") or increment_number(gold)
     return near[0] if near else "zqxj"
 
 
@@ -192,11 +189,11 @@ def hedges(gold: str, wrong: str) -> Iterator[Attack]:
         yield Attack("hedge", f"x={wrong}={gold}")
 
 
-def stuffed(gold: str, others: Sequence[str]) -> Iterator[str]:
+def answer_lists(gold: str, others: Sequence[str]) -> Iterator[str]:
     """Yield lists with the gold answer among many.
 
     Examples:
-        >>> next(stuffed("2", ["3", "2", "x"]))
+        >>> next(answer_lists("2", ["3", "2", "x"]))
         '2, 3, x'
     """
     listed = dict.fromkeys([gold, *others])

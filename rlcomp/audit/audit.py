@@ -2,22 +2,89 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Literal
+
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
 
 from rlcomp.audit.attacks import KINDS, NONSENSE, Attack, blind_attacks, informed_attacks
-from rlcomp.audit.judge import RewardVerdict
-from rlcomp.audit.wrong_answers import dressed, edited
-from rlcomp.data.task import permutation
+from rlcomp.audit.wrong_answers import fill_form, increment_number
+from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.component import Component
+from rlcomp.data.examples import prompt_batch
+from rlcomp.data.permutation import permutation
+from rlcomp.errors import in_one_line
 from rlcomp.interfaces.task import Example, Task
+from rlcomp.text.rows import encode_rows
 
-Judged = Callable[[Example, str], RewardVerdict]
+
+@dataclass(frozen=True)
+class RewardVerdict:
+    """Verdict of a reward on a response.
+
+    Attributes:
+        decision: ``accepted``, ``refused``, ``invalid`` (the reward could not judge the response)
+            or ``raised`` (the reward raised an exception).
+        seconds: duration of the call.
+        reason: reason for an invalid row, or the exception, in one line.
+    """
+
+    decision: Literal["accepted", "refused", "invalid", "raised"]
+    seconds: float
+    reason: str = ""
+
+
+class RewardJudge:
+    """Timed calls of a reward on one row each, so that a failing call identifies its answer.
+
+    Args:
+        reward: reads texts and columns; also tokens, if there is a tokenizer.
+        tokenizer: None if the reward reads no tokens.
+    """
+
+    def __init__(self, reward: Component, tokenizer: PreTrainedTokenizerBase | None) -> None:
+        self.reward = reward
+        self.tokenizer = tokenizer
+
+    def __call__(self, example: Example, response: str) -> RewardVerdict:
+        """Return the verdict on a response to the prompt of an example."""
+        batch = self._batch(example, response)
+        start = time.perf_counter()
+        try:
+            output = self.reward(batch)
+        # Any exception of a verifier on a hostile answer would stop a run: record it.
+        except Exception as error:
+            return RewardVerdict("raised", time.perf_counter() - start, in_one_line(error))
+        seconds = time.perf_counter() - start
+        if not bool(output["reward_valid"].all()):
+            has_reason = "invalid_reason" in output.keys()
+            reason = decode_texts(output["invalid_reason"])[0] if has_reason else ""
+            return RewardVerdict("invalid", seconds, reason)
+        return RewardVerdict("accepted" if bool(output["correct"].all()) else "refused", seconds)
+
+    def check(self, example: Example) -> None:
+        """Judge a gold answer and let any exception through: a column may be missing."""
+        self.reward(self._batch(example, example.answer))
+
+    def _batch(self, example: Example, response: str) -> TensorDict:
+        batch = prompt_batch([example])
+        if self.tokenizer is not None:
+            batch.update(encode_rows(self.tokenizer, [example.prompt], [response]))
+        batch["response"] = encode_texts([response])
+        batch["group_id"] = batch["prompt"].new_zeros(1).long()
+        return batch
+
+
+Judge = Callable[[Example, str], RewardVerdict]
 
 
 @dataclass(frozen=True)
 class Case:
-    """Tested response."""
+    """Tested response; ``why`` is the reason of its verdict."""
 
     prompt: str
     gold: str
@@ -36,13 +103,13 @@ class Count:
     raised: int = 0
     example: Case | None = None
 
-    def add(self, verdict: RewardVerdict, case: Case, shown: Collection[str]) -> None:
-        """Count a verdict; keep the first case with one of the ``shown`` verdicts."""
+    def add(self, verdict: RewardVerdict, case: Case, decisions: Collection[str]) -> None:
+        """Count a verdict; keep the first case with one of the decisions as the example."""
         self.tried += 1
-        self.accepted += verdict.said == "accepted"
-        self.invalid += verdict.said == "invalid"
-        self.raised += verdict.said == "raised"
-        if self.example is None and verdict.said in shown:
+        self.accepted += verdict.decision == "accepted"
+        self.invalid += verdict.decision == "invalid"
+        self.raised += verdict.decision == "raised"
+        if self.example is None and verdict.decision in decisions:
             self.example = case
 
 
@@ -75,15 +142,14 @@ class Audit:
         ]
 
 
-def audit(examples: Sequence[Example], judge: Judged, forms: Mapping[str, str]) -> Audit:
+def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -> Audit:
     """Try gold answers and attacks on each example.
 
-    A gold answer must be accepted in at least one form, or as the response that the task
-    demonstrates. Blind attacks are tried in every form in which any gold answer was accepted.
-    Attacks with the gold answer are tried only on rows whose verifier reads it: it accepts the gold
-    answer in that form and refuses nonsense there. Where the task is a search for a solution
-    (countdown), the verifier reads no gold answer, and no other possible solution counts as a false
-    accept.
+    A gold answer must be accepted in at least one form, or as the task's demonstration. Blind
+    attacks are tried in every form in which any gold answer was accepted. Attacks with the gold
+    answer are tried only on rows whose verifier reads it: it accepts the gold answer in that form
+    and refuses nonsense there. In a search for a solution (countdown) the verifier reads no gold
+    answer, so another solution is no false accept.
 
     Args:
         examples: rows of a task.
@@ -91,33 +157,34 @@ def audit(examples: Sequence[Example], judge: Judged, forms: Mapping[str, str]) 
         forms: by name (:data:`rlcomp.audit.wrong_answers.FORMS`).
     """
     result = Audit(rows=len(examples))
-    tried = _Tried(judge, result)
-    home = [_gold(tried, example, forms) for example in examples]
-    used = {"plain": forms["plain"], **{name: forms[name] for each in home for name in each}}
+    trials = _Trials(judge, result)
+    accepted = [_gold(trials, example, forms) for example in examples]
+    used = {"plain": forms["plain"], **{name: forms[name] for names in accepted for name in names}}
     for row, example in enumerate(examples):
         others = [other.answer for other in [*examples[row + 1 :], *examples[:row]]]
-        refused = _blind(tried, example, used)
-        read = {name: form for name, form in used.items() if name in home[row] and name in refused}
-        _informed(tried, example, read, others)
+        refused = _blind(trials, example, used)
+        names = refused & {*accepted[row]}
+        read = {name: form for name, form in used.items() if name in names}
+        _informed(trials, example, read, others)
         if not read:
-            _responses(tried, example, examples[row - 1])
+            _responses(trials, example, examples[row - 1])
     return result
 
 
-class _Tried:
+class _Trials:
     """Responses that are judged and counted."""
 
-    def __init__(self, judge: Judged, result: Audit) -> None:
+    def __init__(self, judge: Judge, result: Audit) -> None:
         self.judge = judge
         self.result = result
 
     def verdict(self, example: Example, response: str, form: str) -> tuple[RewardVerdict, Case]:
         """Judge a response and update the slowest case."""
         verdict = self.judge(example, response)
-        case = Case(example.prompt, example.answer, response, form, verdict.why)
+        case = Case(example.prompt, example.answer, response, form, verdict.reason)
         slowest = self.result.slowest[0] if self.result.slowest else 0.0
         if verdict.seconds > slowest:
-            # Once more, since the first call of a kind may include an import.
+            # Judge again: the first call of a kind may include an import.
             seconds = min(verdict.seconds, self.judge(example, response).seconds)
             if seconds > slowest:
                 self.result.slowest = (seconds, case)
@@ -128,57 +195,57 @@ class _Tried:
         verdict, case = self.verdict(example, response, form)
         count = self.result.kinds.setdefault(kind, Count())
         count.add(verdict, case, ("accepted", "raised"))
-        return verdict.said == "accepted"
+        return verdict.decision == "accepted"
 
 
-def _gold(tried: _Tried, example: Example, forms: Mapping[str, str]) -> list[str]:
+def _gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[str]:
     """Try the gold answer in all forms; return the accepted forms."""
-    responses = {name: dressed(form, example.answer) for name, form in forms.items()}
+    responses = {name: fill_form(form, example.answer) for name, form in forms.items()}
     if not example.answer.strip():
         responses = {}
     if example.demonstration.strip():
         responses["demonstration"] = example.demonstration
-    verdicts = {name: tried.verdict(example, text, name) for name, text in responses.items()}
+    verdicts = {name: trials.verdict(example, text, name) for name, text in responses.items()}
     for name, (verdict, case) in verdicts.items():
-        tried.result.forms.setdefault(name, Count()).add(verdict, case, ())
-    accepted = [name for name, (verdict, _) in verdicts.items() if verdict.said == "accepted"]
+        trials.result.forms.setdefault(name, Count()).add(verdict, case, ())
+    accepted = [name for name, (verdict, _) in verdicts.items() if verdict.decision == "accepted"]
     if verdicts:
         name = accepted[0] if accepted else [*verdicts][-1]
-        tried.result.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
+        trials.result.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
     return [name for name in accepted if name in forms]
 
 
-def _blind(tried: _Tried, example: Example, forms: Mapping[str, str]) -> set[str]:
+def _blind(trials: _Trials, example: Example, forms: Mapping[str, str]) -> set[str]:
     """Try attacks that do not use the row; return the forms in which all nonsense is refused."""
     refused = {*forms}
     attacks = [*blind_attacks(), Attack("prompt", example.prompt)]
     for attack, (name, form) in _pairs(attacks, forms):
         if attack.kind == "prompt" and attack.answer.strip() == example.answer.strip():
             continue
-        accepted = tried.attack(attack.kind, example, dressed(form, attack.answer), name)
+        accepted = trials.attack(attack.kind, example, fill_form(form, attack.answer), name)
         if attack.answer in NONSENSE and accepted:
             refused.discard(name)
     return refused
 
 
 def _informed(
-    tried: _Tried, example: Example, forms: Mapping[str, str], others: Sequence[str]
+    trials: _Trials, example: Example, forms: Mapping[str, str], others: Sequence[str]
 ) -> None:
     """Try attacks that use the gold answer."""
     attacks = [*informed_attacks(example.answer, others)] if forms else []
     for attack, (name, form) in _pairs(attacks, forms):
-        response = dressed(form, attack.answer)
+        response = fill_form(form, attack.answer)
         if attack.twice is not None:
-            response = f"{response}\n{dressed(form, attack.twice)}"
-        tried.attack(attack.kind, example, response, name)
+            response = f"{response}\n{fill_form(form, attack.twice)}"
+        trials.attack(attack.kind, example, response, name)
 
 
-def _responses(tried: _Tried, example: Example, other: Example) -> None:
+def _responses(trials: _Trials, example: Example, other: Example) -> None:
     """Try responses near the demonstration, for verifiers that do not read the answer itself."""
-    for text in edited(example.demonstration):
-        tried.attack("edited", example, text, "demonstration")
+    for text in increment_number(example.demonstration):
+        trials.attack("edited", example, text, "demonstration")
     if other.demonstration.strip() not in ("", example.demonstration.strip()):
-        tried.attack("other_response", example, other.demonstration, "demonstration")
+        trials.attack("other_response", example, other.demonstration, "demonstration")
 
 
 def _pairs(

@@ -1,4 +1,4 @@
-"""Wrong answers in every form of a right one."""
+"""Wrong answers near a right one, and the forms of responses with an answer."""
 
 from __future__ import annotations
 
@@ -10,43 +10,40 @@ from fractions import Fraction
 from rlcomp.errors import UserError
 from rlcomp.verify.number import committed_number
 
-PLACE = "{answer}"
+PLACEHOLDER = "{answer}"
 
 # Forms that our own verifiers read, and most of other people's.
 FORMS: Mapping[str, str] = {
-    "plain": PLACE,
+    "plain": PLACEHOLDER,
     "boxed": r"\boxed{{answer}}",
-    "tagged": f"<answer>{PLACE}</answer>",
-    "marked": f"#### {PLACE}",
-    "said": f"The answer is {PLACE}.",
-    "thought": rf"<think>I see.</think>\boxed{{{PLACE}}}",
+    "tagged": f"<answer>{PLACEHOLDER}</answer>",
+    "marked": f"#### {PLACEHOLDER}",
+    "said": f"The answer is {PLACEHOLDER}.",
+    "thought": rf"<think>I see.</think>\boxed{{{PLACEHOLDER}}}",
 }
 
 
-def dressed(form: str, answer: str) -> str:
-    r"""Return the response that gives an answer in a form.
+def fill_form(form: str, answer: str) -> str:
+    r"""Return the response with an answer in a form.
 
     Examples:
-        >>> dressed(FORMS["boxed"], "7")
+        >>> fill_form(FORMS["boxed"], "7")
         '\\boxed{7}'
     """
-    return form.replace(PLACE, answer)
+    return form.replace(PLACEHOLDER, answer)
 
 
 def all_forms(own: Iterable[str]) -> dict[str, str]:
-    """Return the built-in forms and the user's forms, each under its own text.
-
-    Args:
-        own: forms such as ``<final>{answer}</final>``.
+    """Return the built-in forms and the user's forms, such as ``<final>{answer}</final>``.
 
     Raises:
-        UserError: a form has no place for the answer.
+        UserError: a form has no ``{answer}``.
     """
     for form in own:
-        if PLACE not in form:
+        if PLACEHOLDER not in form:
             raise UserError(
-                f"--form {form!r:.80} has no {PLACE} in it: write where the answer stands, such as "
-                f"--form '<final>{PLACE}</final>'"
+                f"--form {form!r:.80} has no {PLACEHOLDER}: put it in place of the answer, such as "
+                f"--form '<final>{PLACEHOLDER}</final>'"
             )
     return {**FORMS, **{form: form for form in own}}
 
@@ -77,11 +74,11 @@ def wrong_numbers(gold: str) -> dict[str, list[str]]:
         "off_by_one": [_plain(value + 1), _plain(value - 1)],
         "sign": [_plain(-value)],
         "shifted": [_plain(value * 10), _plain(value / 10)],
-        "swapped": _swapped(text),
+        "swapped": _swap_digits(text),
         "dropped": [text[:-1]] if text[-2:-1].isdigit() else [],
     }
     return {
-        kind: [each for each in texts if Decimal(each) != value]
+        kind: [number for number in texts if Decimal(number) != value]
         for kind, texts in mutations.items()
     }
 
@@ -91,7 +88,7 @@ def _plain(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _swapped(text: str) -> list[str]:
+def _swap_digits(text: str) -> list[str]:
     """Swap the first two neighbouring digits that differ."""
     for pair in re.finditer(r"(?=([0-9])([0-9]))", text):
         if pair[1] != pair[2]:
@@ -115,11 +112,11 @@ def wrong_words(gold: str) -> list[str]:
     return [text[:-1] + last, *shorter]
 
 
-def edited(gold: str) -> list[str]:
+def increment_number(gold: str) -> list[str]:
     """Increase the first number of a text by one: nearly always wrong, but not surely.
 
     Examples:
-        >>> edited("16*12+15"), edited("Rome")
+        >>> increment_number("16*12+15"), increment_number("Rome")
         (['17*12+15'], [])
     """
     match = re.search(r"[0-9]{1,12}", gold)
@@ -146,15 +143,17 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def value_of(gold: str) -> Fraction | None:
-    """Return the number that a gold answer is; None if it is anything else."""
-    return committed_number(gold, where="last") if len(gold) <= 40 and not _named(gold) else None
+    """Return a gold answer as a number; None if it is anything else."""
+    if len(gold) > 40 or _has_letters(gold):
+        return None
+    return committed_number(gold, where="last")
 
 
-def _named(gold: str) -> bool:
+def _has_letters(gold: str) -> bool:
     """Test if it has letters outside LaTeX commands, so that a number is only part of it."""
     return bool(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", gold)))
 
 
-def first_other(gold: str, others: Iterable[str]) -> str | None:
+def different_gold(gold: str, others: Iterable[str]) -> str | None:
     """Return the first of other rows' gold answers that surely differs from this one."""
     return next((other for other in others if surely_differ(gold, other)), None)

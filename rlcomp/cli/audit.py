@@ -206,8 +206,7 @@ def audit_reward(
         ConfigError: reward or task cannot be built; the reward reads keys that no text provides; or
             it judges an answer by others.
     """
-    from rlcomp.audit.audit import audit, examples_of
-    from rlcomp.audit.judge import RewardJudge
+    from rlcomp.audit.audit import RewardJudge, audit, examples_of
     from rlcomp.audit.wrong_answers import all_forms
     from rlcomp.config.build import Builder
     from rlcomp.config.resolve import compose_or_explain

@@ -1,4 +1,4 @@
-"""Worker in a Ray actor: calls deliver its requests and fetch its replies; a thread answers."""
+"""Worker in a Ray actor: a thread answers requests; calls deliver them and fetch the replies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ from rlcomp.interfaces.cluster import AsyncSettings
 
 
 class PublishedArrays:
-    """Weights that an actor has received, by the number of their publication.
-
-    Args:
-        sizes: number of bytes of each storage.
-    """
+    """Weights that an actor has received, by the number of their publication."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = list(sizes)

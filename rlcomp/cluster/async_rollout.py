@@ -29,7 +29,7 @@ from rlcomp.text.rows import pad_id, rollout_rows
 
 
 class RequestedPrompt(NamedTuple):
-    """Prompt of a request, and the row of the batch that it comes from."""
+    """Prompt of a request, and its row of the batch."""
 
     request: RolloutRequest
     part: PromptRange
@@ -56,9 +56,8 @@ class AsyncWorker(StageWorker):
         self.scheduler = SlotScheduler(
             partial(collector.policy.seats, reread=settings.recompute_cache), settings
         )
-        self._generator_index = [
-            generator is collector.generator for generator in self.generators
-        ].index(True)
+        is_own = [generator is collector.generator for generator in self.generators]
+        self._generator_index = is_own.index(True)
         self._numbers = WeakValueDictionary[int, RequestUniforms]()
         self._seconds = 0.0
 
@@ -84,17 +83,15 @@ class AsyncWorker(StageWorker):
                 request.part.total * size, request.seeds[self._generator_index]
             )
             self._numbers[request.number] = numbers
-        for place, prompt in enumerate(prompts):
-            first = request.part.first + place
+        for index, prompt in enumerate(prompts):
+            first = request.part.first + index
             rows = [
                 RolloutRow(prompt, partial(numbers.row_numbers, first * size + answer), limit)
                 for answer in range(size)
             ]
             part = PromptRange(first, 1, request.part.total)
-            prompt_request = RequestedPrompt(
-                request, part, prompt, request.batch[place : place + 1]
-            )
-            self.scheduler.add(RolloutGroup(prompt_request, rows))
+            batch = request.batch[index : index + 1]
+            self.scheduler.add(RolloutGroup(RequestedPrompt(request, part, prompt, batch), rows))
 
     def turn(self) -> list[RolloutReply]:
         """Take some decode steps; return a reply for each group that they complete."""
@@ -105,7 +102,8 @@ class AsyncWorker(StageWorker):
             results = [self._finish(group) for group in finished]
         self._seconds += time.perf_counter() - start
         return [
-            self._reply(g.data, version, *each) for g, each in zip(finished, results, strict=True)
+            self._reply(group.data, version, *result)
+            for group, result in zip(finished, results, strict=True)
         ]
 
     def _finish(self, group: RolloutGroup) -> tuple[TensorDict, Ledger]:
@@ -126,14 +124,8 @@ class AsyncWorker(StageWorker):
         self, prompt_request: RequestedPrompt, version: int | None, rows: TensorDict, ledger: Ledger
     ) -> RolloutReply:
         seconds, self._seconds = self._seconds, 0.0
-        return RolloutReply(
-            prompt_request.request.number,
-            version,
-            rows,
-            ledger,
-            seconds,
-            prompt_request.part,
-        )
+        number, part = prompt_request.request.number, prompt_request.part
+        return RolloutReply(number, version, rows, ledger, seconds, part)
 
 
 def sampled(group: RolloutGroup) -> SampledResponses:
@@ -143,10 +135,10 @@ def sampled(group: RolloutGroup) -> SampledResponses:
     log_probs = torch.zeros(len(lengths), max(lengths))
     masks = [torch.cat(row.sampling_mask) for row in group.rows if row.sampling_mask]
     padded_masks = masks[0].new_zeros(*tokens.shape, masks[0].shape[1]) if masks else None
-    for place, row in enumerate(group.rows):
-        tokens[place, : len(row.tokens)] = torch.tensor(row.tokens)
-        log_probs[place, : len(row.tokens)] = torch.tensor(row.log_probs)
+    for index, row in enumerate(group.rows):
+        tokens[index, : len(row.tokens)] = torch.tensor(row.tokens)
+        log_probs[index, : len(row.tokens)] = torch.tensor(row.log_probs)
         if padded_masks is not None:
-            padded_masks[place, : len(row.tokens)] = masks[place]
+            padded_masks[index, : len(row.tokens)] = masks[index]
     truncated = torch.tensor([not row.stopped for row in group.rows])
     return SampledResponses(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)

@@ -8,17 +8,16 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 D = TypeVar("D")
-# Name of a group: number of its request, index of its prompt.
-Name = tuple[int, int]
+Name = tuple[int, int]  # of a group: number of its request, index of its prompt
 
 
 @dataclass
 class Admission:
-    """Pace of rollouts: a group may start unless too many rows are ahead of the learner.
+    """Limit of rollouts ahead of the learner.
 
-    ``started + group <= (version + H + 1) * rows``. ``version`` is the number of updates so far,
-    ``rows`` the rows of a step. If steps differ in size, the right side is the sum over the
-    requested steps.
+    A group may start if ``started + group <= (version + H + 1) * rows``. ``version`` is the number
+    of updates so far, ``rows`` the rows of a step. If steps differ in size, the right side is the
+    sum over the requested steps.
 
     Attributes:
         staleness: ``H``.
@@ -38,7 +37,7 @@ class Admission:
         self.allowed += rows * (1 if self.allowed else self.staleness + 1)
 
     def admits(self, group: int) -> bool:
-        """Return whether a group of so many rows may be started."""
+        """Return whether a group may be started; ``group`` is its number of rows."""
         return self.started + group <= self.allowed
 
     def start(self, group: int) -> None:
@@ -48,36 +47,36 @@ class Admission:
 
 @dataclass
 class Pool(Generic[T, D]):
-    """Pool of rollout groups that are waiting, at a worker, or done.
+    """Pool of rollout groups that are waiting, in flight at a worker, or done.
 
     Each group has exactly one of these states, so that no group is lost or consumed twice when a
     worker dies.
 
     Attributes:
         workers: number of workers.
-        waiting: groups that no worker has, in order.
-        under_way: groups of each worker, in the order of their assignment.
+        waiting: groups without a worker, in order.
+        in_flight: groups of each worker, in the order of their assignment.
         done: results of the groups, in the order of completion.
     """
 
     workers: int
     waiting: deque[tuple[Name, T]] = field(default_factory=deque)
-    under_way: list[dict[Name, T]] = field(default_factory=list)
+    in_flight: list[dict[Name, T]] = field(default_factory=list)
     done: dict[Name, D] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.under_way = [{} for _ in range(self.workers)]
+        self.in_flight = [{} for _ in range(self.workers)]
 
     def assign(self) -> tuple[int, T]:
         """Assign the next group to the worker with the fewest groups; return both."""
-        worker = min(range(self.workers), key=lambda number: len(self.under_way[number]))
+        worker = min(range(self.workers), key=lambda number: len(self.in_flight[number]))
         name, group = self.waiting.popleft()
-        self.under_way[worker][name] = group
+        self.in_flight[worker][name] = group
         return worker, group
 
     def complete(self, worker: int, name: Name, result: D) -> None:
         """Mark a worker's group as done and store its result."""
-        del self.under_way[worker][name]
+        del self.in_flight[worker][name]
         self.done[name] = result
 
     def take(self, count: int) -> list[D]:
@@ -87,5 +86,5 @@ class Pool(Generic[T, D]):
 
     def unfinished(self) -> list[tuple[Name, T]]:
         """Return all groups that are not done, in the order of their requests."""
-        groups = [*self.waiting, *(group for held in self.under_way for group in held.items())]
+        groups = [*self.waiting, *(group for groups in self.in_flight for group in groups.items())]
         return sorted(groups, key=lambda group: group[0])

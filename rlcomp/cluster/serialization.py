@@ -1,8 +1,7 @@
 """Serialisation of stages for workers: pickled once, separate from weights and generators.
 
 Weights are storages, as in a checkpoint of torch: tied tensors and views keep their relations, and
-new weights are written into the storages. Pickles go from a run to its own workers, and nowhere
-else.
+new weights are written into the storages. Only a run's own workers read its pickles.
 """
 
 from __future__ import annotations
@@ -63,9 +62,8 @@ class SerializedStages:
         """Return the data that a worker needs, with the current values of constant storages."""
         storages = list(self._storages)
         for index in self._changing:
-            storages[index] = (
-                storages[index].new_zeros(()).expand(len(storages[index]))
-            )  # sent as one byte
+            # sent as one byte
+            storages[index] = storages[index].new_zeros(()).expand(len(storages[index]))
         return pickle.dumps((self._structure, storages, self._changing), protocol=5)
 
 
@@ -120,7 +118,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def changing(self) -> list[int]:
         """Return the indices of storages that may change, in order."""
-        return sorted({self._index(each.untyped_storage()) for each in self._tensors})
+        return sorted({self._index(tensor.untyped_storage()) for tensor in self._tensors})
 
 
 class _Unpickler(pickle.Unpickler):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -23,14 +24,12 @@ READY, REPLY, FAILED = "ready", "reply", "failed"
 
 
 def serve(connection: Connection) -> None:
-    """Answer messages until the run is gone."""
+    """Answer messages until the run has ended."""
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the run handles them
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_run, daemon=True).start()
-    try:
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError, OSError):  # the run has ended
         serve_messages(connection)
-    except (EOFError, OSError):  # the run is gone
-        return
 
 
 class WorkerConnection(Protocol):
@@ -73,8 +72,8 @@ class SharedWeights(NamedTuple):
     def load(self, worker: StageWorker, number: int) -> bool:
         """Let a worker load a publication; return whether it was complete.
 
-        Under ``fixed`` it always is. A free worker may be so late that its buffer is being written,
-        or holds a newer publication: then a message about that one is on its way.
+        Under ``fixed`` it always is. Under ``free`` a late worker may find its buffer half written
+        or with a newer publication; then a message about that one follows.
         """
         slot = number % len(self.ring)
         worker.load(torch.split(self.ring[slot], self.sizes))
@@ -85,8 +84,8 @@ def serve_messages(connection: WorkerConnection) -> None:
     """Answer messages: first the stages, then requests with the numbers of their weights."""
     try:
         settings, stages, shared, free = connection.recv()
-    except Exception as error:  # if the run is gone, nothing is sent
-        text = f"its stages have not come whole ({type(error).__name__}: {error})"
+    except Exception as error:  # if the run has ended, nothing is sent
+        text = f"its stages did not arrive complete ({type(error).__name__}: {error})"
         _send(connection, FAILED, failure(ProcessEnded(text)))
         return
     try:
@@ -116,8 +115,8 @@ def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: Weigh
     """Decode; between two turns take all new groups, and the newest weights."""
     newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
-        # If a publication was not complete, a message about a newer one is on its way.
-        messages = _come(connection, wait=loaded < 0 or not worker.busy)
+        # If a publication was not complete, a message about a newer one follows.
+        messages = _receive(connection, wait=loaded < 0 or not worker.busy)
         replies: list[RolloutReply] = []
         try:
             for number, data in messages:
@@ -135,8 +134,8 @@ def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: Weigh
             _send(connection, REPLY, reply)
 
 
-def _come(connection: WorkerConnection, *, wait: bool) -> list[tuple[int, bytes]]:
-    """Return all available messages; wait for one if there is nothing else to do."""
+def _receive(connection: WorkerConnection, *, wait: bool) -> list[tuple[int, bytes]]:
+    """Return all available messages, or wait for one."""
     messages: list[tuple[int, bytes]] = []
     while connection.poll() or (wait and not messages):
         messages.append(connection.recv())
@@ -148,8 +147,8 @@ def _send(connection: WorkerConnection, kind: str, body: Any) -> None:  # noqa: 
     connection.send_bytes(pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def _end_with_the_run() -> None:
-    """Have this worker killed with its run: a killed run sends nothing, and rollouts take long."""
+def _exit_with_parent() -> None:
+    """End this process with the run: a killed run sends no message, and rollouts take long."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])

@@ -20,7 +20,7 @@ class RolloutRow:
 
     Attributes:
         context: token ids before the response.
-        numbers: maps a start and a count to the uniform numbers of the tokens from the start on.
+        numbers: function of start and count that returns the uniform numbers of these tokens.
         limit: maximum number of tokens.
         tokens: sampled ids.
         log_probs: log-prob of each token, nats, under the distribution that it was drawn from.
@@ -99,7 +99,7 @@ class SlotScheduler:
         return self._slots
 
     def renew(self) -> None:
-        """Take over changed weights."""
+        """Use changed weights from now on."""
         if self._slots is not None:
             self._slots.renew()
 
@@ -111,8 +111,7 @@ class SlotScheduler:
     def turn(self, version: int) -> list[RolloutGroup]:
         """Fill the slots and take decode steps; return the finished groups, in order of arrival.
 
-        Args:
-            version: version of the current weights.
+        ``version`` is that of the current weights.
         """
         self._fill()
         if self._running:

@@ -108,15 +108,15 @@ class StageWorker:
             number, _, name = changed[0].partition(".")
             kind = type(self.stages[int(number)]).__name__
             raise ConfigError(
-                f"{kind} changes its buffer '{name}' when it is called, and a worker loses the "
-                "change: take the stage out of cluster.remote"
+                f"{kind} changes its buffer '{name}' in a call, and a worker loses the change: "
+                "take the stage out of cluster.remote"
             )
         whole = request.part.prompts == request.part.total
         if not whole and not any(generator.was_used for generator in self.generators):
             raise ConfigError(
-                f"{type(self.stages[0]).__name__} or its policy draws other random numbers than "
-                "one for each row (rlcomp.engine.uniforms.uniform), so that its prompts cannot be "
-                "divided among workers: set cluster.workers=1"
+                f"{type(self.stages[0]).__name__} or its policy does not draw one random number a "
+                "row (rlcomp.engine.uniforms.uniform), so workers cannot share its prompts: "
+                "set cluster.workers=1"
             )
 
 

@@ -1,4 +1,4 @@
-"""Client's end of a worker."""
+"""Clients of workers: they send requests and read replies."""
 
 from __future__ import annotations
 
@@ -35,24 +35,21 @@ class Inbox(Protocol):
 
 
 class ReplyReader:
-    """Reader of a worker's replies and of its other messages.
-
-    Args:
-        number: of the worker, for messages.
-        inbox: the worker's messages.
-    """
+    """Reader of the messages of a worker, whose number is for errors."""
 
     def __init__(self, number: int, inbox: Inbox) -> None:
         self.number = number
         self.inbox = inbox
         self.ready = False
-        self._started = 0.0  # seconds of the current silence that its start took
+        self._start_seconds = (
+            0.0  # part of the seconds without a reply, before the worker was ready
+        )
 
     def receive(self, timeout: float) -> RolloutReply:
         """Wait for the next reply, and return it.
 
         Raises:
-            WorkerLost: the worker is gone, or sends nothing for ``timeout`` seconds.
+            WorkerLost: the worker has ended, or sends nothing for ``timeout`` seconds.
             Exception: an error of the stages.
         """
         while True:
@@ -72,7 +69,7 @@ class ReplyReader:
             timeout: limit of these seconds.
 
         Raises:
-            WorkerLost: the worker is gone, or has sent nothing for too long.
+            WorkerLost: the worker has ended, or has sent nothing for too long.
             Exception: an error of the stages.
         """
         while True:
@@ -80,11 +77,11 @@ class ReplyReader:
                 message = self.inbox.get_nowait()
             except queue.Empty:
                 seconds = timeout if self.ready else START_SECONDS
-                if silent - self._started > seconds:
+                if silent - self._start_seconds > seconds:
                     raise self._silent(seconds) from None
                 return None
             reply = self.read_out(message)
-            self._started = silent if reply is None else 0.0
+            self._start_seconds = silent if reply is None else 0.0
             if reply is not None:
                 return reply
 
@@ -100,31 +97,26 @@ class ReplyReader:
         return reply
 
     def _silent(self, seconds: float) -> WorkerLost:
-        return WorkerLost(f"worker {self.number} says nothing for {seconds:g} s")
+        return WorkerLost(f"worker {self.number} has sent nothing for {seconds:g} s")
 
 
-_GONE = object()
+_CLOSED = object()
 
 
 class WorkerClient(ReplyReader):
-    """A worker process. Neither sending nor receiving can block the run: threads do both.
-
-    Args:
-        number: of the worker, for messages.
-    """
+    """Worker process. Threads send and receive, so that neither can block the run."""
 
     def __init__(self, number: int) -> None:
         self._arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
         super().__init__(number, self._arrived)
         context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        self._connection, worker_end = context.Pipe()
+        self.process = context.Process(target=serve, args=(worker_end,), daemon=True)
         with _without_main():
             self.process.start()
-        # At interpreter exit, before multiprocessing asks politely and waits: a worker ignores
-        # SIGTERM.
+        # Runs before the exit of multiprocessing, which waits after a SIGTERM that workers ignore.
         self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
-        theirs.close()
+        worker_end.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         threading.Thread(target=self._send, daemon=True).start()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -136,21 +128,21 @@ class WorkerClient(ReplyReader):
 
     def read_out(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
         """Return the reply in a message; None: the worker is ready."""
-        if message is _GONE:
+        if message is _CLOSED:
             self.process.join(1.0)
             raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
         return super().read_out(message)
 
     def close(self) -> None:
         """Kill the process, even in the middle of its work."""
-        self._outbox.put(_GONE)
+        self._outbox.put(_CLOSED)
         self._end()
         self._reader.join(1.0)  # the queue ends here, so no message is cut
         self._connection.close()
 
     def _send(self) -> None:
         with contextlib.suppress(OSError):
-            while (message := self._outbox.get()) is not _GONE:
+            while (message := self._outbox.get()) is not _CLOSED:
                 self._connection.send(message)
 
     def _read(self) -> None:
@@ -158,7 +150,7 @@ class WorkerClient(ReplyReader):
             while True:
                 self._arrived.put(pickle.loads(self._connection.recv_bytes()))
         except (EOFError, OSError):
-            self._arrived.put(_GONE)
+            self._arrived.put(_CLOSED)
 
 
 def _kill(process: BaseProcess) -> None:
@@ -170,7 +162,7 @@ def _kill(process: BaseProcess) -> None:
 def _without_main() -> Iterator[None]:
     """Keep a new process from running the user's script once more.
 
-    Definitions of the script are sent with the stages, by value.
+    The stages contain definitions of the script by value.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")

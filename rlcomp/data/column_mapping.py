@@ -1,4 +1,4 @@
-"""Examples from rows: which columns are prompt, answer and demonstration.
+"""Examples from rows: the columns of prompt, answer and demonstration.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 
+from rlcomp.arguments import Checked
 from rlcomp.columns import CONVERSATION, check_depth, check_length, column_text
 from rlcomp.data.column_names import check_columns, no_answer, value_at
-from rlcomp.data.conversations import Conversation, conversation_of
+from rlcomp.data.conversations import Conversation, conversation_of, replace_surrogates
 from rlcomp.data.records import Row
 from rlcomp.data.template import field_names
 from rlcomp.errors import ConfigError, DataError, RlcompWarning, nearest
@@ -25,7 +26,7 @@ from rlcomp.verify.pattern import time_limit
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The columns of a row that make an example; all others become columns of the example.
+    """Columns of a row that make an example; all others become columns of the example.
 
     Attributes:
         prompt_field: column of the question, a text or a list of messages; without that column,
@@ -36,8 +37,8 @@ class Fields:
         demonstration_field: column of the response to imitate; None: the answer itself, or the
             conversation's response.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
-        prompt_template: the prompt's wording; ``{prompt}`` and any ``{column}`` are filled in, a
-            list of texts as lines.
+        prompt_template: wording of the prompt with ``{prompt}`` and any ``{column}``; a list of
+            texts is filled in as lines.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
@@ -68,13 +69,13 @@ class Fields:
             example = self._example(row)
             examples.append(example)
             answers.setdefault(example.held_out_by, set()).add(example.answer)
-            if any(_has_lone_surrogate(row.columns.get(name)) for name in self._texts()):
+            values = map(row.columns.get, self._text_columns())
+            if any(isinstance(v, str) and re.search("[\ud800-\udfff]", v) for v in values):
                 invalid_rows.append(row.place)
         _warn_about_rows(invalid_rows, answers)
         return examples
 
-    def _texts(self) -> set[str]:
-        """Return the columns that are read as texts."""
+    def _text_columns(self) -> set[str]:
         used = {self.prompt_field, self.answer_field, self.demonstration_field or self.answer_field}
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
@@ -102,7 +103,6 @@ class Fields:
         return row._replace(columns={**row.columns, **inner}) if inner else row
 
     def _check(self, row: Row, *settings: str) -> None:
-        """Refuse a row without the columns that settings name."""
         check_columns(row, {setting: getattr(self, setting) for setting in settings})
 
     def _conversation_example(self, row: Row, conversation: Conversation) -> Example:
@@ -170,13 +170,31 @@ class Fields:
         return self.prompt_template.format_map(values)
 
 
-def _has_lone_surrogate(value: object) -> bool:
-    """Return whether a text holds a lone surrogate, which UTF-8 has no code for."""
-    return isinstance(value, str) and bool(re.search("[\ud800-\udfff]", value))
+class RecordTask(metaclass=Checked):
+    """Task with the rows of a data set as examples, all read on construction.
+
+    Args:
+        fields: the columns that make an example.
+        rows: the rows, one for each example.
+        held_out: share of the prompts, as worded, that only evaluators see.
+    """
+
+    def __init__(self, fields: Fields, rows: Iterable[Row], held_out: float) -> None:
+        self.fields = fields
+        self.held_out = held_out
+        self.examples = fields.examples(rows)
+
+    def __len__(self) -> int:
+        """Return the number of examples, training and held out."""
+        return len(self.examples)
+
+    def example(self, index: int) -> Example:
+        """Return the example of one row."""
+        return self.examples[index]
 
 
 def _warn_about_rows(invalid_rows: list[str], answers: Mapping[str, set[str]]) -> None:
-    """Warn once a file of replaced characters and of contradicting answers."""
+    """Warn of replaced characters and of contradicting answers, once for each file."""
     if invalid_rows:
         warnings.warn(
             f"rows with half a character (a lone surrogate), read as '?': {len(invalid_rows)} "
@@ -223,12 +241,11 @@ def _text(row: Row, column: str) -> str:
             "row one, or take it out"
         )
     check_length(row.place, column, value)
-    # The batch holds UTF-8, which has no code for a lone surrogate.
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return replace_surrogates(value)
 
 
 def _lines(row: Row, column: str) -> str:
-    """Return a column's text; join a list of texts, such as tests of a program, as lines."""
+    """Return the text of a column; join a list of texts, such as a program's tests, by lines."""
     value = row.columns[column]
     if not isinstance(value, (list, tuple)) or not all(isinstance(line, str) for line in value):
         return _text(row, column)

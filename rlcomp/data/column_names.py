@@ -1,4 +1,4 @@
-"""Columns of a data set: a check of the names in settings, and guesses for the wrong ones."""
+"""Column names in settings: their check against a row, and guesses for wrong ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
         named: the column of each setting, ``prompt_field``, ...; None: the setting needs no column.
 
     Raises:
-        DataError: a column is missing; names it, and the setting to change.
+        DataError: a column is missing; names it and the setting.
     """
     lacking = {s: name for s, name in named.items() if name and name not in row.columns}
     if lacking:
@@ -92,12 +92,12 @@ def guess_columns(
 ) -> dict[str, str | None]:
     """Guess the column that each setting means; None where there is no good guess.
 
-    Two settings with different names never get the same column; with the same name they do. A
-    column with a similar name comes first, then one with a usual name, then the only one left.
+    A column with a similar name comes first, then one with a usual name, then the only one left.
+    Settings get the same column only if they name the same one.
 
     Args:
         lacking: the missing column of each setting.
-        row: the row with the columns to choose from.
+        row: a row with all columns.
         taken: columns that other settings name.
 
     Examples:
@@ -111,20 +111,17 @@ def guess_columns(
     for find in (_similar_name, _usual_name, _only_column):
         for setting, name in lacking.items():
             free = _free_columns(setting, row, {*taken, *guessed.values()})
-            # The last column left is a good guess for one missing name only.
+            # The only column left is a good guess for one missing name only.
             is_ambiguous = find is _only_column and len({*lacking.values()} - {*guessed}) > 1
-            if name not in guessed and not is_ambiguous and (one := find(setting, name, free)):
-                guessed[name] = one
+            if name not in guessed and not is_ambiguous and (column := find(setting, name, free)):
+                guessed[name] = column
     return {setting: guessed.get(name) for setting, name in lacking.items()}
 
 
 def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
-    """Return the message for a conversation without an answer.
+    """Return the message for a conversation without an answer in the column ``name``.
 
-    Args:
-        row: the row of the conversation.
-        name: the column of answers.
-        taken: columns that other settings name.
+    Columns in ``taken`` belong to other settings.
     """
     (guessed,) = guess_columns({"answer_field": name}, row, taken).values()
     remedy = f"set task.answer_field={guessed}" if guessed else "name one, task.answer_field"
@@ -136,7 +133,7 @@ def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
 
 
 def prompt_remedy(row: Row) -> str:
-    """Return the remedy for a pair whose prompt is not a text: the column to name instead."""
+    """Return the remedy for a pair whose prompt is no text: another column."""
     taken = ("chosen", "rejected", "prompt")
     guessed = guess_columns({"prompt_field": "prompt"}, row, taken)["prompt_field"]
     if guessed:

@@ -66,7 +66,7 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[ComparedPair]:
     elif {"output_1", "output_2", "preference"} <= {*columns}:
         second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
         pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
-    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*columns}), None):
+    elif battle := next((pair for pair in _BATTLES if {*pair, "winner"} <= {*columns}), None):
         pairs = [_battle_pair(row, columns[battle[0]], columns[battle[1]])]
     elif "responses" in columns and {"ranking", "ratings"} & {*columns}:
         return _ranking_pairs(row, ties)
@@ -91,17 +91,14 @@ _PROMPTS = ("question", "instruction", "query", "input")
 
 
 def _rename_hint(row: Row) -> str:
-    """Return the command that renames columns like ``response_chosen``; '' if there are none.
-
-    It also takes ``better`` and ``worse`` (TL;DR), and ``positive`` and ``negative``.
-    """
-    pairs = (("chosen", "rejected"), ("better", "worse"), ("positive", "negative"))
-    for pair in pairs:
-        columns = [[name for name in row.columns if one in name.lower()] for one in pair]
-        if all(len(matches) == 1 for matches in columns):
+    """Return the command that renames columns like ``response_chosen``; '' if there are none."""
+    # better, worse: TL;DR
+    for pair in (("chosen", "rejected"), ("better", "worse"), ("positive", "negative")):
+        matches = [[name for name in row.columns if word in name.lower()] for word in pair]
+        if all(len(names) == 1 for names in matches):
             prompts = [name for name in _PROMPTS if name in row.columns]
             prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
-            names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
+            names = {**prompt, "chosen": matches[0][0], "rejected": matches[1][0]}
             from rlcomp.advice.format_hints import with_names
 
             return with_names(row.place, names)
@@ -113,8 +110,8 @@ def check_labels(row: Row) -> None:
 
     Raises:
         DataError: a weight or margin is below 0, a noise is no probability, an annotator is no
-            text, or ``desirable``, ``step`` or ``tie`` is not true or false; or there is a column
-            ``conversation``, a name that this reader writes itself; names file and line.
+            text, ``desirable``, ``step`` or ``tie`` is not true or false, or a column has the
+            reserved name ``conversation``; names file and line.
     """
     present = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
@@ -168,10 +165,10 @@ def _battle_pair(row: Row, first: object, second: object) -> ComparedPair:
         raise DataError(
             f"{row.place}: column 'winner' is {winner!r:.60}: must be one of {', '.join(_WINNERS)}"
         )
-    place = _WINNERS[winner]
-    if place is None:
+    index = _WINNERS[winner]
+    if index is None:
         return ComparedPair(first, second, _TIE)
-    return ComparedPair(first, second, {}) if place == 0 else ComparedPair(second, first, {})
+    return ComparedPair(first, second, {}) if index == 0 else ComparedPair(second, first, {})
 
 
 def rating_of(row: Row) -> float:
@@ -220,12 +217,12 @@ def _responses(row: Row) -> Sequence[object]:
     responses = row.columns["responses"]
     if not isinstance(responses, (list, tuple)) or len(responses) < 2:
         raise DataError(
-            f"{row.place}: column 'responses' is {responses!r:.60}: a list of two or more"
+            f"{row.place}: column 'responses' is {responses!r:.60}: must be a list of two or more"
         )
     if len(responses) > _MOST_ANSWERS:
         raise DataError(
             f"{row.place}: column 'responses' has {len(responses)} answers: at most "
-            f"{_MOST_ANSWERS}, as every two of them are a pair; keep some of them"
+            f"{_MOST_ANSWERS}, because every two of them are a pair; keep some of them"
         )
     return responses
 
@@ -243,21 +240,21 @@ def _values(row: Row, count: int) -> list[float]:
         return [_finite(row, name, one, -math.inf, math.inf) for one in values]
     if sorted(map(str, values)) != sorted(map(str, range(count))):
         raise DataError(
-            f"{row.place}: column 'ranking' is {list(values)!r:.60}: must be the places of the "
-            f"responses, 0 to {count - 1}, best first; several may not share one (use 'ratings')"
+            f"{row.place}: column 'ranking' is {list(values)!r:.60}: must be the indices of the "
+            f"responses, 0 to {count - 1}, best first, each once (for ties use 'ratings')"
         )
-    places = {int(str(place)): rank for rank, place in enumerate(values)}
-    return [float(-places[place]) for place in range(count)]
+    ranks = {int(str(index)): rank for rank, index in enumerate(values)}
+    return [float(-ranks[index]) for index in range(count)]
 
 
 def _finite(
     row: Row, name: str, value: object, low: float, high: float, *, slack: float = 1e-4
 ) -> float:
     """Return a number clamped to bounds; it may lie outside by a rounding error (``slack``)."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     lowest, highest = max(low - slack, -_LARGEST), min(high + slack, _LARGEST)
     # Compare before converting: a large int has no float. NaN fails both comparisons.
-    if not number or not lowest <= value <= highest:  # type: ignore[operator]
+    if not is_number or not lowest <= value <= highest:  # type: ignore[operator]
         raise DataError(
             f"{row.place}: column {name!r} holds {_abbreviate(value)}: must be a number from "
             f"{max(low, -_LARGEST):g} to {min(high, _LARGEST):g}"

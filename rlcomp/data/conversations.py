@@ -29,7 +29,7 @@ class Conversation(NamedTuple):
     """The messages and tools of a row.
 
     Attributes:
-        used: columns that they came from.
+        used: the columns with the messages.
         messages: the prompt, at least one message.
         completion: the messages to imitate; empty if the row has no response.
         tools: JSON schemas of the tools.
@@ -70,9 +70,9 @@ class Conversation(NamedTuple):
 def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
     """Return the conversation of a row; None if its prompt is a text.
 
-    The messages stand in the column ``prompt_field``; if there is no such column, in ``messages``
-    or ``prompt``. The response is the column ``completion`` (messages, or a text); without one it
-    is a final assistant turn.
+    The messages are in the column ``prompt_field``, or in ``messages`` or ``prompt`` if there is
+    none. The response is the column ``completion`` (messages, or a text), or else a final
+    assistant turn.
 
     Raises:
         DataError: a message has no known role or no text (an image, say), or the last message is
@@ -85,8 +85,8 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
         return None
     if CONVERSATION in row.columns and name != CONVERSATION:
         raise DataError(
-            f"{row.place}: it has {name!r} and a column {CONVERSATION!r}, under which parts find "
-            f"the messages: rename that column, or set task.prompt_field={CONVERSATION}"
+            f"{row.place}: it has {name!r} and a column {CONVERSATION!r}, the name under which "
+            f"parts find messages: rename that column, or set task.prompt_field={CONVERSATION}"
         )
     for media in _MEDIA:
         if row.columns.get(media):
@@ -135,12 +135,12 @@ def _is_message_list(value: object) -> bool:
 def _completion(row: Row) -> list[Message]:
     value = row.columns["completion"]
     if isinstance(value, str):
-        return [{"role": "assistant", "content": _replace_surrogates(value)}]
+        return [{"role": "assistant", "content": replace_surrogates(value)}]
     messages = _messages(row, "completion")
     if not messages or {messages[0]["role"], messages[-1]["role"]} != {"assistant"}:
         raise DataError(
-            f"{row.place}: 'completion' must be a text, or messages of which the first and the "
-            "last are the assistant's"
+            f"{row.place}: 'completion' must be a text, or messages that begin and end with the "
+            "assistant's"
         )
     return messages
 
@@ -153,9 +153,9 @@ def _check_last_role(place: str, name: str, messages: Sequence[Message]) -> None
     if last not in _PROMPT_END_ROLES:
         # A template closes an assistant's turn, so a response cannot continue it.
         raise DataError(
-            f"{place}: {name!r} ends in a turn of the {last}, behind which no response is due: end "
-            "it with a user's or a tool's turn; a response to imitate goes into 'completion', or "
-            "is the last one of 'messages'"
+            f"{place}: {name!r} ends in a turn of the {last}, and no response follows that: end it "
+            "with a user's or a tool's turn; a response to imitate goes into 'completion', or is "
+            "the last one of 'messages'"
         )
 
 
@@ -184,7 +184,7 @@ def _message(place: str, message: object) -> Message:
 
 def _content(place: str, content: object) -> str:
     if isinstance(content, str):
-        return _replace_surrogates(content)
+        return replace_surrogates(content)
     if not _is_list(content):
         raise DataError(f"{place}: content is {content!r:.60}, not a text or a list of parts")
     assert isinstance(content, Sequence)
@@ -194,7 +194,7 @@ def _content(place: str, content: object) -> str:
 def _part(place: str, part: object) -> str:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return _replace_surrogates(str(part["text"]))
+        return replace_surrogates(str(part["text"]))
     raise DataError(
         f"{place}: a part of its content is {kind or repr(part)!r:.60}, not text, and {_TEXT_ONLY}"
     )
@@ -214,6 +214,6 @@ def _tools(row: Row) -> list[Mapping[str, object]]:
     return list(tools)  # type: ignore[call-overload,no-any-return]
 
 
-def _replace_surrogates(text: str) -> str:
-    # The batch holds UTF-8, which has no code for a lone surrogate.
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates by ``?``: the batch holds UTF-8, and UTF-8 has no code for them."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -50,7 +50,7 @@ def read_documents(
             None: a file, or a row of JSON Lines, is one document.
         longest: bytes; a longer document is cut into pieces of at most this size. A cut is after a
             line end or before a space in the second half of a piece, otherwise between two
-            characters. No text is lost. At least 4, the longest character.
+            characters; no text is lost. At least 4, the bytes of the longest character.
         shortest: bytes; shorter pieces are left out.
 
     Raises:
@@ -87,7 +87,7 @@ def corpus_files(path: Path) -> list[Path]:
     if not path.name.endswith(known):
         from rlcomp.advice.format_hints import converted
 
-        hint = converted(str(path), known) or ": where it is plain text, give it a name in .txt"
+        hint = converted(str(path), known) or ": if it is plain text, rename it to end in .txt"
         raise DataError(f"'{path}' is not a file of a known kind {known}{hint}")
     return [path]
 
@@ -105,8 +105,8 @@ def _limited(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
 
 def _too_large(file: Path) -> DataError:
     return DataError(
-        f"{file}: with it the corpus has more than {_LARGEST >> 20:,} MiB, unpacked, and it is "
-        "held in memory: take a part of it"
+        f"{file}: with it the corpus has more than {_LARGEST >> 20:,} MiB, unpacked, all in "
+        "memory: take a part of it"
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from tensordict import TensorDict
@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
-from rlcomp.data.task import permutation
+from rlcomp.data.permutation import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.interfaces.task import Example, Task
@@ -45,13 +45,9 @@ def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, 
 
 
 def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
-    """Return held-out examples for an evaluator, fixed by the seed, each prompt once.
+    """Return ``count`` held-out examples, or all of fewer, fixed by the seed, each prompt once.
 
-    Args:
-        task: where they come from.
-        count: how many; all that are found if the task holds out fewer: the search ends when
-            1,000 examples in a row bring no new prompt.
-        seed: fixes the choice and the order.
+    The search ends when 1,000 examples in a row bring no new prompt.
 
     Raises:
         ConfigError: the task holds out no example.
@@ -64,15 +60,10 @@ def split_examples(
 ) -> list[Example]:
     """Return examples of the held-out or of the training part, as :func:`held_out_examples`.
 
-    Args:
-        task: where they come from.
-        split: the part.
-        count: how many; all of them if the part has fewer.
-        seed: fixes the choice and the order.
-        only_right: leave out examples whose answer is labelled as a bad one (``desirable``).
+    With ``only_right``, examples with an answer labelled as bad (``desirable``) are left out.
 
     Raises:
-        ConfigError: that part is empty, or all its answers are labelled as bad ones.
+        ConfigError: that part is empty, or all its answers are labelled as bad.
     """
     held_out, num_bad, repeats = split == "held_out", 0, 0
     chosen: dict[tuple[str, str], Example] = {}
@@ -98,8 +89,8 @@ def _no_examples_error(task: Task, held_out: bool, num_bad: int) -> ConfigError:
     """Return the error for a part without examples to evaluate on."""
     if num_bad:
         return ConfigError(
-            f"task has {num_bad} examples to evaluate on, and the label of each says that its "
-            "answer is a bad one: add examples with a good answer, or take the evaluation out"
+            f"task has {num_bad} examples to evaluate on, and the answer of each is labelled as "
+            "bad: add examples with a good answer, or take the evaluation out"
         )
     which, change = ("none", "raise") if held_out else ("all", "lower")
     share = fitting_share(task)
@@ -111,12 +102,7 @@ def _no_examples_error(task: Task, held_out: bool, num_bad: int) -> ConfigError:
 
 
 def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
-    """Refuse a batch larger than the training part.
-
-    Args:
-        task: where the examples come from.
-        batch_size: examples of a batch.
-        otherwise: another remedy, for the message.
+    """Refuse a batch larger than the training part; ``otherwise`` is one more remedy.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -196,11 +182,7 @@ def check_rows_fit(
 ) -> None:
     """Refuse a task with a row that does not fit, as :func:`check_demonstrations_fit`.
 
-    Args:
-        task: where the examples come from.
-        context_length: tokens the model can hold.
-        prompt: encodes the examples as tokens.
-        rows: makes the rows of examples, in order, the same number for each.
+    ``rows`` makes the rows of examples, in order, the same number for each.
 
     Raises:
         DataError: a row exceeds the context; names the prompt and both lengths.
@@ -215,13 +197,13 @@ def check_rows_fit(
         raise DataError(
             f"the prompt {_abbreviate(longest)}, its demonstration and EOS have {length} tokens, "
             f"which exceeds context_length {context_length}, as {num_long} of {len(lengths)} do; "
-            f"set context_length={length} or more, where the model holds as many, or take them "
-            "out of the task"
+            f"set context_length={length} or more, if the model allows it, or take them out of the "
+            "task"
         )
 
 
 def demonstrations(prompt: PromptFormat, examples: list[Example]) -> list[Demonstration]:
-    """Return the row to imitate of each example, in order."""
+    """Return the demonstration of each example as tokens, in order."""
     return prompt.demonstrations(
         [example.prompt for example in examples],
         [example.turns or example.demonstration for example in examples],
@@ -241,8 +223,8 @@ def _check_prompt_format(examples: Iterable[Example], prompt: PromptFormat) -> N
         # A conversation has columns; an example with an environment has columns or turns.
         if example.source is not None and not example.columns and not example.turns:
             raise ConfigError(
-                f"prompt is chat, but the task cuts its prompts from a text, such as "
-                f"{_abbreviate(example.prompt)}, which a response is to continue: use prompt=text"
+                "prompt is chat, but a response has to continue the task's prompts, such as "
+                f"{_abbreviate(example.prompt)}, cut from a text: use prompt=text"
             )
 
 
@@ -268,20 +250,11 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     ends = torch.zeros(answer.shape, dtype=torch.bool)
     for row, example in enumerate(examples):
         length = len(example.answer.encode())
-        places = (length,) if example.answer_ends is None else example.answer_ends
-        ends[row, [place - 1 for place in places if place]] = True
+        stops = (length,) if example.answer_ends is None else example.answer_ends
+        ends[row, [stop - 1 for stop in stops if stop]] = True
     prompt = encode_texts([example.prompt for example in examples])
     batch = TensorDict(
         {"prompt": prompt, "answer": answer, "answer_ends": ends}, batch_size=[len(examples)]
     )
     columns = encode_columns([example.columns for example in examples])
     return batch.update({"columns": columns}) if columns.keys() else batch
-
-
-@runtime_checkable
-class TakesPassRates(Protocol):
-    """Interface of samplers that take pass rates (curricula)."""
-
-    def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Take the pass rate in [0, 1] of each example, by its index in the task."""
-        ...

@@ -1,4 +1,4 @@
-"""Shares of a task to hold out that leave examples on both sides."""
+"""Held-out shares that leave examples for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from typing import NamedTuple
 
 from rlcomp.interfaces.task import Task, is_held_out
 
-# A larger task has enough on both sides at any share, and hashing all its texts takes long.
+# A larger task has enough examples at any share, and hashing all its texts takes long.
 _MAX_EXAMPLES = 10_000
 
 
 class Share(NamedTuple):
-    """A share to hold out.
-
-    Attributes:
-        value: the value of ``task.held_out``.
-        held_out: how many examples it holds out.
-        training: how many examples are left for training.
-    """
+    """Value of ``task.held_out``, and its number of held-out and of training examples."""
 
     value: float
     held_out: int
@@ -31,15 +25,11 @@ class Share(NamedTuple):
 
 
 def fitting_share(task: Task, training: int = 1) -> Share | None:
-    """Return the share nearest to the task's own that leaves enough examples on both sides.
-
-    Args:
-        task: of at most 10,000 examples.
-        training: how many must be left for training.
+    """Return the share nearest to the task's own with at least ``training`` training examples.
 
     Returns:
-        A multiple of 0.1 if possible, otherwise of 0.01; None if there is none, or if the task is
-        larger.
+        A multiple of 0.1 if possible, otherwise of 0.01; None if there is none, or if the task has
+        more than 10,000 examples.
     """
     if len(task) > _MAX_EXAMPLES:
         return None
@@ -49,8 +39,9 @@ def fitting_share(task: Task, training: int = 1) -> Share | None:
             (step / steps for step in range(1, steps)), key=lambda share: abs(share - task.held_out)
         )
         splits = (_split(keys, share) for share in shares)
-        if fit := next((one for one in splits if one.held_out and one.training >= training), None):
-            return fit
+        fitting = (share for share in splits if share.held_out and share.training >= training)
+        if share := next(fitting, None):
+            return share
     return None
 
 

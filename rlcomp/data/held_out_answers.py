@@ -28,23 +28,23 @@ _Interval = Callable[[Tensor, float, torch.Generator], tuple[float, float]]
 
 
 class HeldOutAnswers(Component):
-    """Base of evaluators: scored answers to ``P`` prompts, the same at every evaluation.
+    """Base of evaluators: scored answers to ``P`` prompts.
 
-    The generator has the same seed at every evaluation, so that only the policy differs.
+    Prompts and seed are the same at every evaluation, so that only the policy differs.
 
     Class attributes:
-        counts_right: True if the evaluator only counts right answers, so that the reward must have
-            a verdict.
+        counts_right: True if the evaluator counts right answers and so needs a reward with a
+            verdict.
 
     Args:
         policy: the model that answers.
-        task: the task with the held-out prompts; answers that are labelled as bad are left out.
+        task: the task with the held-out prompts; examples with a bad answer are left out.
         reward: the reward; writes ``correct`` and ``reward_valid``.
         split: ``"training"`` takes prompts of the training split instead.
         num_prompts: number of prompts; fewer if the task has fewer.
         max_new_tokens: longest answer, in tokens.
         name: prefix of the metrics.
-        prompt: prompt format, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: the policy does not stop where the prompt format ends a response, the reward
@@ -69,8 +69,8 @@ class HeldOutAnswers(Component):
         super().__init__()
         if reward.min_group_size > 1:
             raise ConfigError(
-                f"{name}.reward is a {type(reward).__name__}, which judges an answer by the others "
-                f"of its group: set {name}.reward to a verifier, as recipe=ttrl does"
+                f"{name}.reward is a {type(reward).__name__} and judges an answer by the others of "
+                f"its group: set {name}.reward to a verifier, as recipe=ttrl does"
             )
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
@@ -85,10 +85,6 @@ class HeldOutAnswers(Component):
         self.examples = split_examples(task, split, num_prompts, self.seed, only_right=True)
         self.policy_prompts = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
-        self._check_lengths()
-
-    def _check_lengths(self) -> None:
-        """Refuse a prompt that leaves no room for the longest answer."""
         encoded = self.prompt.encode(self.policy_prompts, self.columns)
         check_room(
             [*map(len, encoded)],
@@ -102,10 +98,7 @@ class HeldOutAnswers(Component):
     ) -> TensorDict:
         """Return responses to the held-out prompts with rewards, ``group_size`` rows per prompt.
 
-        Args:
-            prompts: the text of each prompt for the policy.
-            group_size: answers per prompt.
-            decoding: decoding settings; the policy's own if None.
+        ``prompts`` are the texts for the policy; without ``decoding`` its own settings apply.
         """
         answered = answer_prompts(
             self.policy,
@@ -119,7 +112,7 @@ class HeldOutAnswers(Component):
         device = answered["tokens"].device
         for key, entry in prompt_batch(self.examples).items():
             answered[key] = entry.repeat_interleave(group_size, 0).to(device)
-        with recording():  # drop the reward's metrics, which are of training
+        with recording():  # drop the metrics of the reward: they describe training
             return self.reward(answered)
 
     def count_rows(self, rows: Tensor) -> Tensor:
@@ -136,10 +129,7 @@ class HeldOutAnswers(Component):
     ) -> None:
         """Record the mean over prompts with its 95 % interval, if there are prompts.
 
-        Args:
-            name: name of the metric, without the evaluator's prefix.
-            per_prompt: value of each prompt.
-            interval: function of values, level and generator that returns both bounds.
+        ``interval`` returns both bounds from values, level and generator.
         """
         if not len(per_prompt):
             return

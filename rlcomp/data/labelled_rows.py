@@ -1,7 +1,4 @@
-"""Rows with labels of texts and steps.
-
-No torch here, so that a bad file is found before anything heavy is imported.
-"""
+"""Rows with labels of texts and steps."""
 
 from __future__ import annotations
 
@@ -27,16 +24,13 @@ COLUMN = "labels"
 def labelled_example(
     row: Row, text_field: str, labels: Sequence[str], longest: int | None
 ) -> Example | None:
-    """Return a row as an example: its text, and the column ``labels``, a number or None for each.
+    """Return a row as an example with a column ``labels``; None if no label is known.
 
     Args:
         row: a row of the file.
         text_field: column of the text.
-        labels: columns of the labels: 0, 1, true, false, a probability, or null where unknown.
-        longest: how many first characters of the text to keep; None: all.
-
-    Returns:
-        None if no label is known.
+        labels: columns of the labels: 0, 1, true, false, a probability, or null if unknown.
+        longest: maximum number of characters of the text; None: all.
 
     Raises:
         DataError: there is no text, or a label has another value; names file and line.
@@ -74,13 +68,13 @@ def label_rows(examples: Sequence[Example], labels: Sequence[str]) -> Tensor:
         DataError: an example has no column ``labels``.
     """
     columns = [example.columns.get(COLUMN) for example in examples]
-    for example, each in zip(examples, columns, strict=True):
-        if not isinstance(each, dict):
+    for example, column in zip(examples, columns, strict=True):
+        if not isinstance(column, dict):
             raise DataError(
                 f"{example.source or repr(example.prompt[:40])}: an example has no column "
                 f"{COLUMN!r}: set task=labelled_texts"
             )
-    rows = [[each.get(name) for name in labels] for each in columns if isinstance(each, dict)]
+    rows = [[column.get(name) for name in labels] for column in columns if isinstance(column, dict)]
     return torch.tensor([[math.nan if value is None else value for value in row] for row in rows])
 
 
@@ -105,7 +99,7 @@ def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
     ):
         raise DataError(
             f"the example {example.prompt[:60]!r} has steps {steps!r:.60} with labels "
-            f"{labels!r:.60}: must be lists of as many texts and labels; use task=step_labels "
+            f"{labels!r:.60}: must be lists of equal length; use task=step_labels "
             "task.path=FILE or task=sorting_graded"
         )
     for label in labels:
@@ -119,7 +113,7 @@ def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
             f"the example {example.prompt[:60]!r} has steps that are not its answer, "
             f"{example.demonstration[:60]!r}"
         )
-    return list(steps), [None if one is None else float(one) for one in labels]
+    return list(steps), [None if label is None else float(label) for label in labels]
 
 
 def step_rows(
@@ -127,32 +121,29 @@ def step_rows(
 ) -> TensorDict:
     """Return rows of answers with the label of each step on the token that completes it.
 
-    Args:
-        tokenizer: the policy's.
-        prompt: encodes them as tokens.
-        examples: with columns ``steps`` and ``step_labels``.
-
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``step_end`` (of labelled steps) and
         ``step_label`` ``[B, T]``, and the prompt's keys. If one token completes several steps, the
         lowest label counts.
 
     Raises:
-        DataError: an example has no such columns.
+        DataError: an example has no valid columns ``steps`` and ``step_labels``.
     """
     answers = demonstrations(prompt, list(examples))
     rows = demonstration_rows(tokenizer, answers)
     step_tokens = StepTokens(tokenizer)
     label = torch.ones(rows["tokens"].shape)
     ends = torch.zeros(rows["tokens"].shape, dtype=torch.bool)
-    for row, (example, one) in enumerate(zip(examples, answers, strict=True)):
+    for row, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         steps, labels = labelled_steps(example)
-        places = [place for place, trained in enumerate(one.trained) if trained]
-        counts = step_tokens.counts([one.ids[n] for n in places], example.demonstration, steps)
-        for count, step in zip(counts, labels, strict=True):
-            if step is not None:
-                place = places[count - 1]
-                label[row, place] = min(float(label[row, place]), step)
-                ends[row, place] = True
+        positions = [position for position, trained in enumerate(answer.trained) if trained]
+        ids = [answer.ids[position] for position in positions]
+        for count, value in zip(
+            step_tokens.counts(ids, example.demonstration, steps), labels, strict=True
+        ):
+            if value is not None:
+                position = positions[count - 1]
+                label[row, position] = min(float(label[row, position]), value)
+                ends[row, position] = True
     rows["step_end"], rows["step_label"] = ends, torch.where(ends, label, 0.0)
     return rows.update(prompt_batch([*examples]))

@@ -13,10 +13,8 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.task import Example
 
 PROMPT_LENGTH = "prompt_length"
-# More distinct numbers than these are cut into quarters.
-_MAX_LEVELS = 8
-# The most characters of a level in a metric's name.
-_MAX_NAME_LENGTH = 40
+_MAX_LEVELS = 8  # more distinct numbers are cut into quarters
+_MAX_NAME_LENGTH = 40  # characters of a level in a metric's name
 
 
 def levels(examples: Sequence[Example], by: str) -> list[str]:
@@ -57,9 +55,6 @@ def levels_if_several(examples: Sequence[Example], by: str | None) -> list[str]:
 
 def level_masks(names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
     """Yield all examples, then each level, as a prefix of metrics and a mask, bool ``[P]``.
-
-    Args:
-        names: level of each example (:func:`levels_if_several`).
 
     Examples:
         >>> [(prefix, mask.tolist()) for prefix, mask in level_masks(["4", "5"])]

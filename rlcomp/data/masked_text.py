@@ -11,7 +11,7 @@ def normalised_span(span: str) -> str:
     r"""Normalise a span: Unicode NFC, white space stripped at both ends.
 
     Source:
-        Composition: Unicode Standard Annex 15; the rest is our choice: the paper names no rule.
+        Unicode Standard Annex 15; the choice of NFC and of the stripping is ours.
 
     Examples:
         >>> normalised_span(" New  York\n")
@@ -36,7 +36,7 @@ def span_problem(
         occur verbatim), ``"whole"`` (the paragraph has no other text), ``"long"``, ``"large"``.
 
     Source:
-        PretrainZero, arXiv:2512.03442, asks for a short span that occurs verbatim; our bounds.
+        PretrainZero, arXiv:2512.03442: a short span that occurs verbatim; the bounds are ours.
 
     Examples:
         >>> paragraph = "Ada Lovelace wrote the first programme."
@@ -59,14 +59,9 @@ def span_problem(
 
 
 def mask_span(paragraph: str, span: str, mask: str) -> str:
-    """Replace every occurrence of a span in a paragraph (NFC) by the mask.
+    """Replace every occurrence of the normalised span in a paragraph (NFC) by the mask.
 
     A remaining occurrence would leak the answer.
-
-    Args:
-        paragraph: the text with the span.
-        span: the text to hide; it is normalised first (:func:`normalised_span`).
-        mask: the replacement, such as ``[mask]``.
 
     Raises:
         DataError: the span is empty or does not occur (:func:`span_problem` checks this).

@@ -35,18 +35,15 @@ def minari_rows(folder: Path) -> Iterator[Row]:
     """
     data = folder / "data" if (folder / "data").is_dir() else folder
     _check_format(data)
-    episodes = sorted((each for each in data.iterdir() if each.name.isdecimal()), key=_number)
+    folders = (path for path in data.iterdir() if path.name.isdecimal())
+    episodes = sorted(folders, key=lambda path: int(path.name))
     if not episodes:
         raise DataError(f"{data} has no episodes (folders 0, 1, ...)")
     for episode in episodes:
         files = sorted(episode.glob("*.arrow"))
         if len(files) != 1:
-            raise DataError(f"{episode} has {len(files)} files .arrow: an episode is one")
+            raise DataError(f"{episode} has {len(files)} files .arrow: must be one")
         yield from _steps(files[0])
-
-
-def _number(episode: Path) -> int:
-    return int(episode.name)
 
 
 def _check_format(data: Path) -> None:
@@ -63,8 +60,8 @@ def _check_format(data: Path) -> None:
     kind = metadata.get("data_format") if isinstance(metadata, dict) else None
     if kind != "arrow":
         raise DataError(
-            f"{file} says data_format {kind!r}, only 'arrow' can be read: save the data set so "
-            "(data_format='arrow' of Minari), or its steps as .jsonl or .safetensors"
+            f"{file}: data_format is {kind!r}, and only 'arrow' can be read: save the data set "
+            "with data_format='arrow' of Minari, or its steps as .jsonl or .safetensors"
         )
 
 

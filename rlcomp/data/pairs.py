@@ -1,4 +1,4 @@
-"""Pairs of answers as rows: an example's chosen and rejected answer, its weight and label noise."""
+"""Rows of pairs of answers: chosen and rejected, with weight and label noise."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
 def pair_rows(
     tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat, examples: Sequence[Example]
 ) -> TensorDict:
-    """Rows of pairs: row 2k is the chosen answer of example k, row 2k + 1 the rejected one.
+    """Return rows of pairs: row 2k is the chosen answer of example k, row 2k + 1 the rejected one.
 
     Args:
         tokenizer: the policy's.
-        prompt: encodes them as tokens.
+        prompt: encodes the examples as tokens.
         examples: each with a column ``rejected``, a text, or messages for a conversation. If the
             column ``step`` is true, both answers are steps of a longer one and have no EOS.
 
@@ -52,8 +52,8 @@ def pair_rows(
     """
     rows = demonstration_rows(tokenizer, pair_demonstrations(prompt, examples))
     pair_index = torch.arange(len(examples)).repeat_interleave(2)
-    known: dict[str, int] = {}
-    groups = [known.setdefault(example.held_out_by, len(known)) for example in examples]
+    ids: dict[str, int] = {}
+    groups = [ids.setdefault(example.held_out_by, len(ids)) for example in examples]
     rows["chosen"] = torch.arange(len(pair_index)) % 2 == 0
     rows["group_id"] = torch.tensor(groups)[pair_index]
     return rows.update(prompt_batch([*examples])[pair_index])
@@ -84,8 +84,8 @@ def _answers_of_pair(example: Example) -> list[tuple[Response, Mapping[str, obje
         messages = rejected
         if isinstance(rejected, str):
             messages = [{"role": "assistant", "content": rejected}]
-        turned = {**example.columns, CONVERSATION: {**conversation, "completion": messages}}
-        return [(chosen, example.columns), ("", turned)]
+        columns = {**example.columns, CONVERSATION: {**conversation, "completion": messages}}
+        return [(chosen, example.columns), ("", columns)]
     if not isinstance(rejected, str):
         raise DataError(
             f"the example {example.prompt[:60]!r} has {rejected!r:.60} as its rejected answer, not "
@@ -96,7 +96,7 @@ def _answers_of_pair(example: Example) -> list[tuple[Response, Mapping[str, obje
 
 
 def desirable(examples: Sequence[Example]) -> Tensor:
-    """Return the column ``desirable``: whether each answer is a good one; shape ``[B]``, bool.
+    """Return whether each answer is a good one, the column ``desirable``; shape ``[B]``, bool.
 
     Raises:
         DataError: an example has no such column of true or false.
@@ -160,7 +160,7 @@ def pair_margins(examples: Sequence[Example]) -> Tensor | None:
     if all(margin is None for margin in values):
         return None
     pairs = zip(examples, values, strict=True)
-    return torch.tensor([_number(one, MARGIN, margin, 0.0, math.inf) for one, margin in pairs])
+    return torch.tensor([_number(pair, MARGIN, margin, 0.0, math.inf) for pair, margin in pairs])
 
 
 def tied_pairs(examples: Sequence[Example]) -> Tensor | None:
@@ -206,9 +206,9 @@ def _annotator_value(example: Example, known: Mapping[str, float], default: floa
 def _number(example: Example, name: str, value: object, default: float, highest: float) -> float:
     if value is None:
         return default
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Compare before converting: an int may be larger than any float.
-    if not number or not 0 <= value <= min(highest, 3.4e38):  # type: ignore[operator]
+    if not is_number or not 0 <= value <= min(highest, 3.4e38):  # type: ignore[operator]
         bounds = "from 0 to 1" if highest == 1 else "of at least 0"
         raise DataError(
             f"the example {example.prompt[:60]!r} has {name} {value!r:.60}: must be a finite "

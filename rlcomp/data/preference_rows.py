@@ -19,13 +19,13 @@ from rlcomp.data.comparisons import (
     rated_answers,
     rating_of,
 )
-from rlcomp.data.conversations import conversation_of
+from rlcomp.data.conversations import conversation_of, replace_surrogates
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
 Dialogues = Literal["text", "messages"]
-# Several rated or ranked answers as examples: one a pair, one an answer, or one for all.
+# Examples of several rated or ranked answers: one a pair, one an answer, or one in all.
 Ratings = Literal["pairs", "each", "ranking"]
 # Column of a whole ranking: the demonstration and the columns of each answer.
 RANKED = "ranked_answers"
@@ -34,17 +34,8 @@ RANKED = "ranked_answers"
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
 _READ_COLUMNS = {
-    *(
-        "chosen",
-        "rejected",
-        "votes",
-        "responses",
-        "ranking",
-        "ratings",
-        "completion",
-        "label",
-        "rating",
-    ),
+    *("chosen", "rejected", "votes", "responses", "ranking", "ratings"),
+    *("completion", "label", "rating"),
     *("output_1", "output_2", "preference", "tools", "tie", "winner"),
     *("response_a", "response_b", "conversation_a", "conversation_b"),
 }
@@ -60,9 +51,9 @@ def preference_examples(
 ) -> list[Example]:
     """Return the pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
-    - ``chosen``, ``rejected``: texts, messages, or whole dialogues; the common beginning of the
-      dialogues is the prompt; with ``votes: [for, against]`` of several annotators, the minority's
-      share is the label noise
+    - ``chosen``, ``rejected``: texts, messages, or whole dialogues with a common beginning, the
+      prompt; with ``votes: [for, against]`` of several annotators, the minority's share is the
+      label noise
     - ``responses`` with ``ranking`` (their indices, best first) or ``ratings``: every pair that
       differs, each with weight 1 / pairs of the row
     - ``output_1``, ``output_2`` and ``preference`` from 1 to 2 (AlpacaEval)
@@ -75,9 +66,9 @@ def preference_examples(
         row: a row of the file.
         prompt_field: column of the prompt, a text or messages; without one ``instruction``.
         dialogues: dialogues of HH become a ``text`` that ends in ``Assistant:``, or ``messages``.
-        ties: whether to include pairs where neither answer is preferred, with a column ``tie`` and
-            a label noise of 1/2: equal ratings, a preference of 1.5, as many votes for as against,
-            or ``winner`` or ``tie`` says so.
+        ties: whether to include pairs without a preferred answer (equal ratings, a preference of
+            1.5, equal votes, ``winner: tie``, ``tie: true``), with a column ``tie`` and a label
+            noise of 1/2.
         ratings: the examples of ``responses`` with ``ratings`` or a ``ranking``: all ``pairs`` that
             differ; ``each`` answer with a ``rating``; or one ``ranking`` of all (:func:`ranked`).
 
@@ -220,7 +211,7 @@ def _build_example(
     for one in conversations:
         conversation = conversation_of(Row(row.place, {**one, **tools}), "messages")
         if conversation is None or not conversation.completion:
-            raise DataError(f"{row.place}: there is no message before or none in an answer")
+            raise DataError(f"{row.place}: an answer has no message, or none comes before it")
         parts.append(conversation)
     columns[CONVERSATION] = parts[0].column()
     columns |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
@@ -261,14 +252,13 @@ def _turns(text: str) -> list[tuple[str, str]]:
     return [(mark[0], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
 
 
-def _text(row: Row, what: str, value: object) -> str:
+def _text(row: Row, part: str, value: object) -> str:
     if not isinstance(value, str):
         raise DataError(
-            f"{row.place}: the {what} is {value!r:.60}, not a text"
-            + (f"; {prompt_remedy(row)}" if what == "prompt" else "")
+            f"{row.place}: the {part} is {value!r:.60}, not a text"
+            + (f"; {prompt_remedy(row)}" if part == "prompt" else "")
         )
-    # The batch holds UTF-8, which has no code for a lone surrogate.
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return replace_surrogates(value)
 
 
 def _check_columns(row: Row, example: Example) -> Example:

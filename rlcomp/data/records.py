@@ -24,10 +24,10 @@ from rlcomp.errors import DataError, RlcompWarning, require
 
 # In bytes; a whole line is held in memory.
 _LONGEST_LINE = 64 << 20
-# JSON packs to about a tenth. A file that unpacks to more than this multiple of its size, and to
-# more than this many bytes, is an archive made to exhaust memory.
+# JSON packs to about a tenth. An archive is made to exhaust memory if it unpacks to more than this
+# multiple of its size and to more than this many bytes.
 _LARGEST_SHARE, _ALWAYS_ALLOWED = 200, 1 << 30
-# Parquet unpacks at once this many rows, and the columns of a row group: at most this many bytes.
+# Rows that Parquet unpacks at once, and the most bytes of the columns of a row group.
 _ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
@@ -53,9 +53,8 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     """Yield the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
 
     Args:
-        path: the file, or a pattern of several, ``shards/*.jsonl``, read in the order of their
-            names.
-        columns: the needed columns; only these are read from Parquet; None: all.
+        path: the file, or a pattern, ``shards/*.jsonl``, of several in the order of their names.
+        columns: the columns to read from Parquet; None: all.
 
     Raises:
         DataError: the file is missing or of another kind; while iterating: empty or malformed.
@@ -125,8 +124,8 @@ def _json_rows(file: Path) -> Iterator[Row]:
             yield Row(place, _json_row(place, text, repeated, file if number == 1 else None))
     if repeated:
         warnings.warn(
-            f"{file}: rows that give a column twice, of which the last value counts: "
-            f"{len(repeated)} (first: {repeated[0]})",
+            f"{file}: rows with a column twice, whose last value counts: {len(repeated)} (first: "
+            f"{repeated[0]})",
             RlcompWarning,
             stacklevel=2,
         )
@@ -149,8 +148,8 @@ def _lines(file: Path) -> Iterator[bytes]:
                 total += len(line)
                 if file.suffix == ".gz" and total > most:
                     raise DataError(
-                        f"{file}: it unpacks to more than {_LARGEST_SHARE} times its size: unpack "
-                        "it yourself if it is meant"
+                        f"{file}: it unpacks to more than {_LARGEST_SHARE} times its size: if that "
+                        "is right, unpack it yourself"
                     )
                 yield line
     except (OSError, EOFError, zlib.error) as error:
@@ -189,11 +188,11 @@ def _json_row(place: str, line: str, repeated: list[str], file: Path | None) -> 
 
 
 def _first_line_hint(file: Path | None) -> str:
-    """Describe a file whose first line is no row, such as one JSON text over several lines."""
+    """Return a remedy for a file whose first line is no row, such as JSON over several lines."""
     from rlcomp.advice.format_hints import json_as_lines
 
-    description = file and file.suffix == ".jsonl" and json_as_lines(str(file))
-    return f" ({description})" if description else ""
+    hint = file and file.suffix == ".jsonl" and json_as_lines(str(file))
+    return f" ({hint})" if hint else ""
 
 
 def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]:
@@ -218,18 +217,14 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
 
 
 def _check_parquet(file: Path, table: Any, needed_columns: AbstractSet[str]) -> None:  # noqa: ANN401
-    """Refuse a duplicate column, and a row group that does not fit into memory.
-
-    Raises:
-        DataError: names the column or the group.
-    """
+    """Refuse a duplicate column, and a row group that does not fit into memory."""
     counts = Counter(table.schema_arrow.names)
     repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         raise DataError(f"{file}: it has the column {repeated[0]!r:.60} twice: rename one of them")
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
-        chunks = [group.column(place) for place in range(group.num_columns)]
+        chunks = [group.column(index) for index in range(group.num_columns)]
         needed = [
             chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in needed_columns
         ]
@@ -244,12 +239,12 @@ def _check_parquet(file: Path, table: Any, needed_columns: AbstractSet[str]) -> 
 def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
     """Yield the rows of a split of a Hugging Face data set, or of a local file, one at a time.
 
-    Images, sounds and videos are left out: they would have to be decoded.
+    Columns of images, sounds and videos are left out: they would have to be decoded.
 
     Args:
         name: the data set, or a file for :func:`read_rows`.
-        subset: its configuration.
-        split: its part.
+        subset: configuration of the data set.
+        split: split of the data set.
 
     Raises:
         DataError: there is no such data set, subset or split; while iterating: empty.

@@ -24,10 +24,10 @@ def changes_of_diffs(folder: Path, diffs: Sequence[Path]) -> Iterator[Change]:
     """
     before = read_folder(folder)
     for diff in diffs:
-        beside = [diff.with_suffix(ending) for ending in _ISSUES]
-        issue = next(filter(Path.is_file, beside), None)
+        issues = [diff.with_suffix(ending) for ending in _ISSUES]
+        issue = next(filter(Path.is_file, issues), None)
         if issue is None:
-            expected = " nor ".join(map(str, beside))
+            expected = " nor ".join(map(str, issues))
             raise DataError(f"{diff}: its issue is missing: there is neither {expected}")
         yield Change(name=str(diff), issue=_text(issue), before=before, diff=_text(diff))
 
@@ -41,9 +41,9 @@ def read_folder(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise DataError(f"there is no folder {str(folder)!r}")
     texts: dict[str, str] = {}
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith((".", "__pycache__")))
-        for file in [Path(where, each) for each in sorted(names) if not each.startswith(".")]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        for file in [Path(parent, name) for name in sorted(names) if not name.startswith(".")]:
             if file.is_symlink() or not file.is_file() or file.stat().st_size > 4 * LONGEST_FILE:
                 continue
             text = _as_text(file.read_bytes())
@@ -65,8 +65,8 @@ def changes_of_commits(folder: Path, commits: str) -> Iterator[Change]:
         if not git("rev-list", "--max-count=1", "--skip=1", commit, "--"):
             continue  # the root commit has no parent
         issue = git("log", "-1", "--format=%B", commit, "--").decode(errors="replace")
-        shown = ("-p", "--no-ext-diff", "--no-textconv", "--no-renames", f"{commit}^", commit)
-        diff = git("diff-tree", *shown).decode(errors="replace")
+        options = ("-p", "--no-ext-diff", "--no-textconv", "--no-renames", f"{commit}^", commit)
+        diff = git("diff-tree", *options).decode(errors="replace")
         before = git.tree(f"{commit}^")
         yield Change(name=commit, issue=issue.strip(), before=before, diff=diff)
 
@@ -95,8 +95,8 @@ class _Git:
         texts: dict[str, str] = {}
         size = 0
         for entry in self("ls-tree", "-r", "-z", "-l", "--full-tree", commit).split(b"\0")[:-1]:
-            about, _, name = entry.partition(b"\t")
-            mode, _, blob, length = about.decode().split()
+            fields, _, name = entry.partition(b"\t")
+            mode, _, blob, length = fields.decode().split()
             path = name.decode(errors="replace")
             if mode not in _FILE_MODES or any(part.startswith(".") for part in path.split("/")):
                 continue

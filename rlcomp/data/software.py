@@ -1,17 +1,18 @@
-"""Software tasks: a change of a repository as an issue with hidden tests."""
+"""Software tasks: a change of a repository, a unified diff, as an issue with hidden tests."""
 
 from __future__ import annotations
 
 import ast
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rlcomp.columns import column_text
-from rlcomp.data.patches import apply_diff, without_tests
-from rlcomp.errors import DataError
+from rlcomp.errors import DataError, require
 from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.sandbox.tree import Tree, is_test, job_of, passed, tree_fault
+from rlcomp.sandbox.tree import Tree, is_test, job_of, passed, path_fault, tree_fault
 
 _MOST_TESTS = 300
 
@@ -36,7 +37,7 @@ class Change:
 def tasks_of(
     changes: Iterable[Change], runner: ProgramRunner, limits: Limits
 ) -> tuple[list[dict[str, object]], dict[str, str]]:
-    """Return rows for ``task=file environment=repository``, and the faults of dropped changes."""
+    """Return rows for ``task=file environment=repository``, and the faults of other changes."""
     rows: list[dict[str, object]] = []
     dropped: dict[str, str] = {}
     for change in changes:
@@ -56,14 +57,14 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
     must fail before. Finally all of them run together, as in a verdict.
 
     Raises:
-        DataError: the change makes no task; the message says why.
+        DataError: the change makes no task.
         RlcompError: the sandbox failed.
 
     Source:
         Jimenez et al. 2024 (SWE-bench), arXiv:2310.06770, section 2.1.
     """
     if not change.issue.strip():
-        raise DataError("it has no issue: say in a text what is to be done")
+        raise DataError("it has no issue: describe the task in a text")
     after = apply_diff(change.before, change.diff)
     for when, files in (("before", change.before), ("after", after)):
         if fault := tree_fault(files):
@@ -72,16 +73,15 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
     names = [name for path, text in hidden.items() for name in names_of_tests(path, text)]
     if not 0 < len(names) <= _MOST_TESTS:
         raise DataError(f"it has {len(names)} tests after the change, not 1 to {_MOST_TESTS}")
-    failed, right = (
-        _outcomes(files, hidden, names, runner, limits) for files in (change.before, after)
+    passed_before, passed_after, passed_again = (
+        _outcomes(files, hidden, names, runner, limits) for files in (change.before, after, after)
     )
-    again = _outcomes(after, hidden, names, runner, limits)
-    sure = [name for name in names if right[name] and again[name]]
-    broken = [name for name in sure if not failed[name]]
-    if not broken:
-        count = f"of {len(names)} tests {len(sure)} pass after the change"
+    passing = [name for name in names if passed_after[name] and passed_again[name]]
+    fail_to_pass = [name for name in passing if not passed_before[name]]
+    if not fail_to_pass:
+        count = f"of {len(names)} tests {len(passing)} pass after the change"
         raise DataError(f"no test fails before the change and passes after it ({count})")
-    (together,) = runner.map([job_of(after, hidden, sure, limits)])
+    (together,) = runner.map([job_of(after, hidden, passing, limits)])
     if together.status != "passed":
         raise DataError(f"its tests pass alone and not together: {together.message}")
     row: dict[str, object] = {
@@ -89,8 +89,8 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
         "answer": without_tests(change.diff),
         "files": dict(change.before),
         "hidden_tests": hidden,
-        "fail_to_pass": broken,
-        "pass_to_pass": [name for name in sure if failed[name]],
+        "fail_to_pass": fail_to_pass,
+        "pass_to_pass": [name for name in passing if passed_before[name]],
     }
     for name, value in row.items():
         column_text(change.name, name, value)
@@ -134,3 +134,91 @@ def names_of_tests(path: str, source: str) -> list[str]:
 def _functions(body: list[ast.stmt]) -> list[str]:
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return [name for name in functions if name.startswith("test")]
+
+
+def apply_diff(files: Tree, diff: str) -> dict[str, str]:
+    """Return the repository after a diff; every hunk must fit at the line it names.
+
+    Raises:
+        DataError: it is no unified diff, changes no file or a binary one, names a path outside the
+            repository, or does not fit; names file and line.
+        MissingExtra: unidiff is not installed.
+    """
+    changed = dict(files)
+    for patch in _parse_diff(diff):
+        source, target = _paths(patch)
+        if patch.is_binary_file:
+            raise DataError(f"the diff changes {patch.path}, a binary file")
+        if source and source not in changed:
+            raise DataError(f"the diff changes {source}, a missing file")
+        if target and target != source and target in changed:
+            raise DataError(f"the diff creates {target}, an existing file")
+        text = changed.pop(source) if source else ""
+        patched = _apply_hunks(source or target, text, patch)
+        if target:
+            changed[target] = patched
+    return changed
+
+
+def without_tests(diff: str) -> str:
+    """Return the solution: a diff without its changes of tests.
+
+    Raises:
+        DataError: it is no unified diff.
+        MissingExtra: unidiff is not installed.
+    """
+    return "".join(str(patch) for patch in _parse_diff(diff) if not is_test(patch.path))
+
+
+def _parse_diff(diff: str) -> list[Any]:
+    unidiff = require("unidiff", "software")
+    try:
+        patches = [*unidiff.PatchSet(diff)]
+    except unidiff.UnidiffParseError as error:
+        raise DataError(f"not a unified diff: {str(error).strip():.200}") from error
+    if not patches:
+        raise DataError("not a unified diff: it changes no file")
+    return patches
+
+
+def _paths(patch: Any) -> tuple[str, str]:  # noqa: ANN401
+    """Return the old and the new path of a file; '' if it is created or deleted."""
+    source, target = (
+        "" if path == "/dev/null" else path.removeprefix(prefix)
+        for path, prefix in ((patch.source_file, "a/"), (patch.target_file, "b/"))
+    )
+    for path in filter(None, (source, target)):
+        if fault := path_fault(path):
+            raise DataError(f"the diff: {fault}")
+    return source, target
+
+
+def _apply_hunks(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
+    lines = [*io.StringIO(text, newline="\n")]
+    result: list[str] = []
+    num_copied = 0
+    for hunk in patch:
+        old, new = _hunk_sides(hunk)
+        start = hunk.source_start - 1 if old else hunk.source_start
+        if start < num_copied or lines[start : start + len(old)] != old:
+            raise DataError(f"the diff does not fit {path} at line {hunk.source_start}")
+        result += lines[num_copied:start] + new
+        num_copied = start + len(old)
+    return "".join(result + lines[num_copied:])
+
+
+def _hunk_sides(hunk: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
+    """Return the old and the new lines of a hunk, both with the context."""
+    old: list[str] = []
+    new: list[str] = []
+    target_sides: list[list[str]] = []
+    for line in hunk:
+        if line.line_type == "\\":  # the previous line has no line break
+            for side in target_sides:
+                side[-1] = side[-1].removesuffix("\n")
+            continue
+        sides = ((old, line.is_added), (new, line.is_removed))
+        target_sides = [side for side, is_absent in sides if not is_absent]
+        for side in target_sides:
+            side.append(line.value)
+    return old, new

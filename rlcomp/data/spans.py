@@ -47,7 +47,7 @@ class Position(Protocol):
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
         """Return the target spans of each text, in order; deterministic.
 
-        It takes all texts at once, because a filter may choose a share of the whole corpus.
+        All texts come at once, because a filter may choose a share of the whole corpus.
         """
         ...
 
@@ -69,19 +69,19 @@ def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
     """
     data = document.text.encode()
     bounds = [0, *document.ends]
-    whole = [is_boundary(data, place) for place in bounds]
+    on_boundary = [is_boundary(data, offset) for offset in bounds]
     spans: dict[int, Span] = {}
     stop = 0
     for index in reversed(range(min_context, len(document.ends))):
-        stop = bounds[index + 1] if whole[index + 1] else stop
-        if whole[index] and bounds[index] < bounds[index + 1]:
+        stop = bounds[index + 1] if on_boundary[index + 1] else stop
+        if on_boundary[index] and bounds[index] < bounds[index + 1]:
             spans[index] = Span(bounds[index], stop)
     return dict(reversed(spans.items()))
 
 
-def is_boundary(data: bytes, place: int) -> bool:
+def is_boundary(data: bytes, offset: int) -> bool:
     """Return whether a byte offset in UTF-8 is between two characters or at an end."""
-    return place in (0, len(data)) or data[place] & 0xC0 != 0x80
+    return offset in (0, len(data)) or data[offset] & 0xC0 != 0x80
 
 
 def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]:
@@ -103,9 +103,9 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
     data = document.text.encode()
     first = bisect_right(document.ends, start)
     count = len(document.ends)
-    whole = (n for n in range(first, count) if is_boundary(data, document.ends[n]))
-    least = next(whole)
-    last = max(takewhile(lambda n: n < first + horizon, whole), default=least)
+    complete = (n for n in range(first, count) if is_boundary(data, document.ends[n]))
+    least = next(complete)
+    last = max(takewhile(lambda n: n < first + horizon, complete), default=least)
     return tuple(dict.fromkeys(end - start for end in document.ends[first : last + 1]))
 
 
@@ -121,10 +121,10 @@ def context_start(document: Tokenised, start: int, max_context: int) -> int:
     before = bisect_right(document.ends, start)
     begin = document.ends[before - max_context - 1] if before > max_context else 0
     data = document.text.encode()
-    return next(place for place in range(begin, start + 1) if is_boundary(data, place))
+    return next(offset for offset in range(begin, start + 1) if is_boundary(data, offset))
 
 
-def byte_spans(text: str, places: Iterable[tuple[int, int]]) -> list[Span]:
+def byte_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
     """Convert spans from character to byte offsets.
 
     Examples:
@@ -132,15 +132,15 @@ def byte_spans(text: str, places: Iterable[tuple[int, int]]) -> list[Span]:
         [Span(start=1, stop=3), Span(start=3, stop=4)]
     """
     bytes_before = [0, *accumulate(len(char.encode()) for char in text)]
-    return [Span(bytes_before[start], bytes_before[stop]) for start, stop in places]
+    return [Span(bytes_before[start], bytes_before[stop]) for start, stop in spans]
 
 
 class CorpusSpans:
     """The chosen spans of a corpus, as a flat indexed sequence.
 
     Args:
-        corpus: its answers are the texts.
-        tokenizer: cuts them into tokens; must be a fast one.
+        corpus: the task whose answers are the texts.
+        tokenizer: a fast tokenizer.
         position: chooses the spans.
 
     Raises:
@@ -151,16 +151,20 @@ class CorpusSpans:
         self, corpus: Task, tokenizer: PreTrainedTokenizerBase, position: Position
     ) -> None:
         examples = [corpus.example(index) for index in range(len(corpus))]
-        self.documents = _tokenised(tokenizer, [example.answer for example in examples])
+        texts = [example.answer for example in examples]
+        self.documents = [
+            Tokenised(text, array("q", ids), array("q", ends))
+            for text, (ids, ends) in zip(texts, encode_all_with_ends(tokenizer, texts), strict=True)
+        ]
         self._sources = [example.held_out_by for example in examples]
         chosen = position.spans(self.documents)
         # A flat array: Python objects would take much memory, several for each token.
-        self._places = array("q", (place for spans in chosen for span in spans for place in span))
+        self._bounds = array("q", (bound for spans in chosen for span in spans for bound in span))
         self._stops = list(accumulate(map(len, chosen)))
         if not len(self):
             raise DataError(
-                f"position chooses no span of the {len(examples)} documents of corpus: ask less of "
-                "a position, or give a corpus of longer documents"
+                f"position chooses no span of the {len(examples)} documents of corpus: lower its "
+                "requirements, or take a corpus of longer documents"
             )
 
     def __len__(self) -> int:
@@ -170,12 +174,12 @@ class CorpusSpans:
     def of(self, document: int) -> list[Span]:
         """Return the spans of one document, by its index."""
         first = self._stops[document - 1] if document else 0
-        places = self._places[2 * first : 2 * self._stops[document]]
-        return [Span(start, stop) for start, stop in zip(places[::2], places[1::2], strict=True)]
+        bounds = self._bounds[2 * first : 2 * self._stops[document]]
+        return [Span(start, stop) for start, stop in zip(bounds[::2], bounds[1::2], strict=True)]
 
     def __getitem__(self, index: int) -> tuple[Tokenised, Span]:
         """Return the document of a span, and the span."""
-        start, stop = self._places[2 * index : 2 * index + 2]
+        start, stop = self._bounds[2 * index : 2 * index + 2]
         return self.documents[bisect_right(self._stops, index)], Span(start, stop)
 
     def source(self, index: int) -> str:
@@ -183,17 +187,8 @@ class CorpusSpans:
         return self._sources[bisect_right(self._stops, index)]
 
 
-def _tokenised(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Tokenised]:
-    encoded = zip(texts, encode_all_with_ends(tokenizer, texts), strict=True)
-    return [Tokenised(text, array("q", ids), array("q", ends)) for text, (ids, ends) in encoded]
-
-
 class Maskable:
-    """Position filter: keeps spans that can be masked (visible, not the whole text).
-
-    Args:
-        position: chooses the spans.
-    """
+    """Position filter: keeps spans that can be masked (visible, not the whole text)."""
 
     def __init__(self, position: Position) -> None:
         self.position = position
@@ -216,11 +211,11 @@ class SpanTask(metaclass=Checked):
     """Task with one example for each chosen span of a corpus.
 
     Attributes:
-        shown: the template's field for the prompt's text.
-        told: the fields of the response.
+        prompt_field: the field of ``template``, for the prompt's text.
+        response_fields: the fields of ``response``.
 
     Args:
-        corpus: its answers are the documents.
+        corpus: the task whose answers are the documents.
         tokenizer: makes the tokens for ``position``.
         position: chooses the spans.
         template: the prompt's wording.
@@ -233,8 +228,8 @@ class SpanTask(metaclass=Checked):
         DataError: no span is chosen, or a document cannot be written in tokens.
     """
 
-    shown: ClassVar[str] = "text"
-    told: ClassVar[tuple[str, ...]] = ("thought", "target", "continuation")
+    prompt_field: ClassVar[str] = "text"
+    response_fields: ClassVar[tuple[str, ...]] = ("thought", "target", "continuation")
 
     def __init__(
         self,
@@ -247,8 +242,8 @@ class SpanTask(metaclass=Checked):
         thought: Callable[[str], str] | None,
         held_out: float,
     ) -> None:
-        check_wording("template", template, fields=[self.shown], needed=[self.shown])
-        check_wording("response", response, fields=self.told)
+        check_wording("template", template, fields=[self.prompt_field], needed=[self.prompt_field])
+        check_wording("response", response, fields=self.response_fields)
         self.corpus = corpus
         self.tokenizer = tokenizer
         self.position = position
@@ -256,15 +251,15 @@ class SpanTask(metaclass=Checked):
         self.response = response
         self.thought = thought
         self.held_out = held_out
-        self.asked = CorpusSpans(corpus, tokenizer, position)
+        self.spans = CorpusSpans(corpus, tokenizer, position)
 
     def __len__(self) -> int:
         """Return the number of spans, training and held out."""
-        return len(self.asked)
+        return len(self.spans)
 
     def prompt(self, text: str) -> str:
         """Return the prompt of a text."""
-        return self.template.format_map({self.shown: text})
+        return self.template.format_map({self.prompt_field: text})
 
     def demonstration(self, text: str, target: str, continuation: str) -> str:
         """Return the response to imitate: the thought about the text, then the target."""
@@ -273,6 +268,6 @@ class SpanTask(metaclass=Checked):
 
     def masked(self, index: int) -> tuple[str, str]:
         """Return the document of a span, and the span without white space at its ends."""
-        document, span = self.asked[index]
+        document, span = self.spans[index]
         target = document.text.encode()[span.start : span.stop].decode()
         return document.text, normalised_span(target)

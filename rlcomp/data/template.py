@@ -39,8 +39,8 @@ def field_names(name: str, template: str, known: str) -> set[str]:
     for field in names:
         if not plain or not field or "." in field or "[" in field or field.isdigit():
             raise ConfigError(
-                f"{name} {template!r}: only {known} are filled in, {{{field}}} is not that plain; "
-                "write '{{' and '}}' for braces"
+                f"{name} {template!r}: only {known} are filled in, not {{{field}}}; write '{{{{' "
+                "and '}}' for braces"
             )
     return names
 
@@ -48,13 +48,7 @@ def field_names(name: str, template: str, known: str) -> set[str]:
 def check_wording(
     name: str, template: str, *, fields: Iterable[str], needed: Iterable[str] = ()
 ) -> None:
-    """Refuse a template with an unknown field or without a needed one.
-
-    Args:
-        name: name of the template, for messages.
-        template: the text.
-        fields: the fields that are filled in.
-        needed: the fields that must occur.
+    """Refuse a template with a field other than ``fields``, or without one of ``needed``.
 
     Raises:
         ConfigError: the template cannot be used.

@@ -22,7 +22,7 @@ def bpe_tokenizer(
     Every text can be encoded and decodes unchanged. The same documents give the same tokens.
 
     Args:
-        corpus: its answers are the documents.
+        corpus: the task whose answers are the documents.
         vocab_size: the most tokens: ``<pad>`` 0, ``<eos>`` 1, 256 bytes, the merges, then the
             words; fewer if the documents are too small for that many merges.
         words: texts that are always one token, such as ``</think>`` and ``\boxed{``, so that a

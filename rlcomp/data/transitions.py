@@ -24,8 +24,7 @@ _VECTORS = ("observation", "action", "next_observation")
 _FLAGS = ("terminated", "truncated")
 _NEEDED = (*_VECTORS, "reward", "terminated")
 _KNOWN = (*_NEEDED, "truncated")
-# The largest file, held in memory at once.
-_MOST_BYTES = 8 << 30
+_MOST_BYTES = 8 << 30  # of a file, held in memory at once
 
 
 def read_transitions(path: str) -> TensorDict:
@@ -131,8 +130,8 @@ def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, in
     first, size = sizes.setdefault(name, (place, len(value)))
     if len(value) != size:
         raise DataError(
-            f"{place}: '{name}' has {len(value)} numbers, but {size} at {first}: all steps have "
-            "as many"
+            f"{place}: '{name}' has {len(value)} numbers, but {size} at {first}: all steps must "
+            "have the same number"
         )
     return [_number(place, name, each) for each in value]
 
@@ -140,8 +139,8 @@ def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, in
 def _check_ends(place: str, before: int, after: int) -> None:
     if before != after:
         raise DataError(
-            f"{place}: 'observation' has {before} numbers, 'next_observation' {after}: must be as "
-            "many"
+            f"{place}: 'observation' has {before} numbers, 'next_observation' {after}: must be "
+            "equal"
         )
 
 
@@ -170,7 +169,7 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
         raise DataError(f"there is no file '{place}': set another path")
     if (size := place.stat().st_size) > _MOST_BYTES:
         raise DataError(
-            f"{place} has {size >> 20} MiB, more than {_MOST_BYTES >> 20} MiB: give a part of it"
+            f"{place} has {size >> 20} MiB, more than {_MOST_BYTES >> 20} MiB: take a part of it"
         )
     try:
         with safe_open(place, framework="pt") as file:
@@ -183,9 +182,7 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
         raise DataError(f"{place}: it has no steps")
     tensors.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
     columns = {name: _column(place, name, value, rows) for name, value in tensors.items()}
-    _check_ends(
-        str(place), *(columns[name].shape[1] for name in ("observation", "next_observation"))
-    )
+    _check_ends(str(place), *(columns[n].shape[1] for n in ("observation", "next_observation")))
     return columns
 
 

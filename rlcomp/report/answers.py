@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcomp.report.groups import Group
+from rlcomp.report.run_files import read_samples
 from rlcomp.report.runs import Run
-from rlcomp.report.samples import read_samples
 
 # Limits of a page, so that a browser can hold it and a reader can read it.
 MOST_PROMPTS = 20
@@ -36,25 +36,23 @@ class PromptComparison:
 
     @property
     def agreement(self) -> tuple[bool, bool]:
-        """Test if all arms are equally right or wrong, and if all texts are equal."""
-        verdicts, texts = (
-            {answer.correct for answer in self.arm_answers},
-            {answer.response for answer in self.arm_answers},
-        )
+        """Return whether all arms are equally right or wrong, and whether all texts are equal."""
+        verdicts = {answer.correct for answer in self.arm_answers}
+        texts = {answer.response for answer in self.arm_answers}
         return len(verdicts) == 1, len(texts) == 1
 
 
 def cut(text: str) -> str:
-    """Cut a text to a length for a page; say how much is missing."""
+    """Cut a text to a length for a page, with a note on the rest."""
     omitted = len(text) - _MAX_TEXT
     return text if omitted <= 0 else f"{text[:_MAX_TEXT]} … ({omitted:,} characters more)"
 
 
 def side_by_side(groups: Sequence[Group]) -> list[PromptComparison]:
-    """Compare the last answers to prompts that at least two arms were given; differences first.
+    """Compare the last answers of at least two arms to the same prompts; differences first.
 
-    Each arm is represented by one run, of the first seed that all arms with finished runs share,
-    since the held-out prompts depend on the seed.
+    Held-out prompts depend on the seed. So each arm is represented by one run, of the first seed
+    that all arms with finished runs share.
     """
     runs_by_group = _runs_of_common_seed(groups)
     if len(runs_by_group) < 2:
@@ -111,11 +109,9 @@ def _limit_to_page(prompts: Sequence[PromptComparison]) -> list[PromptComparison
     """Keep as many as a page can hold, at least one."""
     shown, characters = list[PromptComparison](), 0
     for comparison in prompts[:MOST_PROMPTS]:
-        characters += (
-            len(comparison.prompt)
-            + len(comparison.answer or "")
-            + sum(len(s.response) for s in comparison.arm_answers)
-        )
+        texts = [comparison.prompt, comparison.answer or ""]
+        texts += [answer.response for answer in comparison.arm_answers]
+        characters += sum(map(len, texts))
         if shown and characters > MOST_CHARACTERS:
             break
         shown.append(comparison)

@@ -11,21 +11,16 @@ from rich.table import Table
 from rlcomp.audit.attacks import KINDS
 from rlcomp.audit.audit import Audit, Case, Count
 
-# Largest number of characters of a response in a table, and in JSON.
-_SHOWN, _KEPT = 60, 2000
+_MAX_CELL, _MAX_JSON = 60, 2000  # characters of a response in a table, and in JSON
 
 
 def audit_tables(result: Audit, allowed: Collection[str] = ()) -> list[Table | str]:
     """Return gold answers by form, attacks by kind, the slowest call and the conclusions."""
-    lines = [_forms(result), _kinds(result, allowed)]
-    return [*lines, *_gold_lines(result), *_conclusions(result, allowed)]
-
-
-def _forms(result: Audit) -> Table:
-    table = _table("gold answers by form", "form", "tried", "accepted", "")
+    forms = _table("gold answers by form", "form", "tried", "accepted", "")
     for name, count in result.forms.items():
-        table.add_row(name, str(count.tried), _share(count.accepted, count.tried), _faults(count))
-    return table
+        forms.add_row(name, str(count.tried), _share(count.accepted, count.tried), _faults(count))
+    kinds = _kinds(result, allowed)
+    return [forms, kinds, *_gold_lines(result), *_conclusions(result, allowed)]
 
 
 def _kinds(result: Audit, allowed: Collection[str]) -> Table:
@@ -36,8 +31,8 @@ def _kinds(result: Audit, allowed: Collection[str]) -> Table:
         count = result.kinds.get(kind, Count())
         right = "allowed" if kind in allowed else rule
         accepted = _share(count.accepted, count.tried)
-        shown = _shown(count.example) if count.example else description
-        table.add_row(kind, right, str(count.tried), accepted, _faults(count), shown)
+        first = _describe(count.example) if count.example else description
+        table.add_row(kind, right, str(count.tried), accepted, _faults(count), first)
     return table
 
 
@@ -54,16 +49,16 @@ def _share(part: int, whole: int) -> str:
 
 
 def _faults(count: Count) -> str:
-    """Count the rows that could not be judged."""
+    """Return the numbers of rows without a verdict, in words."""
     faults = {"invalid": count.invalid, "raised": count.raised}
     return ", ".join(f"{number} {name}" for name, number in faults.items() if number)
 
 
-def _shown(case: Case) -> str:
-    cut = "…" if len(case.response) > _SHOWN else ""
+def _describe(case: Case) -> str:
+    cut = "…" if len(case.response) > _MAX_CELL else ""
     # An exception of a verifier may quote the response, with control characters for the terminal.
-    why = f" ({repr(case.why[:_SHOWN])[1:-1]})" if case.why else ""
-    return f"{case.response[:_SHOWN]!r}{cut} for {case.gold[:_SHOWN]!r}{why}"
+    why = f" ({repr(case.why[:_MAX_CELL])[1:-1]})" if case.why else ""
+    return f"{case.response[:_MAX_CELL]!r}{cut} for {case.gold[:_MAX_CELL]!r}{why}"
 
 
 def _gold_lines(result: Audit) -> list[str]:
@@ -74,27 +69,24 @@ def _gold_lines(result: Audit) -> list[str]:
     if gold.accepted == gold.tried:
         return [f"false rejects: none, each of {gold.tried} gold answers is accepted in some form"]
     refused = gold.tried - gold.accepted
-    first = f"; the first: {_shown(gold.example)}" if gold.example else ""
-    less = (
-        ". Little of the above was tried: say how an answer is given, --form '...{answer}...'"
-        if not gold.accepted
-        else ""
-    )
-    return [f"false rejects: {refused} of {gold.tried} gold answers in every form{first}{less}"]
+    first = f"; the first: {_describe(gold.example)}" if gold.example else ""
+    hint = ". Few attacks could be tried: give the form of an answer, --form '...{answer}...'"
+    hint = "" if gold.accepted else hint
+    return [f"false rejects: {refused} of {gold.tried} gold answers in every form{first}{hint}"]
 
 
 def _conclusions(result: Audit, allowed: Collection[str]) -> list[str]:
     lines = []
     if result.slowest is not None:
         seconds, case = result.slowest
-        lines.append(f"slowest call: {seconds:.2g} s, of {_shown(case)}")
+        lines.append(f"slowest call: {seconds:.2g} s, of {_describe(case)}")
     kinds = result.false_accepts(allowed)
     if not kinds:
         return [*lines, "false accepts: none of a kind that can never be right"]
     tried = [result.kinds[kind] for kind in kinds]
-    number, whole = sum(each.accepted for each in tried), sum(each.tried for each in tried)
-    raised = sum(each.raised for each in tried)
-    more = f", and {raised} raised, which stops a run" if raised else ""
+    number, whole = sum(count.accepted for count in tried), sum(count.tried for count in tried)
+    raised = sum(count.raised for count in tried)
+    more = f", and {raised} exceptions, which stop a run" if raised else ""
     return [*lines, f"false accepts: {number} of {whole}{more} ({', '.join(kinds)})"]
 
 
@@ -120,4 +112,4 @@ def _count(count: Count) -> dict[str, object]:
 
 
 def _case(case: Case) -> Mapping[str, object]:
-    return {name: text[:_KEPT] for name, text in asdict(case).items()}
+    return {name: text[:_MAX_JSON] for name, text in asdict(case).items()}

@@ -46,7 +46,7 @@ class Metrics:
     Attributes:
         chosen: metrics with a visible chart.
         others: metrics with a collapsed chart.
-        constant: metrics that never changed in any run, with their value.
+        constant: metrics with one value in all runs, with this value.
     """
 
     chosen: Sequence[str]
@@ -57,9 +57,7 @@ class Metrics:
 def sort_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
     """Separate metrics that changed from constant ones; wall times and interval ends have no chart.
 
-    Args:
-        groups: groups of runs.
-        chosen: metrics with a visible chart, if they changed.
+    The ``chosen`` ones have a visible chart if they changed.
     """
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys([*chosen, *(name for run in runs for row in run.rows for name in row)])
@@ -139,7 +137,7 @@ def _read_clock(clock: Array, steps: Array) -> Array:
 
 
 def _thin_line(line: dict[str, Any], points: int) -> dict[str, Any]:
-    """Thin a line to the means of that many pieces; keep its last point."""
+    """Thin a line to means over pieces, ``points`` in all; keep its last point."""
     count = len(line["y"])
     pieces = np.array_split(np.arange(count - 1), min(count - 1, points - 1)) if count > 1 else []
     pieces = [*pieces, np.asarray([count - 1])]
@@ -170,11 +168,11 @@ def run_front(rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:
 
     Args:
         rows: rows of the run's record.
-        names: names of the objectives; a panel for each two.
+        names: names of the objectives; there is a panel for each two.
 
     Returns:
         Panels ``x``, ``y``, ``points``; none without evaluations. A point: ``at``, ``kind``
-        (``path`` or ``asked``), ``family`` (an index), ``told``, ``ring``.
+        (``path`` or ``preference``), ``family`` (an index), ``label``, ``ring``.
     """
     steps, path = evaluation_path(rows, names)
     last = returns_by_preference(rows, names)
@@ -184,7 +182,7 @@ def run_front(rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:
         for step, point in zip(steps, path, strict=True)
     ]
     pairs = zip(last.items(), best, strict=True)
-    points += [("asked", 1, label, point, bool(ring)) for (label, point), ring in pairs]
+    points += [("preference", 1, label, point, bool(ring)) for (label, point), ring in pairs]
     return _panels(names, points)
 
 
@@ -216,7 +214,7 @@ def _panels(
             "x": names[a],
             "y": names[b],
             "points": [
-                {"kind": k, "family": f, "told": t, "ring": r, "at": [_round(p[a]), _round(p[b])]}
+                {"kind": k, "family": f, "label": t, "ring": r, "at": [_round(p[a]), _round(p[b])]}
                 for k, f, t, p, r in points
             ],
         }

@@ -21,8 +21,7 @@ from rlcomp.functional.coverage import (
     crossings,
 )
 
-# Binomials of more answers than these take minutes.
-_MAX_ANSWERS = 100_000
+_MAX_ANSWERS = 100_000  # binomials of more answers take minutes
 _KINDS: dict[str, Any] = {
     "problem": str,
     "n": NonNegativeInt,
@@ -47,7 +46,8 @@ class CoverageComparison:
     """pass@k (or CoT-Pass@k) of two runs on the same problems.
 
     Attributes:
-        problems: number of common problems. base, trained: the curves.
+        problems: number of common problems.
+        base, trained: the curves.
         difference: trained minus base, paired.
         crossings: crossings of the two curves.
     """
@@ -67,7 +67,7 @@ def read_counts(
     Args:
         directory: directory of the run.
         evaluator: name of the evaluator.
-        total: step of the whole run; the last evaluation if not given.
+        total: step of the run; None: the last evaluation.
 
     Raises:
         DataError: there is no such evaluation, or a row was not written by a run.
@@ -82,7 +82,7 @@ def read_counts(
     if step not in steps:
         raise DataError(
             f"{file} has no counts of the evaluator {evaluator!r}"
-            + (f" after step {total}: it has those of {steps}" if steps else "; was it run?")
+            + (f" after step {total}, only after {steps}" if steps else "; check that it ran")
         )
     return {
         row["problem"]: ProblemCounts(row["n"], row["c"], row.get("d"), row.get("level"))
@@ -92,7 +92,7 @@ def read_counts(
 
 
 def _fault(row: Mapping[str, Any]) -> str | None:
-    """Say what is wrong with a row; None if nothing is."""
+    """Return the fault of a row; None if it has none."""
     if not is_count(row.get("total")):
         return f"'total' is {row.get('total')!r:.40}: must be a number of steps"
     for name, kind in _KINDS.items():
@@ -114,10 +114,10 @@ def compare(
     """Compare two evaluations over k = 1, 2, 4, ... and n: curves and their paired difference.
 
     Args:
-        base: the counts of one, for example before training.
-        trained: the counts of the other.
+        base: counts of one run, for example before training.
+        trained: counts of the other run.
         level: only problems of this level.
-        right: pass@k of right answers, or of those with right reasons (CoT-Pass@k).
+        right: pass@k of right answers, or of right answers with right reasons (CoT-Pass@k).
         interval: coverage of the intervals.
 
     Raises:
@@ -147,6 +147,6 @@ def compare(
 
 def _tensors(counts: list[ProblemCounts], right: str) -> tuple[torch.Tensor, torch.Tensor]:
     if right == "reasoning" and any(count.d is None for count in counts):
-        raise DataError("nobody judged the reasoning: give the evaluator a verifier, reasoning")
+        raise DataError("the reasoning was not judged: set the evaluator's verifier, reasoning")
     right_counts = [count.c if right == "answer" else count.d for count in counts]
     return torch.tensor([count.n for count in counts]), torch.tensor(right_counts)

@@ -19,8 +19,8 @@ from rlcomp.files.json_lines import json_line, read_lines
 from rlcomp.functional.statistics import difference_interval, share_interval
 from rlcomp.report.statistics import LEVEL, MeanEstimate, half_width, rounded
 
-# For each decoding, the share of right answers to each problem that could be judged; problems with
-# a level also count under "decoding, level".
+# By decoding and problem, the share of right answers among the judged ones. A problem with a level
+# also counts under "decoding, level".
 Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
@@ -37,13 +37,13 @@ def read_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
     if not lines or lines[0] != json.loads(json.dumps(header)):
         raise DataError(f"{file} is no evaluation with these settings: name another --out")
     invalid_lines = [number for number, line in enumerate(lines[1:], 2) if not _is_verdict(line)]
-    if invalid_lines or not _ends_with_newline(file):
-        fault = (
-            f"line {invalid_lines[0]} of it is no verdict"
-            if invalid_lines
-            else "its last line is cut off"
-        )
-        raise DataError(f"{file} is not what was written, {fault}: name another --out")
+    fault = f"line {invalid_lines[0]} of it is no verdict" if invalid_lines else ""
+    with file.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        if stream.read() != b"\n":
+            fault = fault or "its last line is cut off"
+    if fault:
+        raise DataError(f"{file} is damaged, {fault}: name another --out")
     return scores(lines[1:])
 
 
@@ -59,12 +59,6 @@ def _is_verdict(line: Mapping[str, object]) -> bool:
             for response in responses
         )
     )
-
-
-def _ends_with_newline(file: Path) -> bool:
-    with file.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read() == b"\n"
 
 
 def write_verdicts(
@@ -83,10 +77,10 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
     """Compute each problem's share of right judged responses, by decoding and level.
 
     Examples:
-        >>> said = [{"correct": True}, {"correct": False}, {"correct": None}]
-        >>> scores([{"problem": 3, "decoding": "sampled", "responses": said}])
+        >>> responses = [{"correct": True}, {"correct": False}, {"correct": None}]
+        >>> scores([{"problem": 3, "decoding": "sampled", "responses": responses}])
         {'sampled': {3: 0.5}}
-        >>> scores([{"problem": 3, "decoding": "greedy", "level": "hard", "responses": said}])
+        >>> scores([{"problem": 3, "decoding": "greedy", "level": "hard", "responses": responses}])
         {'greedy': {3: 0.5}, 'greedy, hard': {3: 0.5}}
     """
     shares: dict[str, dict[int, float]] = {}
@@ -104,7 +98,7 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
 
 
 def mean(values: Sequence[float]) -> MeanEstimate | None:
-    """Average over problems with a 95 % interval: Wilson's for yes and no, else the bootstrap's."""
+    """Average over problems with a 95 % interval: Wilson's for 0 and 1, else the bootstrap's."""
     return _estimate(values, share_interval)
 
 
@@ -141,11 +135,7 @@ class ComparisonRow:
 
 
 def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[ComparisonRow]:
-    """Compare models side by side.
-
-    Args:
-        scores_of: scores by suite and by model; the first model is the baseline.
-    """
+    """Compare models from their scores by suite and model; the first model is the baseline."""
     lines = []
     for suite, models in scores_of.items():
         first, *others = models
@@ -166,13 +156,8 @@ def comparison_table(lines: Sequence[ComparisonRow]) -> Table:
     """Return the comparison as a table: ``mean [low, high]`` of ``n`` problems."""
     models, others = [*lines[0].means], [*lines[0].differences]
     table = Table(box=box.SIMPLE_HEAD)
-    for column in (
-        "suite",
-        "decoding",
-        "n",
-        *models,
-        *(f"{other} − {models[0]}" for other in others),
-    ):
+    differences = [f"{other} − {models[0]}" for other in others]
+    for column in ("suite", "decoding", "n", *models, *differences):
         table.add_column(column, overflow="fold")
     for line in lines:
         counts = dict.fromkeys(str(value.n if value else 0) for value in line.means.values())

@@ -1,4 +1,4 @@
-"""Command line of an experiment's results: from runs, or saved rows, to a table and a figure."""
+"""Command line of an experiment's results: a table and a figure of runs or of saved rows."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from rlcomp.report.returns import Rows, evaluation_path, returns_by_preference
 from rlcomp.report.statistics import Array
 
 ON_FRONT = "not dominated"
-_INK, _ASKED = "#1c1e21", "#d55e00"
+_INK, _PREFERENCE = "#1c1e21", "#d55e00"
 
 
 def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
@@ -26,7 +27,7 @@ def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
 
     Args:
         rows: rows of the run's record.
-        names: names of the objectives; a panel for each two.
+        names: names of the objectives; there is a panel for each two.
 
     Returns:
         A matplotlib figure; None without evaluations.
@@ -35,33 +36,35 @@ def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
     last = returns_by_preference(rows, names)
     if not len(path) and not last:
         return None
+    panels = len(names) * (len(names) - 1) // 2
+    with _new_figure((4.8, 3.6) if panels == 1 else (9.6, 3.2 * -(-panels // 3))) as figure:
+        for axes, pair in _panels(figure, names):
+            if len(path):
+                _draw_path(axes, steps, path[:, pair])
+            if last:
+                _draw_preferences(axes, last, pair)
+    return figure
+
+
+@contextmanager
+def _new_figure(size: tuple[float, float]) -> Iterator[Any]:
+    """Yield a new matplotlib figure; its texts are not formulas."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Names of objectives are not formulas.
     with matplotlib.rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=_size(names), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
-        for axes, places in _panels(figure, names):
-            if len(path):
-                _draw_path(axes, steps, path[:, places])
-            if last:
-                _draw_asked(axes, last, places)
-    return figure
-
-
-def _size(names: Sequence[str]) -> tuple[float, float]:
-    panels = len(names) * (len(names) - 1) // 2
-    return (4.8, 3.6) if panels == 1 else (9.6, 3.2 * -(-panels // 3))
+        yield figure
 
 
 def _panels(figure: Any, names: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:  # noqa: ANN401
     """Yield the axes of every two objectives, and the indices of the two."""
     pairs = list(combinations(range(len(names)), 2))
     across = min(len(pairs), 3)
-    for place, pair in enumerate(pairs, 1):
-        axes = figure.add_subplot(-(-len(pairs) // across), across, place)
+    for number, pair in enumerate(pairs, 1):
+        axes = figure.add_subplot(-(-len(pairs) // across), across, number)
         axes.set_xlabel(names[pair[0]])
         axes.set_ylabel(names[pair[1]])
         axes.grid(alpha=0.2)
@@ -73,23 +76,20 @@ def _draw_path(axes: Any, steps: Array, path: Array) -> None:  # noqa: ANN401
     axes.plot(*path.T, color=_INK, alpha=0.3, linewidth=0.8)
     # The brightest tenth is invisible on white.
     axes.scatter(*path.T, c=steps, cmap="viridis", vmax=steps[0] + (np.ptp(steps) or 1) / 0.9, s=24)
-    for place in sorted({0, len(steps) - 1}):
-        _tell(axes, f"step {steps[place]:.0f}", path[place])
+    for index in sorted({0, len(steps) - 1}):
+        _annotate(axes, f"step {steps[index]:.0f}", path[index])
 
 
-def _draw_asked(axes: Any, asked: dict[str, Array], places: list[int]) -> None:  # noqa: ANN401
-    points = np.stack(list(asked.values()))
-    axes.scatter(*points[:, places].T, color=_ASKED, marker="D", s=24)
-    _ring(axes, points[nondominated(points)][:, places])
-    for label, point in asked.items():
-        _tell(axes, label, point[places])
+def _draw_preferences(axes: Any, returns: dict[str, Array], pair: list[int]) -> None:  # noqa: ANN401
+    points = np.stack(list(returns.values()))
+    axes.scatter(*points[:, pair].T, color=_PREFERENCE, marker="D", s=24)
+    front = points[nondominated(points)][:, pair]
+    axes.scatter(*front.T, facecolors="none", edgecolors=_INK, s=90, label=ON_FRONT)
+    for label, point in returns.items():
+        _annotate(axes, label, point[pair])
 
 
-def _ring(axes: Any, points: Array) -> None:  # noqa: ANN401
-    axes.scatter(*points.T, facecolors="none", edgecolors=_INK, s=90, label=ON_FRONT)
-
-
-def _tell(axes: Any, text: str, point: Array) -> None:  # noqa: ANN401
+def _annotate(axes: Any, text: str, point: Array) -> None:  # noqa: ANN401
     axes.annotate(text, point, xytext=(4, 4), textcoords="offset points", fontsize=8)
 
 
@@ -101,14 +101,7 @@ def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
         path: the picture, a PNG; its directory is created.
         title: title of the picture.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Titles are not formulas.
-    with matplotlib.rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(4, 3.6), layout="constrained")
-        FigureCanvasAgg(figure)
+    with _new_figure((4, 3.6)) as figure:
         axes = figure.add_subplot()
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="calibrated")
         widths = [1.96 * (b.accuracy * (1 - b.accuracy) / b.number) ** 0.5 for b in bins]
@@ -143,19 +136,12 @@ def coverage_figure(
     Returns:
         A matplotlib figure.
     """
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Titles are not formulas.
-    with matplotlib.rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(3.6 * len(comparisons) + 0.4, 3.2), layout="constrained")
-        FigureCanvasAgg(figure)
-        for place, (title, comparison) in enumerate(comparisons.items(), 1):
-            axes = figure.add_subplot(1, len(comparisons), place)
+    with _new_figure((3.6 * len(comparisons) + 0.4, 3.2)) as figure:
+        for number, (title, comparison) in enumerate(comparisons.items(), 1):
+            axes = figure.add_subplot(1, len(comparisons), number)
             _draw(axes, comparison, names)
             axes.set_title(f"{title} ({comparison.problems} problems)", fontsize=10)
-            axes.set_ylabel(measure if place == 1 else "")
+            axes.set_ylabel(measure if number == 1 else "")
             axes.legend(frameon=False)
     return figure
 

@@ -58,7 +58,7 @@ def write_verdict_sentences(
     """Write a sentence for every group but the control arm; for one group alone, its final value.
 
     Args:
-        groups: all of them.
+        groups: all groups.
         results: from :func:`rlcomp.report.tables.results`.
         baseline: the control arm.
         metric: the metric; its last value counts.
@@ -66,10 +66,9 @@ def write_verdict_sentences(
     row_of = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
     names = short_names([group.name for group in groups])
     if len(groups) == 1:
-        return [
-            ArmVerdict(_single_group_sentence(names[0], metric, row.value), "unknown")
-            for row in row_of.values()
-        ]
+        values = [row.value for row in row_of.values()]
+        texts = [f"{names[0]}: {metric} = {_interval(value)}{_seeds(value)}" for value in values]
+        return [ArmVerdict(text, "unknown") for text in texts]
     control = names[list(groups).index(baseline)]
     return [
         _compare_with_control(name, control, row_of.get(group.name), better(metric))
@@ -78,10 +77,6 @@ def write_verdict_sentences(
         for name, group in zip(names, groups, strict=True)
         if group is not baseline
     ]
-
-
-def _single_group_sentence(name: str, metric: str, value: MeanEstimate) -> str:
-    return f"{name}: {metric} = {_interval(value)}{_seeds(value)}"
 
 
 def _compare_with_control(
@@ -93,10 +88,9 @@ def _compare_with_control(
     if row.difference is None:
         return ArmVerdict(f"{pair}: no seed in common", "unknown")
     judgement = judge_difference(row.difference, direction)
-    judgement_text = (
-        "no difference seen" if judgement == "no difference" else f"{name} is {judgement}"
-    )
-    conclusion = f": {judgement_text}" if judgement != "unknown" else ""
+    conclusion = f": {name} is {judgement}"
+    if judgement in ("no difference", "unknown"):
+        conclusion = ": no difference seen" if judgement == "no difference" else ""
     text = f"{pair} = {_interval(row.difference, sign=True)}{_seeds(row.difference)}{conclusion}"
     return ArmVerdict(text, judgement)
 

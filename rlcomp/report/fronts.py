@@ -29,10 +29,10 @@ ALL = "all together"
 
 @dataclasses.dataclass(frozen=True)
 class FrontPoint:
-    """Result of the finished runs of one config for one preference (``""``: for none).
+    """Result of the finished runs of one config for one preference (``""``: none).
 
     Attributes:
-        family: name of the groups that form a front with it.
+        family: name of the front of this point.
         label: the preference, as in the metrics.
         runs: the last evaluation of each run, shape ``[n, K]``.
         on_front: True if no other mean dominates its own.
@@ -52,7 +52,7 @@ class FrontPoint:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """Quality of a family's front over seeds; the reference front has all known points."""
+    """Quality of a family's front over seeds; the reference front consists of all points."""
 
     family: str
     hypervolume: MeanEstimate
@@ -67,12 +67,12 @@ class Fronts:
 
     Attributes:
         names: names of the objectives that all runs share.
-        reference: the reference point of the hypervolume, shape ``[K]``: that of the runs'
-            evaluators, or if these differ the lowest in each objective.
+        reference: reference point of the hypervolume, shape ``[K]``: the lowest of the evaluators'
+            reference points in each objective.
         references: the distinct reference points of the evaluators.
         points: points of every config and preference.
-        qualities: qualities of every family, and of all together; empty if they cannot be computed.
-        missing: the package to install for them.
+        qualities: qualities of every family, and of all together; empty if a package is missing.
+        missing: the message about a missing package.
     """
 
     names: tuple[str, ...]
@@ -88,15 +88,17 @@ def compute_fronts(groups: Sequence[Group], along: str = "") -> Fronts | None:
 
     Args:
         groups: groups of runs.
-        along: config path of a setting (or of several: ``objectives.aggregator.weights``); groups
-            that differ in nothing else form one front.
+        along: config path of a setting or of several (``objectives.aggregator.weights``); groups
+            that differ only in them form one front.
 
     Raises:
         ConfigError: no run has such a setting; the message names the nearest that differs.
     """
     _check_setting(groups, along)
     runs = [run for group in groups for run in group.runs]
-    names = _shared_objectives([objectives_of(run.rows) for run in runs])
+    # Objectives of all runs with several, in the order of the first of these runs.
+    several = [names for run in runs if len(names := objectives_of(run.rows)) > 1]
+    names = tuple(n for n in (several[0] if several else ()) if all(n in own for own in several))
     if len(names) < 2:
         return None
     families = _families(groups, along)
@@ -108,20 +110,14 @@ def compute_fronts(groups: Sequence[Group], along: str = "") -> Fronts | None:
             for label, ends in _final_points(group, names).items()
         ]
     )
-    references = _references(runs, names)
+    evaluated = [run for run in runs if len(objectives_of(run.rows)) > 1]
+    references = list(dict.fromkeys(_reference(run, names) for run in evaluated))
     reference = tuple(map(min, zip(*references, strict=True)))
     try:
         qualities = _qualities(families, names, reference)
     except MissingExtra as error:
         return Fronts(names, reference, references, points, [], str(error))
     return Fronts(names, reference, references, points, qualities)
-
-
-def _shared_objectives(recorded: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the objectives of all runs that have several, in the order of the first."""
-    several = [names for names in recorded if len(names) > 1]
-    first = several[0] if several else ()
-    return tuple(name for name in first if all(name in names for names in several))
 
 
 def _check_setting(groups: Sequence[Group], along: str) -> None:
@@ -171,12 +167,6 @@ def _mark_front(points: Sequence[FrontPoint]) -> list[FrontPoint]:
         dataclasses.replace(point, on_front=bool(on_front))
         for point, on_front in zip(points, best, strict=True)
     ]
-
-
-def _references(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[float, ...]]:
-    """Return the distinct reference points of the runs' evaluators, from their configs."""
-    multi_objective_runs = [run for run in runs if len(objectives_of(run.rows)) > 1]
-    return list(dict.fromkeys(_reference(run, names) for run in multi_objective_runs))
 
 
 def _reference(run: Run, names: Sequence[str]) -> tuple[float, ...]:
@@ -241,7 +231,7 @@ def _quality(
 ) -> Quality:
     def over_seeds(measure: Callable[[Array], float]) -> MeanEstimate:
         value = estimate([measure(points) for points in sets])
-        assert value is not None  # a family without a seed has no quality
+        assert value is not None  # there is at least one seed
         return value
 
     return Quality(

@@ -12,8 +12,7 @@ from rlcomp.report.runs import Run
 # Settings that change no number, and the seed.
 _IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel", "accept_changed_files")
 _ABSENT = "-"
-# Limits of names, and of groups, in a message.
-_MAX_NAME, _MAX_SHOWN = 60, 5
+_MAX_NAME, _MAX_SHOWN = 60, 5  # characters of a name, and groups, in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +21,8 @@ class Group:
 
     Attributes:
         name: the settings in which the groups differ.
-        runs: all of them; the statistics are over the finished ones.
-        differences: the config paths at which the groups differ, with this one's values.
+        runs: all runs; the statistics are over the finished ones.
+        differences: the group's values at the config paths at which the groups differ.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Group:
 
     @property
     def finished(self) -> tuple[Run, ...]:
-        """Return the runs that count, one a seed."""
+        """Return the finished runs, one a seed."""
         return tuple(run for run in self.runs if run.state == "finished")
 
 
@@ -58,7 +57,7 @@ def _config(run: Run) -> dict[str, str]:
         for path, value in (run.values or {}).items()
         if path.split(".")[0] not in _IGNORED
     }
-    # A path to start from is part of the experiment; the handling of its own checkpoint is not.
+    # resume=PATH is part of the experiment; how a run continues its own checkpoint is not.
     if values.get("resume") in ("auto", "must", "never"):
         del values["resume"]
     return values
@@ -72,7 +71,10 @@ def _mark_repeated(runs: Sequence[Run]) -> list[Run]:
     newest: dict[str | None, Run] = {}
     for run in runs:
         if run.state == "finished" and run.seed is not None:
-            newest[run.seed] = max(newest.get(run.seed, run), run, key=_modified_time)
+            pair = (newest.get(run.seed, run), run)
+            newest[run.seed] = max(
+                pair, key=lambda run: (run.directory / "metrics.jsonl").stat().st_mtime
+            )
     return [
         dataclasses.replace(run, state="repeated")
         if run.state == "finished" and run.seed is not None and run is not newest[run.seed]
@@ -81,22 +83,11 @@ def _mark_repeated(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _modified_time(run: Run) -> float:
-    return (run.directory / "metrics.jsonl").stat().st_mtime
-
-
 def _differing_values(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Remove from all settings the values that are the same everywhere."""
-    paths = dict.fromkeys(path for settings_of_group in settings for path in settings_of_group)
-    varied = [
-        path
-        for path in paths
-        if len({settings_of_group.get(path, _ABSENT) for settings_of_group in settings}) > 1
-    ]
-    return [
-        {path: settings_of_group.get(path, _ABSENT) for path in varied}
-        for settings_of_group in settings
-    ]
+    """Return the settings of each group without the values that are equal everywhere."""
+    paths = dict.fromkeys(path for own in settings for path in own)
+    varied = [path for path in paths if len({own.get(path, _ABSENT) for own in settings}) > 1]
+    return [{path: own.get(path, _ABSENT) for path in varied} for own in settings]
 
 
 def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
@@ -106,9 +97,9 @@ def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> l
         return [f"recipe={recipe}" if recipe else firsts[0].directory.name]
     keys = dict.fromkeys(key for run in firsts for key in _settings(run))
     settings = _differing_values([{key: _setting(run, key) for key in keys} for run in firsts])
-    names = [_words(settings_of_group) for settings_of_group in settings]
+    names = [_words(own) for own in settings]
     if len(set(names)) < len(names):
-        names = [_words(settings_of_group) for settings_of_group in differences]
+        names = [_words(own) for own in differences]
     if len(set(names)) < len(names):  # no configs at all
         names = [str(run.directory) for run in firsts]
     return names
@@ -152,7 +143,7 @@ def find_baseline(groups: Sequence[Group], requested: str | None) -> Group:
     if len(matches) != 1:
         fault = "no group" if not matches else f"{len(matches)} groups"
         raise ConfigError(
-            f"--baseline is {requested!r}, which is {fault}{_list_names(requested, groups)}"
+            f"--baseline is {requested!r} and names {fault}{_list_names(requested, groups)}"
         )
     return matches[0]
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from rich import box
 from rich.table import Table
+from torch import Tensor
 
 from rlcomp.data.pairs import pair_margins, tied_pairs
 from rlcomp.errors import DataError
@@ -33,18 +34,18 @@ class LabelledPair(NamedTuple):
     """Pair with known qualities.
 
     Attributes:
-        shown: prompt and both answers.
-        gap: quality of the first answer minus that of the second.
-        own: 1 if only the first one is the judge's own, -1 if only the second one is, else 0.
+        pair: prompt and both answers.
+        gap: quality of the first answer minus the second's.
+        own: 1 if only the first answer is the judge's own, -1 if only the second is, else 0.
     """
 
-    shown: AnswerPair
+    pair: AnswerPair
     gap: float
     own: int = 0
 
 
 class IntervalEstimate(NamedTuple):
-    """An estimate with its 95 % interval."""
+    """Estimate with its 95 % interval."""
 
     value: float
     low: float
@@ -54,8 +55,8 @@ class IntervalEstimate(NamedTuple):
 def labelled_pair(example: Example) -> LabelledPair:
     """Return the pair of an example whose demonstration is better than its column ``rejected``.
 
-    Its column ``margin`` holds the difference in quality (1 without one; 0 for a ``tie``). ``own``
-    names the answer of the judge's own model, ``chosen`` or ``rejected``.
+    Its column ``margin`` holds the difference in quality (1 without one; 0 for a ``tie``); ``own``
+    is the answer of the judge's own model, ``chosen`` or ``rejected``.
 
     Raises:
         DataError: there is no rejected answer, or ``own`` is neither of the two.
@@ -92,16 +93,16 @@ class JudgeReport:
 
     Attributes:
         pairs: number of pairs with a verdict in both orders.
-        invalid: share of the pairs that lack one.
-        agreement: share of verdicts for the better answer, in pairs with one; a pair whose two
+        invalid: share of the other pairs.
+        agreement: share of verdicts for the better answer, among pairs with one; a pair whose two
             orders disagree counts one half, and so does a verdict of exactly 1/2.
         label_agreement: share of pairs whose better answer has the higher mean probability of both
-            orders, which is the label of ``pairing=judged``; equal ones count one half.
+            orders, the label of ``pairing=judged``; equal means count one half.
         order_flips: share of pairs whose verdict changes with the order.
         biases: log-odds at equal quality, of the first place (``position``), of one standard
             deviation of the difference in characters (``length``), of the judge's own answer
             (``self_preference``).
-        unseen: biases that these pairs could not show, and why.
+        unseen: biases that these pairs cannot show, with the reason.
     """
 
     pairs: int
@@ -127,8 +128,8 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeRe
     Raises:
         DataError: no pair has a verdict in both orders.
     """
-    forward = judge([pair.shown for pair in pairs])
-    reverse = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
+    forward = judge([labelled.pair for labelled in pairs])
+    reverse = judge([p.pair._replace(first=p.pair.second, second=p.pair.first) for p in pairs])
     judged_pairs = [
         (pair, first, second)
         for pair, first, second in zip(pairs, forward, reverse, strict=True)
@@ -136,8 +137,8 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeRe
     ]
     if not judged_pairs:
         raise DataError(
-            f"judge_report: of {len(pairs)} pairs none got a verdict in both orders: see what the "
-            "judge says to one of them"
+            f"judge_report: none of {len(pairs)} pairs got a verdict in both orders: look at the "
+            "judge's answer to one of them"
         )
     graded = [(pair.gap, p, 1 - q) for pair, p, q in judged_pairs if pair.gap]
     verdicts = [(_correctness(gap, p) + _correctness(gap, q)) / 2 for gap, p, q in graded]
@@ -161,12 +162,9 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeRe
 
 
 def drift(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
-    """Compute the change of the agreement between two rounds on the same pairs, paired.
+    """Compute the paired change of the agreement between two rounds on the same pairs.
 
-    Args:
-        before: for each pair 1 if the judge was right in the first round, else 0; 1/2 if its orders
-            disagree.
-        after: the same in the later round.
+    A value is 1 if the judge was right about a pair, else 0; 1/2 if its orders disagree.
 
     Raises:
         DataError: they are not the same pairs, or fewer than two.
@@ -187,28 +185,21 @@ def drift(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
 def _biases(
     judged_pairs: Sequence[tuple[LabelledPair, float, float]],
 ) -> tuple[dict[str, IntervalEstimate], tuple[str, ...]]:
-    """Return the biases; or none, and the reason that these verdicts have no finite ones."""
-    lengths = torch.tensor(
-        [len(p.shown.first) - len(p.shown.second) for p, _, _ in judged_pairs]
-    ).double()
+    """Return the biases; or none, and the reason if these verdicts have no finite biases."""
+    pairs = [pair for pair, _, _ in judged_pairs]
+    lengths = _column([len(p.pair.first) - len(p.pair.second) for p in pairs])
     spread = float(lengths.square().mean().sqrt()) or 1.0
     columns = {
-        "quality": torch.tensor([pair.gap for pair, _, _ in judged_pairs], dtype=torch.float64),
+        "quality": _column([pair.gap for pair in pairs]),
         "length": lengths / spread,
-        "self_preference": torch.tensor(
-            [pair.own for pair, _, _ in judged_pairs], dtype=torch.float64
-        ),
+        "self_preference": _column([pair.own for pair in pairs]),
     }
     nonzero_columns = {name: column for name, column in columns.items() if bool(column.any())}
-    forward_rows = (
-        torch.stack([*nonzero_columns.values()], dim=1)
-        if nonzero_columns
-        else torch.zeros(len(judged_pairs), 0)
-    )
+    forward_rows = torch.zeros(len(pairs), 0)
+    if nonzero_columns:
+        forward_rows = torch.stack([*nonzero_columns.values()], dim=1)
     rows = torch.cat([forward_rows, -forward_rows])
-    outcome = torch.tensor(
-        [p for _, p, _ in judged_pairs] + [q for _, _, q in judged_pairs], dtype=torch.float64
-    )
+    outcome = _column([p for _, p, _ in judged_pairs] + [q for _, _, q in judged_pairs])
     cluster = torch.arange(len(judged_pairs)).repeat(2)
     try:
         fit = logistic_regression(
@@ -226,6 +217,10 @@ def _biases(
     }, ()
 
 
+def _column(values: Sequence[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def _correctness(gap: float, probability: float) -> float:
     """Compare the likelier answer with the better one: 1 or 0, and 1/2 at even odds."""
     lead = (probability - 0.5) * gap
@@ -241,7 +236,7 @@ def _share(correct: Sequence[float]) -> IntervalEstimate:
 
 
 def judge_tables(report: JudgeReport) -> list[Table | str]:
-    """Return the agreement, the biases, and the biases that these pairs could not show."""
+    """Return the agreement, the biases, and the biases that these pairs cannot show."""
     table = Table(title=f"{report.pairs} pairs, each in both orders", title_justify="left")
     table.box = box.SIMPLE_HEAD
     for column in ("", "value", "95 %", "without a fault"):

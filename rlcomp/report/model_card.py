@@ -24,26 +24,26 @@ from rlcomp.trackers.display import held_out_rewards
 _HELD_OUT = "evaluation/"
 _NAME = re.compile(r"[\w@./+-]{1,80}")
 _HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-# Words in the name of a setting whose value is secret.
+# Words in the names of settings with a secret value.
 _SECRET = {"key", "token", "secret", "password", "credentials"}
 
 
 def model_card(
     checkpoint: Path, config: DictConfig, *, base: str | None, pipeline: str = "text-generation"
 ) -> str:
-    """Write the text of ``README.md``; texts from a run are escaped as plain text.
+    """Return the text of ``README.md``; texts from a run are escaped as plain text.
 
     Args:
         checkpoint: the exported checkpoint.
         config: config of its run.
-        base: source of the initial model; None for random weights.
+        base: source of the initial model; None: random weights.
         pipeline: transformers pipeline.
 
     Raises:
         CheckpointError: the run's ``run.yaml`` was not written by rlcomp.
     """
     run, step = _run_of(checkpoint), step_of(checkpoint.name)
-    choices, words = _asked(run) if run else ({}, [])
+    choices, words = _run_settings(run) if run else ({}, [])
     head = {
         "library_name": "transformers",
         "pipeline_tag": pipeline,
@@ -52,7 +52,7 @@ def model_card(
     }
     rows = {
         "recipe": choices.get("recipe"),
-        "command": " ".join(["rlcomp", *map(_public, words)]) if run else None,
+        "command": " ".join(["rlcomp", *map(_without_secrets, words)]) if run else None,
         "seed": config.get("seed"),
         "step": step,
         "trained from": _origin(config, base),
@@ -69,7 +69,7 @@ def model_card(
             "",
             "| | |",
             "|---|---|",
-            *(f"| {_plain(k)} | {_plain(v)} |" for k, v in rows.items() if v is not None),
+            *(f"| {_escape(k)} | {_escape(v)} |" for k, v in rows.items() if v is not None),
             "",
             *([f"Parts: {parts}", ""] if parts else []),
         ]
@@ -84,10 +84,10 @@ def _run_of(checkpoint: Path) -> Path | None:
     return run if home.name == "checkpoints" and (run / RUN_RECORD).is_file() else None
 
 
-def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
+def _run_settings(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return a run's chosen options without empty slots, and the words of its command line."""
     file = run / RUN_RECORD
-    # Resolvers are not called: nothing is resolved here.
+    # resolve=False: the file is untrusted, and resolvers are code.
     record = OmegaConf.to_container(read_saved_config(file, trust=True), resolve=False)
     assert isinstance(record, dict)
     words, choices = record.get("overrides", []), record.get("choices", {})
@@ -98,11 +98,11 @@ def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
         for group, option in choices.items()
         if option not in (None, "none") and not str(group).startswith("hydra")
     }
-    named = {g: o for g, o in parts.items() if _NAME.fullmatch(g) and _NAME.fullmatch(o)}
-    return named, [word for word in words if not word.startswith("directory=")]
+    plain = {g: o for g, o in parts.items() if _NAME.fullmatch(g) and _NAME.fullmatch(o)}
+    return plain, [word for word in words if not word.startswith("directory=")]
 
 
-def _public(word: str) -> str:
+def _without_secrets(word: str) -> str:
     """Remove secrets, and the folders above a path, from an override."""
     name, equals, value = word.partition("=")
     if _SECRET & {*re.split(r"[._]", name.lower())}:
@@ -126,26 +126,22 @@ def _origin(config: DictConfig, base: str | None) -> str:
 
 
 def held_out(run: Path, step: int | None) -> dict[str, str]:
-    """Return the last results on held-out prompts up to a step, by their names in the metrics.
-
-    A 95 % interval, if there is one, follows the value.
-    """
+    """Return the last results on held-out prompts up to a step, with 95 % intervals, by metric."""
     file = run / "metrics.jsonl"
     results: dict[str, str] = {}
     for row in read_metrics(file) if file.is_file() else []:
         if step is None or row.get("total", 0) <= step:
-            results |= _with_intervals(
-                {
-                    name: f"{value:.4g}"
-                    for name, value in _named(row).items()
-                    if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
-                }
-            )
+            values = {
+                name: f"{value:.4g}"
+                for name, value in _rename_rewards(row).items()
+                if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
+            }
+            results |= _write_intervals(values)
     return results
 
 
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename the mean of a reward that does not decide what is correct to its own name."""
+def _rename_rewards(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the mean of a reward without a verdict to the reward's name."""
     values = dict(row)
     for name in held_out_rewards(row):
         for end in ("", "_low", "_high"):
@@ -155,8 +151,8 @@ def _named(row: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _with_intervals(values: dict[str, str]) -> dict[str, str]:
-    """Write the numbers of one row by name, each followed by its ``_low`` and ``_high``."""
+def _write_intervals(values: dict[str, str]) -> dict[str, str]:
+    """Join each number of a row with its ``_low`` and ``_high``."""
     whole = [name for name in values if {f"{name}_low", f"{name}_high"} <= {*values}]
     ends = {f"{name}_{end}": "" for name in whole for end in ("low", "high")}
     texts = {
@@ -166,7 +162,7 @@ def _with_intervals(values: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in (values | texts).items() if name not in ends}
 
 
-def _plain(value: object) -> str:
+def _escape(value: object) -> str:
     """Return one line of plain text for a cell of Markdown."""
     text = html.escape(" ".join(str(value).split())[:500], quote=False)
     return re.sub(r"([\\`*\[\]|~])", r"\\\1", text)

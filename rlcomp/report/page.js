@@ -1,4 +1,4 @@
-// Draws the charts of a report from the data beside it. Texts are set as text, never as markup.
+// Draws the charts of a report from the page's data. Texts are set as text, never as markup.
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const NS = "http://www.w3.org/2000/svg";
@@ -17,12 +17,12 @@ function add(parent, name, attributes = {}, text = "") {
 function ticks(low, high, most, least = 0) {
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
   const fine = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough * 0.999);
-  const step = Math.max(fine, least), found = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push(at * step);
-  return [found, step];
+  const step = Math.max(fine, least), places = [];
+  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) places.push(at * step);
+  return [places, step];
 }
 
-function written(value, step) {
+function tickLabel(value, step) {
   const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   const size = Math.abs(value);
   if (places > 5 || size >= 1e7) return value === 0 ? "0" : value.toExponential(1).replace("-", "−");
@@ -30,7 +30,7 @@ function written(value, step) {
   return value.toFixed(places).replace("-", "−");
 }
 
-const told = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(4))).replace("-", "−");
+const formatted = (value) => (Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(4))).replace("-", "−");
 
 function range(values, always = false) {
   let low = Infinity, high = -Infinity;
@@ -40,12 +40,12 @@ function range(values, always = false) {
   return [low - pad, high + pad];
 }
 
-// Axes of a chart; gives the functions from values to pixels.
+// Draws the axes of a chart; returns functions from values to pixels.
 function frame(figure, xs, ys, xName, yName, height) {
   figure.querySelector("svg")?.remove();
   const width = figure.querySelector("figcaption").clientWidth;
   const svg = add(figure, "svg", { height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": figure.querySelector("figcaption").textContent.trim() });
-  const [yTicks, yStep] = ticks(...ys, 4), labels = yTicks.map((tick) => written(tick, yStep));
+  const [yTicks, yStep] = ticks(...ys, 4), labels = yTicks.map((tick) => tickLabel(tick, yStep));
   const left = 10 + 6.8 * Math.max(...labels.map((text) => text.length)) + (yName ? 14 : 0);
   const x = (value) => left + (value - xs[0]) / (xs[1] - xs[0]) * (width - left - RIGHT);
   const y = (value) => height - BOTTOM - (value - ys[0]) / (ys[1] - ys[0]) * (height - TOP - BOTTOM);
@@ -55,7 +55,7 @@ function frame(figure, xs, ys, xName, yName, height) {
   });
   const [xTicks, xStep] = ticks(...xs, within(2, Math.floor((width - left) / 75), 8), xName === "steps" ? 1 : 0);
   for (const tick of xTicks) {
-    const text = written(tick, xStep), half = 3.6 * text.length;
+    const text = tickLabel(tick, xStep), half = 3.6 * text.length;
     add(svg, "line", { x1: x(tick), x2: x(tick), y1: height - BOTTOM, y2: height - BOTTOM + 4, stroke: "var(--faint)" });
     add(svg, "text", { x: within(left - 4, x(tick), width - half), y: height - BOTTOM + 16, "text-anchor": "middle", class: "x" }, text);
   }
@@ -65,8 +65,8 @@ function frame(figure, xs, ys, xName, yName, height) {
   return { svg, x, y, width, height };
 }
 
-// A chart in a closed part of the page is drawn when that is opened.
-const seen = (figure) => !figure.closest("details:not([open])") && figure.querySelector("figcaption").clientWidth > 0;
+// A chart in a closed part of the page is drawn when the part is opened.
+const visible = (figure) => !figure.closest("details:not([open])") && figure.querySelector("figcaption").clientWidth > 0;
 const colour = (index) => `var(--c${index % 8})`;
 const dashes = (index) => (index % 16 < 8 ? {} : { "stroke-dasharray": "6 3" });
 
@@ -76,7 +76,7 @@ function draw(figure) {
   const place = ["steps", "tokens", "seconds"].indexOf(data.axes[axis]);
   const seeds = document.getElementById("seeds").checked;
   const lines = chart.lines.filter((line) => !hidden.has(line.group) && (seeds || line.kind !== "seed"));
-  if (!seen(figure)) return;
+  if (!visible(figure)) return;
   if (!lines.length) { figure.querySelector("svg")?.replaceChildren(); figure.onpointermove = null; return; }
   const { svg, x, y, width, height } = frame(figure, range(lines.flatMap((line) => line.x[place])), range(lines.flatMap((line) => line.y), true), data.axes[axis], "", 210);
   for (const line of lines.sort((a, b) => (a.kind === "mean") - (b.kind === "mean"))) {
@@ -95,9 +95,9 @@ function draw(figure) {
     svg.querySelectorAll(".mark").forEach((mark) => mark.remove());
     for (const { line, index, cx } of near) add(svg, "circle", { class: "mark", cx, cy: y(line.y[index]), r: 4.5, fill: "none", stroke: colour(line.group), "stroke-width": 2 });
     tip(figure, near.map(({ line, index }) => {
-      const ends = line.low && line.low[index] !== line.high[index] ? ` (${told(line.low[index])} to ${told(line.high[index])})` : "";
+      const ends = line.low && line.low[index] !== line.high[index] ? ` (${formatted(line.low[index])} to ${formatted(line.high[index])})` : "";
       const which = line.kind === "open" ? `, seed ${line.seed ?? "?"}` : "";
-      return [line.group, `${data.groups[line.group]}${which}: ${told(line.y[index])}${ends} at ${told(line.x[place][index])}`];
+      return [line.group, `${data.groups[line.group]}${which}: ${formatted(line.y[index])}${ends} at ${formatted(line.x[place][index])}`];
     }), at, width);
   };
   figure.onpointerleave = () => { figure.querySelector(".tip")?.remove(); svg.querySelectorAll(".mark").forEach((mark) => mark.remove()); };
@@ -105,7 +105,7 @@ function draw(figure) {
 
 function drawFront(figure) {
   const panel = data.fronts[figure.dataset.front], axes = [0, 1].map((axis) => range(panel.points.map((point) => point.at[axis]), true));
-  if (!seen(figure)) return;
+  if (!visible(figure)) return;
   const { svg, x, y, width } = frame(figure, axes[0], axes[1], panel.x, panel.y, 290);
   const path = panel.points.filter((point) => point.kind === "path");
   add(svg, "polyline", { fill: "none", stroke: "var(--faint)", "stroke-width": 0.8, points: path.map((point) => `${x(point.at[0])},${y(point.at[1])}`).join(" ") });
@@ -119,7 +119,7 @@ function drawFront(figure) {
     const box = svg.getBoundingClientRect(), [px, py] = [event.clientX - box.left, event.clientY - box.top];
     const away = (point) => Math.hypot(x(point.at[0]) - px, y(point.at[1]) - py);
     const near = panel.points.reduce((best, point) => away(point) < away(best) ? point : best);
-    tip(figure, [[near.family, `${near.told}${near.kind === "run" ? " (a run)" : ""}: ${panel.x} ${told(near.at[0])}, ${panel.y} ${told(near.at[1])}`]], px, width);
+    tip(figure, [[near.family, `${near.label}${near.kind === "run" ? " (a run)" : ""}: ${panel.x} ${formatted(near.at[0])}, ${panel.y} ${formatted(near.at[1])}`]], px, width);
   };
   figure.onpointerleave = () => figure.querySelector(".tip")?.remove();
 }
@@ -140,7 +140,7 @@ function tip(figure, rows, at, width) {
     row.append(text);
   }
   box.style.top = `${svgTop(figure)}px`;
-  // On the side of the chart where the pointer is not, and never beyond its edge.
+  // On the side of the chart without the pointer, and never beyond its edge.
   box.style.left = `${within(4, at < width / 2 ? figure.clientWidth - box.offsetWidth - 6 : 6, figure.clientWidth - box.offsetWidth)}px`;
 }
 

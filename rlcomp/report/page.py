@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +21,14 @@ from rlcomp.report.charts import (
     sort_metrics,
     sweep_front,
 )
-from rlcomp.report.early_stops import describe_early_end
 from rlcomp.report.findings import headline, judge_difference, write_verdict_sentences
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.provenance import run_origins
-from rlcomp.report.rollouts import StepSamples, group_samples
+from rlcomp.report.rollouts import group_samples
+from rlcomp.report.run_files import describe_early_end, read_samples
 from rlcomp.report.runs import Run
-from rlcomp.report.samples import read_samples
-from rlcomp.report.statistics import MeanEstimate, estimate_in_words, number
-from rlcomp.report.tables import MetricResult, costs, runs_with_groups
+from rlcomp.report.statistics import estimate_in_words, number
+from rlcomp.report.tables import MetricResult, costs, run_origins, runs_with_groups
 from rlcomp.trackers.metric_direction import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
@@ -63,7 +62,7 @@ def write_page(path: Path, report: Report) -> None:
     environment.filters |= {
         "better": better,
         "cut": cut,
-        "difference": _difference,
+        "difference": functools.partial(estimate_in_words, sign=True),
         "ended": describe_early_end,
         "estimate": estimate_in_words,
         "judged": lambda value, metric: judge_difference(value, better(metric)),
@@ -100,7 +99,9 @@ def _comparisons(report: Report) -> dict[str, Any]:
         else []
     )
     paths = list(groups[0].differences) if groups else []
-    steps, left_out = rollouts_of(report.runs)
+    # Answers are shown for a single run only.
+    samples = read_samples(report.runs[0].directory) if len(report.runs) == 1 else []
+    steps, left_out = group_samples(samples)
     rows, environments = run_origins(report.runs)
     return {
         "groups": groups,
@@ -145,14 +146,3 @@ def _fronts(report: Report) -> list[dict[str, Any]]:
     if len(report.runs) == 1:
         return run_front(report.runs[0].rows, report.fronts.names)
     return sweep_front(report.fronts)
-
-
-def rollouts_of(runs: Sequence[Run]) -> tuple[list[StepSamples], int]:
-    """Return the answers of a single run; none for several."""
-    if len(runs) != 1:
-        return [], 0
-    return group_samples(read_samples(runs[0].directory))
-
-
-def _difference(value: MeanEstimate) -> str:
-    return estimate_in_words(value, sign=True)

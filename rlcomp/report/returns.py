@@ -65,6 +65,6 @@ def _point(row: Mapping[str, Any], names: Sequence[str], label: str = "") -> Arr
 
 
 def final_returns(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
-    """Return the last returns of a run by preference, or one point without a label, or nothing."""
+    """Return the last returns of a run by preference; without one, the last point under ``""``."""
     _, points = evaluation_path(rows, names)
     return returns_by_preference(rows, names) or ({"": points[-1]} if len(points) else {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -28,7 +28,7 @@ class TokenSpan:
 
 @dataclass(frozen=True)
 class AnswerPiece:
-    """Turn of the policy or text of an environment; a plain answer is one without a title."""
+    """Turn of the policy or text of an environment; a plain answer is one piece without a title."""
 
     title: str
     from_environment: bool
@@ -37,7 +37,7 @@ class AnswerPiece:
 
 @dataclass(frozen=True)
 class DisplayedAnswer:
-    """One answer; without pieces if only its text was saved."""
+    """Answer; without pieces if only its text was saved."""
 
     response: str
     pieces: Sequence[AnswerPiece]
@@ -50,7 +50,7 @@ class DisplayedAnswer:
 
 @dataclass(frozen=True)
 class PromptSamples:
-    """Prompt with its answers; ``pieces`` are the parts of the right one after which it may end."""
+    """Prompt with its answers; the right answer may end after each of the ``pieces``."""
 
     prompt: str
     answer: str | None
@@ -69,9 +69,6 @@ class StepSamples:
 
 def group_samples(samples: Sequence[Mapping[str, Any]]) -> tuple[list[StepSamples], int]:
     """Group the samples of a run by step and prompt, the newest steps first.
-
-    Args:
-        samples: from :func:`rlcomp.report.samples.read_samples`.
 
     Returns:
         The steps, and the number of older samples that are left out.
@@ -146,7 +143,7 @@ def _pieces(row: Mapping[str, Any], tokens: Sequence[TokenSpan]) -> list[AnswerP
     turns = list(row.get("turn") or ())[: len(tokens)]
     if not turns:
         return [AnswerPiece("", False, tokens)] if tokens else []
-    turns += [turns[-1]] * (len(tokens) - len(turns))  # the tokens that were left out
+    turns += [turns[-1]] * (len(tokens) - len(turns))  # the note on omitted tokens
     starts = [0, *(n for n in range(1, len(turns)) if turns[n] != turns[n - 1])]
     spans = zip(starts, [*starts[1:], len(turns)], strict=True)
     return [
@@ -157,14 +154,14 @@ def _pieces(row: Mapping[str, Any], tokens: Sequence[TokenSpan]) -> list[AnswerP
     ]
 
 
-def _title(row: Mapping[str, Any], turn: int, places: range) -> str:
+def _title(row: Mapping[str, Any], turn: int, positions: range) -> str:
     """Write the title of a turn: its number, reward and mean advantage."""
     if turn < 0:
         return "environment"
     words = [f"turn {turn + 1}"]
     for name, reduce in (("turn_reward", sum), ("advantage", _mean)):
         column = row.get(name) or ()
-        values = [column[n] for n in places if n < len(column) and column[n] is not None]
+        values = [column[n] for n in positions if n < len(column) and column[n] is not None]
         if values and (name == "advantage" or any(values)):
             words.append(f"{name.removeprefix('turn_')} {reduce(values):.3g}")
     return ", ".join(words)
@@ -189,20 +186,16 @@ def _token(
     )
 
 
-def _log(ratio: float) -> float:
-    return math.log(max(ratio, 1e-9))
-
-
-def _identity(number: float) -> float:
-    return number
-
-
-# Numbers shown as colours; 0 has no colour.
-_SHADES = {"advantage": _identity, "ratio": _log, "entropy": _identity}
+# Numbers shown as colours, as functions of the recorded ones; 0 has no colour.
+_SHADES: dict[str, Callable[[float], float]] = {
+    "advantage": float,
+    "ratio": lambda ratio: math.log(max(ratio, 1e-9)),
+    "entropy": float,
+}
 
 
 def _scales(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the largest size of each number, so that colours mean the same on the whole page."""
+    """Return the largest size of each number: one scale of colours for the whole page."""
     sizes_of = dict.fromkeys(_SHADES, 0.0)
     for row in rows:
         for name, shade in _SHADES.items():

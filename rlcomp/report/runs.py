@@ -23,22 +23,14 @@ from rlcomp.files.lock import is_locked
 from rlcomp.files.run_directory import OVERWRITTEN
 from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_record
 from rlcomp.files.untrusted import check_plain
-from rlcomp.report.early_stops import read_early_ends
+from rlcomp.report.run_files import read_early_ends
 from rlcomp.sweep.jobs import jobs_of_sweep, plain_key, requested_overrides, swept_keys
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
-# Places of a run's config.
+# Files with a run's config.
 _CONFIG_FILES = (RUN_RECORD, ".hydra/*.yaml", "checkpoints/*/config.yaml")
 # Errors from a value of another type.
-_TYPE_ERRORS = (
-    AttributeError,
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    RecursionError,
-    OSError,
-)
+_TYPE_ERRORS = (AttributeError, LookupError, TypeError, ValueError, RecursionError, OSError)
 # A folder with one of these is a run.
 _RUN_FILES = ("metrics.jsonl", ".hydra", FAILURE)
 _FOLDERS_OF_A_RUN = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
@@ -49,15 +41,14 @@ class Run:
     """One run.
 
     Attributes:
-        directory: its folder.
-        state: its end, if it has ended.
+        directory: folder of the run.
+        state: how it ended, if it has.
         error: error of a failed run.
-        rows: ``metrics.jsonl``.
+        rows: rows of ``metrics.jsonl``.
         values: the config, every value by its path; None if it was not saved.
         overrides: settings of the command line, by key.
         choices: the option of every group of options.
-        planned: steps of all phases, except steps saved by an early end; None if the config was not
-            saved.
+        planned: steps of all phases up to their early ends; None if the config was not saved.
         periodic_names: names of the components that run periodically (``every``).
         ended: phases that ended early (``ended.jsonl``).
         command: the words of the command line.
@@ -97,15 +88,16 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     Raises:
         DataError: a path does not exist, or holds no run.
     """
-    _check_no_files(paths)
+    _refuse_files(paths)
     by_directory: dict[Path, Run] = {}
-    for folder_path in [folder for path in paths for folder in _expand_pattern(path)]:
-        runs = [read_run(folder) for folder in sorted(_runs_under(folder_path), key=_natural)]
-        runs += _never_started(folder_path, runs)
+    for root in [folder for path in paths for folder in _expand_pattern(path)]:
+        folders = [folder for folder, names in _folders(root) if names & {*_RUN_FILES}]
+        runs = [read_run(folder) for folder in sorted(folders, key=_natural_key)]
+        runs += _never_started(root, runs)
         if not runs:
             raise DataError(
-                f"{folder_path}: there is no run in it (no metrics.jsonl, no .hydra): name the "
-                f"directory of a run or of a sweep{_suggest_run(folder_path)}"
+                f"{root}: there is no run in it (no metrics.jsonl, no .hydra): name the directory "
+                f"of a run or of a sweep{_suggest_run(root)}"
             )
         by_directory |= {run.directory.resolve(): run for run in runs}
     return list(by_directory.values())
@@ -117,7 +109,7 @@ def finished(folder: Path) -> dict[str, Run]:
     return {run.seed: run for run in runs if run.state == "finished" and run.seed is not None}
 
 
-def _check_no_files(paths: Sequence[str]) -> None:
+def _refuse_files(paths: Sequence[str]) -> None:
     """Refuse files, and name the runs that contain them."""
     files = [path for path in paths if Path(path).is_file()]
     if not files:
@@ -144,39 +136,29 @@ def _expand_pattern(path: str) -> list[Path]:
     return matches
 
 
-def _suggest_run(folder_path: Path) -> str:
+def _suggest_run(path: Path) -> str:
     """Name the run that contains a path, as the remedy."""
-    run = next(
-        (
-            parent
-            for parent in folder_path.parents
-            if any((parent / mark).exists() for mark in _RUN_FILES)
-        ),
-        None,
-    )
+    runs = (p for p in path.parents if any((p / name).exists() for name in _RUN_FILES))
+    run = next(runs, None)
     return f", {run}" if run else ""
 
 
-def _folders(folder_path: Path) -> Iterator[tuple[Path, set[str]]]:
+def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
     """Yield the folder and those below it, each with the names in it."""
-    for folder, inner, files in os.walk(folder_path):
+    for folder, inner, files in os.walk(root):
         yield Path(folder), {*inner, *files}
         inner[:] = [name for name in inner if name not in _FOLDERS_OF_A_RUN]
 
 
-def _runs_under(folder_path: Path) -> list[Path]:
-    return [folder for folder, names in _folders(folder_path) if names & {*_RUN_FILES}]
-
-
-def _natural(path: Path) -> list[tuple[int, int, str]]:
+def _natural_key(path: Path) -> list[tuple[int, int, str]]:
     """Return a sort key that puts job 10 after job 9."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.parts]
 
 
-def _never_started(folder_path: Path, runs: Sequence[Run]) -> list[Run]:
-    """Return the jobs of a sweep that none of its runs belongs to."""
+def _never_started(root: Path, runs: Sequence[Run]) -> list[Run]:
+    """Return the jobs of sweeps without a run."""
     missing = []
-    for sweep in (folder for folder, names in _folders(folder_path) if "multirun.yaml" in names):
+    for sweep in (folder for folder, names in _folders(root) if "multirun.yaml" in names):
         runs_of_sweep = [run for run in runs if run.directory.is_relative_to(sweep)]
         started_jobs = {frozenset(run.overrides.items()) for run in runs_of_sweep}
         with _report_unreadable_config(sweep):
@@ -222,7 +204,7 @@ def read_run(directory: Path) -> Run:
 
 @contextmanager
 def _report_unreadable_config(directory: Path) -> Iterator[None]:
-    """Report errors in yaml files, which may be a stranger's, as errors of the run's directory.
+    """Report errors in untrusted yaml files as errors of the run's directory.
 
     Raises:
         CheckpointError: a file expands without end.
@@ -235,8 +217,8 @@ def _report_unreadable_config(directory: Path) -> Iterator[None]:
         yield
     except (OmegaConfBaseException, YAMLError, *_TYPE_ERRORS) as error:
         raise DataError(
-            f"{directory}: its config ({', '.join(_CONFIG_FILES)}) is not what a run leaves "
-            f"({in_one_line(error)}): mend it, or name the other runs"
+            f"{directory}: its config ({', '.join(_CONFIG_FILES)}) is damaged "
+            f"({in_one_line(error)}): mend it, or name other runs"
         ) from error
 
 
@@ -253,8 +235,8 @@ def _planned_steps(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> in
 
 
 def _state_and_error(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
-    # Before the count of steps: the steps may belong to an earlier run, which an attempt with
-    # another config was not allowed to continue.
+    # Before the count of steps: the steps may belong to an earlier run that an attempt with another
+    # config could not continue.
     error = _failure(directory)
     if error is not None:
         return "failed", error
@@ -268,7 +250,7 @@ def _failure(directory: Path) -> str | None:
     try:
         return read_failure(directory)
     except _TYPE_ERRORS as error:
-        message = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
+        message = f"{directory / FAILURE} is damaged ({in_one_line(error)})"
         warnings.warn(message, RlcompWarning, stacklevel=2)
         return f"its {FAILURE} cannot be read"
 

@@ -1,4 +1,4 @@
-"""Statistics of runs, and how numbers are written."""
+"""Statistics of runs, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rlcomp.report.runs import Run
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
-# Longer curves are drawn as means over this many pieces.
-_MOST_POINTS = 400
+_MAX_POINTS = 400  # longer curves are thinned to means over pieces
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,7 @@ class MeanEstimate:
     n: int
 
     def text(self, places: int = 2, sign: str = "") -> str:
-        """Write the mean with its interval, if there is one.
-
-        Args:
-            places: digits after the point.
-            sign: ``"+"`` for differences, which always show it.
+        """Return the mean with its interval, if there is one, to some decimal places.
 
         Examples:
             >>> MeanEstimate(0.123, -0.1, 0.35, 5).text()
@@ -71,9 +66,7 @@ def area(run: Run, metric: str) -> float | None:
 
 
 def area_under(steps: Array, values: Array) -> float:
-    """Compute the area under a curve by the trapezoidal rule over its span: a mean.
-
-    The result is in the metric's own unit.
+    """Compute the area under a curve by the trapezoidal rule, divided by its span: a mean.
 
     Args:
         steps: increasing, shape ``[N]``.
@@ -121,17 +114,12 @@ def interval(values: Array) -> tuple[float, float]:
 
 
 def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> MeanEstimate | None:
-    """Compute the mean difference to a baseline over the common seeds.
-
-    Args:
-        values: values by seed.
-        baseline: values by seed.
-    """
+    """Compute the mean difference to a baseline over the common seeds; both are by seed."""
     return estimate([values[seed] - baseline[seed] for seed in values if seed in baseline])
 
 
 def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] | None:
-    """Return steps, mean, least and largest over runs, at the steps that all of them recorded.
+    """Return steps, mean, minimum and maximum over runs, at the steps that all runs recorded.
 
     Returns:
         Four arrays of shape ``[N]``; None if the runs share no step.
@@ -141,7 +129,7 @@ def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] 
     if not steps:
         return None
     values = np.asarray([[by_step[step] for step in steps] for by_step in curves])
-    pieces = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_POINTS))
+    pieces = np.array_split(np.arange(len(steps)), min(len(steps), _MAX_POINTS))
     centres = np.asarray([np.mean(np.asarray(steps)[piece]) for piece in pieces])
     values = np.stack([values[:, piece].mean(1) for piece in pieces], 1)
     return centres, values.mean(0), values.min(0), values.max(0)
@@ -163,19 +151,14 @@ def rounded(value: float, half: float, *, sign: bool = False) -> str:
     """Round a number to the digits that an interval of ``value ± half`` supports.
 
     The last digit is worth between a twentieth and a half of the half width. An interval of no
-    width gives no limit on the digits.
-
-    Args:
-        value: the number.
-        half: half the width of the interval, at least 0.
-        sign: also write a plus.
+    width does not limit the digits. With ``sign`` a plus is written, too.
 
     Examples:
         >>> rounded(0.00213, 0.006), rounded(0.00213, 0.0163, sign=True), rounded(51234.0, 300.0)
         ('0.002', '+0.002', '51,200')
     """
     plus = "+" if sign else ""
-    if not half > 1e-12 * abs(value):  # the rounding of equal numbers in float64 is no width
+    if not half > 1e-12 * abs(value):  # a smaller width is an error of rounding in float64
         return ("+" if sign and value > 0 else "") + number(value)
     places = -math.floor(math.log10(half / 2))
     if places > 6:
@@ -191,7 +174,7 @@ def half_width(value: MeanEstimate) -> float:
 
 
 def estimate_in_words(value: MeanEstimate | None, *, sign: bool = False) -> str:
-    """Write mean and interval, ``mean ± half width``.
+    """Return mean and interval as ``mean ± half width``.
 
     Examples:
         >>> estimate_in_words(MeanEstimate(0.512, 0.25, 0.774, 3))

@@ -12,10 +12,9 @@ from rich.table import Table
 
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import read_metrics
-from rlcomp.report.early_stops import describe_early_end, read_early_ends
 from rlcomp.report.figures import run_figure
 from rlcomp.report.returns import objectives_of
-from rlcomp.report.samples import read_samples
+from rlcomp.report.run_files import describe_early_end, read_early_ends, read_samples
 from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 
 CURVES = {
@@ -25,8 +24,7 @@ CURVES = {
     "episode/return": "episode return",
 }
 
-# Shortest common beginning of prompts, in characters, that a table leaves out.
-_MIN_PREFIX = 20
+_MIN_PREFIX = 20  # characters of the shortest common beginning of prompts that a table omits
 
 
 def summarise(directory: str | Path) -> str:
@@ -90,7 +88,7 @@ def _describe_change(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _accuracy_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the steps that measured both accuracies; without judged answers there are none."""
+    """Return the rows with both accuracies of a reward with verdicts."""
     accuracies = {*ACCURACIES}
     return [row for row in rows if accuracies <= row.keys() and not held_out_rewards(row)]
 
@@ -123,11 +121,7 @@ def _table(samples: list[dict[str, Any]]) -> str:
     start = _common_prefix_length([row["prompt"] for row in last_rows])
     for row in last_rows:
         earlier = first_responses.get(row["prompt"], row)
-        answers = (
-            [_mark_response(earlier), _mark_response(row)]
-            if first_column
-            else [_mark_response(row)]
-        )
+        answers = [_mark_response(each) for each in ([earlier, row] if first_column else [row])]
         prompt = "…" * (start > 0) + _escape(row["prompt"][start:])
         table.add_row(prompt, *answers, _escape(row.get("answer") or ""))
     # Without markup, since a model may answer "[/]".

@@ -1,10 +1,11 @@
-"""Tables of a report: a row per group and metric, a row per run."""
+"""Tables of a report: metrics by group, costs, and runs with their origins."""
 
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from rlcomp.errors import ConfigErrors, nearest
@@ -106,7 +107,7 @@ def _suggest(metric: str, recorded: Collection[str]) -> str:
 
 
 def _expand_name(name: str, recorded: Collection[str]) -> list[str]:
-    """Return the metrics that one of the usual names stands for, without ends of intervals."""
+    """Return the recorded metrics of one of the usual names, without ends of intervals."""
     if not name.endswith("/"):
         return [name] if name in recorded else []
     family = [metric for metric in recorded if metric.startswith(name) and "@" not in metric]
@@ -174,25 +175,13 @@ def write_results(path: Path, rows: Sequence[MetricResult]) -> None:
     """Write one line for each group, metric and kind."""
     header = ["group", "metric", "kind", "mean", "low", "high", "n"]
     header += ["difference", "difference_low", "difference_high", "pairs"]
+    # The fields of a MeanEstimate are mean, low, high and n.
     with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         for row in rows:
-            other = row.difference
-            difference_columns = (
-                [other.mean, other.low, other.high, other.n] if other else [None] * 4
-            )
-            value = row.value
-            value_columns = [
-                row.group,
-                row.metric,
-                row.kind,
-                value.mean,
-                value.low,
-                value.high,
-                value.n,
-            ]
-            writer.writerow([*value_columns, *difference_columns])
+            difference = astuple(row.difference) if row.difference else (None,) * 4
+            writer.writerow([row.group, row.metric, row.kind, *astuple(row.value), *difference])
 
 
 def write_runs(
@@ -219,3 +208,46 @@ def runs_with_groups(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple
         for run in runs
     }
     return [grouped.get(run.directory, (run, command_words[run.directory])) for run in runs]
+
+
+_COMMITS = ("commit", "commit of rlcomp")
+
+
+@dataclass(frozen=True)
+class RunOrigin:
+    """Origin of one run; ``environment`` is the number of its environment, from 1."""
+
+    directory: str
+    command: str
+    commit: str
+    environment: int | None
+
+
+def run_origins(runs: Sequence[Run]) -> tuple[list[RunOrigin], list[str]]:
+    """Return the origin of each run, and the distinct environments in words."""
+    numbers: dict[str, int] = {}
+    rows = []
+    for run in runs:
+        words = ", ".join(f"{k} {v}" for k, v in run.environment.items() if k not in _COMMITS)
+        number = numbers.setdefault(words, len(numbers) + 1) if words else None
+        rows.append(RunOrigin(str(run.directory), command(run), _commit(run), number))
+    return rows, list(numbers)
+
+
+def command(run: Run) -> str:
+    """Return the command line that repeats a run, without its directory.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> words = ("recipe=grpo", "model=[1, 2]", "directory=runs/sweep")
+        >>> command(Run(Path("a"), "finished", command=words))
+        "rlcomp recipe=grpo 'model=[1, 2]'"
+    """
+    return shlex.join(["rlcomp", *(w for w in run.command if not w.startswith("directory="))])
+
+
+def _commit(run: Run) -> str:
+    """Return the commits of the working directory and of rlcomp; ``+``: changed files."""
+    commits = [run.environment[name] for name in _COMMITS if run.environment.get(name)]
+    short_hashes = [text[:12] + ("+" if text.endswith("+") else "") for text in commits]
+    return ", rlcomp ".join(dict.fromkeys(short_hashes))

@@ -163,7 +163,7 @@ class FreeStages(RemoteStages):
         while self.pool.waiting and self.admission.admits(size):
             self.admission.start(size)
             worker, request = self.pool.assign()
-            if len(self.pool.under_way[worker]) == 1:
+            if len(self.pool.in_flight[worker]) == 1:
                 self._silent_since[worker] = time.monotonic()
             self.cluster.ask(worker, self._weights, request)
 
@@ -176,7 +176,7 @@ class FreeStages(RemoteStages):
 
     def _receive_replies(self) -> None:
         """Receive every available reply."""
-        for worker, in_flight in enumerate(self.pool.under_way):
+        for worker, in_flight in enumerate(self.pool.in_flight):
             while in_flight:
                 reply = self._poll_worker(worker)
                 if reply is None:
@@ -199,7 +199,7 @@ class FreeStages(RemoteStages):
 
     def _restart_lost_worker(self, worker: int, lost: WorkerLost) -> None:
         """Restart the worker; its groups begin anew, with the current weights."""
-        in_flight = self.pool.under_way[worker]
+        in_flight = self.pool.in_flight[worker]
         if self._restarts >= self.cluster.restarts:
             raise ProcessEnded(self._loss_message(next(iter(in_flight.values())), lost)) from lost
         self._restarts += 1

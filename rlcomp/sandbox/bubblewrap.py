@@ -40,8 +40,8 @@ def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
         program: path of bwrap.
         readable: folders that programs may read.
         root: whether the caller is root. Then the fork server itself changes to another user. It
-            keeps only the capabilities for this change and has no user namespace, in which the
-            change would be impossible.
+            keeps only the capabilities for this change, and has no user namespace, because the
+            change would be impossible there.
     """
     arguments = [program, "--die-with-parent", "--as-pid-1"]
     arguments += [f"--unshare-{space}" for space in _NAMESPACES] + ["--unshare-cgroup-try"]
@@ -50,9 +50,11 @@ def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
     else:
         arguments += ["--unshare-user-try"]
     interpreter = os.path.realpath(sys.executable)
-    paths = [*readable, *_unreadable_files(interpreter, readable)]
+    own_files = [interpreter, str(_PACKAGE / "__init__.py"), str(_PACKAGE / "sandbox")]
+    paths = [*readable, *(path for path in own_files if not within_another(path, readable))]
     # Name each folder, because bwrap makes unnamed folders readable by their owner only.
-    for folder in dict.fromkeys(each for path in paths for each in _parent_folders(path)):
+    parents = (folder for path in paths for folder in [*Path(path).parents][-2::-1])
+    for folder in dict.fromkeys(parents):  # the uppermost first
         arguments += ["--dir", str(folder)]
     for path in paths:
         if os.path.islink(path):
@@ -62,17 +64,6 @@ def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
     arguments += ["--dir", "/tmp", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"]
     arguments += ["--remount-ro", "/", "--chdir", "/", "--"]
     return [*arguments, interpreter, "-S", "-s", "-B", "-c", _CODE.format(str(_PACKAGE.parent))]
-
-
-def _parent_folders(path: str) -> list[Path]:
-    """Return the parent folders of a path, the uppermost first."""
-    return [*Path(path).parents][-2::-1]
-
-
-def _unreadable_files(interpreter: str, readable: Sequence[str]) -> list[str]:
-    """Return the files of the fork server that are not below ``readable``."""
-    files = [interpreter, str(_PACKAGE / "__init__.py"), str(_PACKAGE / "sandbox")]
-    return [path for path in files if not within_another(path, readable)]
 
 
 def exec_command(arguments: Sequence[str], *files: int) -> NoReturn:

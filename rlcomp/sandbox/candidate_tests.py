@@ -1,4 +1,4 @@
-"""Programs of a candidate and of its tests, which run in two jails.
+"""Programs of a candidate and of its tests in two jails.
 
 The tests call the candidate over a pipe. The candidate never sees the tests, and its results reach
 them as plain data only. So it cannot pass a test by an exit code, a text in its output, or an
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
+import struct
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,10 +23,45 @@ from rlcomp.sandbox.execute import (
     new_module,
     report,
 )
-from rlcomp.sandbox.messages import receive, send
-from rlcomp.sandbox.plain_data import NotPlainData, decode, encode
+from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData, decode, encode
 
 INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between candidate and tests
+_LENGTH = struct.Struct("=I")  # before each message on the pipe: its number of bytes
+_MAX_MESSAGE_BYTES = 4 * MAX_BYTES  # two values and their JSON syntax
+
+
+def send(file: int, text: str) -> None:
+    """Write a message to a file descriptor.
+
+    Raises:
+        NotPlainData: the message is too long.
+    """
+    data = text.encode()
+    if len(data) > _MAX_MESSAGE_BYTES:
+        raise NotPlainData(f"a message of {len(data)} bytes")
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def receive(file: int) -> bytes | None:
+    """Return the next message; None if the other side has ended or the message is too long."""
+    header = _read(file, _LENGTH.size)
+    if header is None:
+        return None
+    (length,) = _LENGTH.unpack(header)
+    return _read(file, length) if length <= _MAX_MESSAGE_BYTES else None
+
+
+def _read(file: int, length: int) -> bytes | None:
+    parts = []
+    while length:
+        part = os.read(file, min(length, 1 << 16))
+        if not part:
+            return None
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
 
 
 def run_candidate(request: Mapping[str, Any]) -> None:
@@ -53,31 +90,26 @@ def run_tests(request: Mapping[str, Any]) -> None:
     namespace = new_module("tests")
     namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     for source in request["tests"]:
-        _test(lambda source=source: execute(source, namespace))  # type: ignore[misc]
+        _run_test(lambda source=source: execute(source, namespace))  # type: ignore[misc]
         # A test's source may define a stub of the function.
         namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     if callable(check := namespace.get("check")) and check is not call_candidate:
-        _test(lambda: check(call_candidate))
+        _run_test(lambda: check(call_candidate))
 
 
-def _test(body: Callable[[], object]) -> None:
+def _run_test(body: Callable[[], object]) -> None:
     try:
         body()
     except NotPlainData as error:
         report({"unsupported": describe_error(error)[:MAX_MESSAGE]})
         raise CandidateEnded from None
     except Exception as error:
-        report(
-            {"passed": False, "error": f"{describe_error(error)[:MAX_MESSAGE]}{_line_of(error)}"}
-        )
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == "<program>"]
+        line = f" (line {lines[-1]} of the test)" if lines else ""
+        report({"passed": False, "error": f"{describe_error(error)[:MAX_MESSAGE]}{line}"})
     else:
         report({"passed": True, "error": ""})
-
-
-def _line_of(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == "<program>"]
-    return f" (line {lines[-1]} of the test)" if lines else ""
 
 
 class CandidateEnded(BaseException):

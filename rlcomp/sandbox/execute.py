@@ -23,12 +23,10 @@ def report(line: object) -> None:
 
 def describe_error(error: BaseException) -> str:
     """Return an error in one line: its name and message."""
-    words = " ".join(str(error).split())
-    return (
-        words
-        if isinstance(error, NotPlainData)
-        else f"{type(error).__name__}: {words}".rstrip(": ")
-    )
+    message = " ".join(str(error).split())
+    if isinstance(error, NotPlainData):
+        return message
+    return f"{type(error).__name__}: {message}".rstrip(": ")
 
 
 def new_module(name: str) -> dict[str, Any]:

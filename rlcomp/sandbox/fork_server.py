@@ -1,4 +1,4 @@
-"""Handle of a fork server: start it, send it jobs, end it."""
+"""Handles of fork servers: start them, send them jobs, end them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ from pathlib import Path
 
 from rlcomp.errors import RlcompError
 
-_START_SECONDS, _END_SECONDS = 60.0, 10.0  # time limits that a loaded machine keeps
+_START_SECONDS, _END_SECONDS = 60.0, 10.0  # time limits, long enough for a loaded machine
 _CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.fork_server_child import main; main()"
 
 
 class ForkServer:
-    """Interpreter in a jail with preloaded modules, forked for each job.
-
-    Args:
-        tier: tier of the jail.
-    """
+    """Interpreter in a jail of a tier, with preloaded modules, forked for each job."""
 
     def __init__(self, tier: str) -> None:
         server_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -64,10 +60,7 @@ class ForkServer:
         return str(json.loads(answer).get("error", ""))
 
     def send(self, files: Sequence[int]) -> None:
-        """Send a job.
-
-        Args:
-            files: file descriptors of the job's socket, of its payload, and of its files 0, 1, ...
+        """Send a job: the file descriptors of its socket, its payload, and its files 0, 1, ...
 
         Raises:
             RlcompError: the server has ended.
@@ -85,3 +78,38 @@ class ForkServer:
             return
         self.process.kill()
         self.process.wait()
+
+
+class ForkServerPair:
+    """Pair of fork servers: one for programs and candidates, the other for tests."""
+
+    def __init__(self, tier: str) -> None:
+        self.servers = []
+        try:
+            for _ in ("candidates", "tests"):
+                self.servers.append(ForkServer(tier))
+        except BaseException:
+            self.close()
+            raise
+
+    def refusal(self) -> str:
+        """Wait for both servers; return the reason if one does not start, else ''."""
+        return next(filter(None, [server.refusal() for server in self.servers]), "")
+
+    def close(self) -> None:
+        """End both fork servers."""
+        for server in self.servers:
+            server.close()
+
+
+def start_pair(tier: str) -> ForkServerPair:
+    """Start a pair of fork servers and return it.
+
+    Raises:
+        RlcompError: one of them does not start.
+    """
+    pair = ForkServerPair(tier)
+    if reason := pair.refusal():
+        pair.close()
+        raise RlcompError(f"a fork server of the sandbox did not start: {reason}")
+    return pair

@@ -23,7 +23,7 @@ from rlcomp.sandbox.job import MEBIBYTE, CallsJob, Limits, StdioJob
 from rlcomp.sandbox.outcome import Outcome, ProgramResult, calls_outcome, stdio_outcome
 from rlcomp.sandbox.running_job import request_of
 
-_MODULES = ("plain_data", "execute", "messages", "candidate_tests", "program")
+_MODULES = ("plain_data", "execute", "candidate_tests", "program")
 _START = """\
 import json, sys, types
 texts, prefix, request = json.loads({!a})
@@ -75,16 +75,16 @@ def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
     """
     if len(answer) > max_answer_bytes(job.limits):
         return Outcome("output", f"more than {job.limits.output} bytes")
-    ended = _read_result(_read_run_result(answer), nonce)
+    result = _read_result(_read_run_result(answer), nonce)
     if isinstance(job, StdioJob):
-        return stdio_outcome(ended, job.limits)
-    return calls_outcome(ended, job.limits, len(job.inputs))
+        return stdio_outcome(result, job.limits)
+    return calls_outcome(result, job.limits, len(job.inputs))
 
 
 def _read_run_result(answer: bytes) -> dict[str, Any]:
     """Return the field ``run_result`` of the server's answer."""
     try:
-        reply = json.loads(answer, parse_int=_int)
+        reply = json.loads(answer, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
         raise NoAnswer(f"its answer is no JSON: {answer!r:.80}") from error
     reply = reply if isinstance(reply, dict) else {}
@@ -95,7 +95,7 @@ def _read_run_result(answer: bytes) -> dict[str, Any]:
     return result
 
 
-def _int(text: str) -> int:
+def _parse_int(text: str) -> int:
     """Return an integer of at most 20 characters; parsing longer ones would take long."""
     if len(text) > 20:
         raise ValueError("a number of more than 20 digits")

@@ -50,9 +50,7 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
         '/runner'
     """
     if "@" in url:
-        raise ConfigError(
-            f"{name}: a user or password would be stored in the run's record; remove it"
-        )
+        raise ConfigError(f"{name}: the run's record would store a user or password; remove it")
     try:
         parts = urlsplit(url.rstrip("/"))
         is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -170,9 +168,10 @@ def _check(answer: HTTPResponse, path: str) -> None:
         raise NoAnswer(f"it answers {status}")
     if 300 <= answer.status < 400:
         location = f"{answer.getheader('Location')!r:.100}"
-        message = f"it answers {status} and redirects to {location}, which is not followed"
+        message = f"it answers {status} and redirects to {location}; redirects are not followed"
         raise RequestRefused(message, answer.status)
     if answer.status != 200:
         body = answer.read(_MAX_SHOWN_BYTES).decode(errors="replace")
-        reason = f" It says {body!r}" if body else ""
-        raise RequestRefused(f"it answers {status}: has it POST {path}?{reason}", answer.status)
+        reason = f"; its answer: {body!r}" if body else ""
+        message = f"it answers {status}: check that it has POST {path}{reason}"
+        raise RequestRefused(message, answer.status)

@@ -23,7 +23,7 @@ from rlcomp.sandbox import landlock, linux, namespaces, program, seccomp
 
 _STACK = 64 << 20  # bytes for the main thread, for deep recursions
 _FILES = 64
-_OTHERS = 3  # processes of the user beside the program: two of the fork server, and init
+_OTHERS = 3  # other processes of the user: two of the fork server, and this one
 _HEADER = 4096
 _RESTRICTED = b"restricted"
 

@@ -43,7 +43,7 @@ class Limits:
                 raise ConfigError(f"limits.{name}={value}: must be a finite number above 0")
         if self.memory < _PYTHON:
             raise ConfigError(
-                f"limits.memory={self.memory}: must be at least {_PYTHON}, which Python needs"
+                f"limits.memory={self.memory}: must be at least {_PYTHON}, the need of Python"
             )
 
 

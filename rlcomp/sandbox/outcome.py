@@ -98,51 +98,51 @@ class ProgramResult:
         return words[-1] if words else ""
 
 
-def find_failure(ended: ProgramResult, limits: Limits) -> tuple[Status, str] | None:
+def find_failure(result: ProgramResult, limits: Limits) -> tuple[Status, str] | None:
     """Return the status and the message of a failed program; None if it ended normally."""
-    facts, code = ended.facts, ended.facts["code"]
-    error = ended.last_text("error")
+    facts, code = result.facts, result.facts["code"]
+    error = result.last_text("error")
     if facts["ended_by"] == "wall":
         return "timeout", f"not done after {limits.wall:g} s"
     # On a busy machine the kernel may kill a program before its CPU time reaches the limit.
     if code == -signal.SIGKILL and facts["cpu"] >= 0.5 * limits.cpu:
         return "timeout", f"{limits.cpu:g} s of the CPU were not enough"
-    if max(len(ended.stdout), len(ended.stderr), len(ended.report)) >= limits.output:
+    if max(len(result.stdout), len(result.stderr), len(result.report)) >= limits.output:
         return "output", f"more than {limits.output} bytes"
     if code and error.startswith("MemoryError"):
         return "memory", f"more than {limits.memory} bytes"
     if code < 0:
-        return "died", f"killed by {_signal(-code)}"
-    if ended.last_text("unsupported"):
-        return "unsupported", ended.last_text("unsupported")
+        return "died", f"killed by {_signal_name(-code)}"
+    if result.last_text("unsupported"):
+        return "unsupported", result.last_text("unsupported")
     if code:
         return "failed", error or f"exit code {code}"
     return None
 
 
-def _signal(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def stdio_outcome(ended: ProgramResult, limits: Limits) -> Outcome:
+def stdio_outcome(result: ProgramResult, limits: Limits) -> Outcome:
     """Return the outcome of a ``StdioJob``."""
-    status, message = find_failure(ended, limits) or ("passed", "")
-    return Outcome(status, message, **_usage(ended), stdout=ended.stdout.decode(errors="replace"))
+    status, message = find_failure(result, limits) or ("passed", "")
+    return Outcome(status, message, **_usage(result), stdout=result.stdout.decode(errors="replace"))
 
 
-def calls_outcome(ended: ProgramResult, limits: Limits, expected: int) -> Outcome:
+def calls_outcome(result: ProgramResult, limits: Limits, expected: int) -> Outcome:
     """Return the outcome of a ``CallsJob`` with an expected number of calls."""
-    ready, *report_lines = [*ended.report_lines(), {}] if ended.report_lines() else [{}]
+    ready, *report_lines = [*result.report_lines(), {}] if result.report_lines() else [{}]
     calls = (
         tuple(_call(line) for line in report_lines[:expected] if line) if "ready" in ready else ()
     )
-    status, message = find_failure(ended, limits) or ("passed", "")
+    status, message = find_failure(result, limits) or ("passed", "")
     if status == "passed" and len(calls) < expected:
         status, message = "failed", f"it ended after {len(calls)} of {expected} calls"
-    return Outcome(status, message, **_usage(ended), calls=calls)
+    return Outcome(status, message, **_usage(result), calls=calls)
 
 
 def _call(line: Mapping[str, Any]) -> CallResult:

@@ -1,7 +1,7 @@
 """Untrusted web page in a headless browser without a network.
 
 Requests of the page's own address are answered with its text; every other request is refused.
-Chromium's own sandbox is used, except by root, for whom it does not work.
+Chromium's own sandbox is used, except by root: it does not work for root.
 """
 
 from __future__ import annotations
@@ -158,11 +158,8 @@ class Page:
         try:
             return action()
         except self.errors as error:
-            if (
-                self.crash_message
-                or self.page.is_closed()
-                or not self.context.browser.is_connected()
-            ):
+            is_connected = self.context.browser.is_connected()
+            if self.crash_message or self.page.is_closed() or not is_connected:
                 raise RlcompError(self.crash_message or "the browser has ended") from error
             raise PageActionError(str(error).partition("\n")[0]) from error
 

@@ -78,10 +78,6 @@ def _flush() -> None:
             continue
 
 
-def _run_stdio(request: Request) -> None:
-    execute(request["source"], new_module("__main__"))
-
-
 def _run_calls(request: Request) -> None:
     """Report ``{"ready": true}``, then a line for each call.
 
@@ -110,7 +106,7 @@ def _function(request: Request) -> Callable[..., Any]:
 
 
 _KINDS: dict[str, Callable[[Request], None]] = {
-    "stdio": _run_stdio,
+    "stdio": lambda request: execute(request["source"], new_module("__main__")),
     "calls": _run_calls,
     "candidate": run_candidate,
     "tests": run_tests,

@@ -88,7 +88,7 @@ class ProgramRunner:
             names: variables of an expression.
             limits: limits of all calls together.
         """
-        texts = tuple(encode(each) for each in inputs)
+        texts = tuple(map(encode, inputs))
         return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]
 
     def close(self) -> None:

@@ -1,56 +1,119 @@
-"""Running jobs: one program, or a candidate and its tests in two fork servers."""
+"""Running jobs: one program, or a candidate and its tests, in fork servers."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcomp.sandbox.fork_server import ForkServer
-from rlcomp.sandbox.job import CallsJob, CheckJob, Job, StdioJob
-from rlcomp.sandbox.outcome import Outcome, calls_outcome, check_outcome, stdio_outcome
-from rlcomp.sandbox.running_program import RunningProgram
+from rlcomp.errors import RlcompError
+from rlcomp.sandbox.fork_server import ForkServer, ForkServerPair
+from rlcomp.sandbox.job import CallsJob, CheckJob, Job, Limits, StdioJob
+from rlcomp.sandbox.outcome import (
+    Outcome,
+    ProgramResult,
+    calls_outcome,
+    check_outcome,
+    stdio_outcome,
+)
 
 # Seconds beyond the wall limit after which the fork servers are replaced.
 _GRACE = 20.0
 
 
-class ForkServerPair:
-    """Pair of fork servers: one for programs and candidates, the other for tests.
+class RunningProgram:
+    """Running program; its output goes to files in memory, limited by the kernel.
 
     Args:
-        tier: tier of both jails.
+        server: the fork server that runs it.
+        request: the request to :mod:`rlcomp.sandbox.program`.
+        limits: limits of the program.
+        stdin: text of standard input.
+        pipe: file descriptors to read and to write, shared by a candidate and its tests.
     """
 
-    def __init__(self, tier: str) -> None:
-        self.servers = []
+    def __init__(
+        self,
+        server: ForkServer,
+        request: Mapping[str, Any],
+        limits: Limits,
+        stdin: str = "",
+        pipe: Sequence[int] = (),
+    ) -> None:
+        self.server = server
+        self.limits = limits
+        self.facts: dict[str, Any] | None = None
+        self.files: list[int] = []
+        self.socket, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            for _ in ("candidates", "tests"):
-                self.servers.append(ForkServer(tier))
+            payload = json.dumps(request).encode()
+            self.files += [_memory_file(payload)]
+            self.files += [_memory_file(stdin.encode(errors="replace"))]
+            self.files += [_memory_file(b"") for _ in ("stdout", "stderr", "report")]
+            self.socket.send(json.dumps(vars(limits)).encode())
+            server.send([server_end.fileno(), *self.files, *pipe])
         except BaseException:
             self.close()
             raise
+        finally:
+            server_end.close()
 
-    def refusal(self) -> str:
-        """Wait for both servers; return the reason if one does not start, else ''."""
-        return next(filter(None, [server.refusal() for server in self.servers]), "")
+    def receive(self) -> None:
+        """Receive the message of the job's first process, which must be ready.
+
+        Raises:
+            RlcompError: the sandbox failed: it lost the program or could not restrict it.
+        """
+        try:
+            message = self.socket.recv(4096)
+        except ConnectionResetError:  # the process has not read its job
+            message = b""
+        if not message:
+            raise RlcompError("the first process of a sandboxed job was killed")
+        facts = json.loads(message)
+        if "error" in facts:
+            raise RlcompError(f"the sandbox could not start a program: {facts['error']}")
+        self.facts = facts
+
+    def stop(self) -> None:
+        """Request the end of the program; the facts about its end are still sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def result(self) -> ProgramResult:
+        """Return the facts about the program's end, and its output."""
+        assert self.facts is not None
+        _, _, *outputs = self.files
+        sizes = [min(self.limits.output, os.fstat(file).st_size) for file in outputs]
+        contents = (os.pread(file, size, 0) for file, size in zip(outputs, sizes, strict=True))
+        return ProgramResult(self.facts, *contents)
 
     def close(self) -> None:
-        """End both fork servers."""
-        for server in self.servers:
-            server.close()
+        """Close the program's files; this kills a program that still runs."""
+        self.socket.close()
+        for file in self.files:
+            os.close(file)
+        self.files = []
+
+
+def _memory_file(data: bytes) -> int:
+    file = os.memfd_create("sandbox", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.lseek(file, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 class RunningJob:
-    """Running job.
-
-    Args:
-        job: the job.
-        worker: the fork servers that run it.
-    """
+    """Running job, one program or two, in the fork servers of a worker."""
 
     def __init__(self, job: Job, worker: ForkServerPair) -> None:
         self.job = job

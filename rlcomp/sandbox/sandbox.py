@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import os
+import select
 import threading
+import time
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.sandbox.batch import Batch, new_worker
+from rlcomp.sandbox.fork_server import ForkServerPair, start_pair
 from rlcomp.sandbox.job import Job
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.sandbox.running_job import ForkServerPair
+from rlcomp.sandbox.running_job import RunningJob, RunningProgram
 from rlcomp.sandbox.tier import Tier, check_tier, strongest
 
 
@@ -53,7 +56,7 @@ class Sandbox(ProgramRunner):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings only: a copy starts its own workers."""
-        return _rebuild, (self.workers, self.min_tier)
+        return functools.partial(Sandbox, workers=self.workers, min_tier=self.min_tier), ()
 
     @functools.cached_property
     def tier(self) -> Tier:
@@ -75,10 +78,10 @@ class Sandbox(ProgramRunner):
 
     def _start(self, count: int) -> None:
         if os.getpid() != self._owner:
-            raise RlcompError("another process made this sandbox: make a new one in this process")
+            raise RlcompError("this sandbox belongs to another process: make a new one")
         try:
             while len(self._workers) < count:
-                self._workers.append(new_worker(self.tier))
+                self._workers.append(start_pair(self.tier))
         except BaseException:
             self.close()
             raise
@@ -119,5 +122,98 @@ def _close_all(workers: list[ForkServerPair], owner: int) -> None:
             workers.pop().close()
 
 
-def _rebuild(workers: int | None, min_tier: Tier) -> Sandbox:
-    return Sandbox(workers=workers, min_tier=min_tier)
+class Batch:
+    """Distinct jobs, distributed to workers.
+
+    Args:
+        workers: workers that run the jobs; a failed worker is replaced in this list.
+        tier: tier of new workers.
+        jobs: the jobs; equal ones run once.
+    """
+
+    def __init__(self, workers: list[ForkServerPair], tier: Tier, jobs: Iterable[Job]) -> None:
+        self.workers = workers
+        self.tier = tier
+        self.waiting_jobs = deque(dict.fromkeys(jobs))
+        self.running_jobs: list[RunningJob] = []
+        self.failed_once: set[Job] = set()
+        self.outcomes: dict[Job, Outcome] = {}
+
+    def run(self) -> dict[Job, Outcome]:
+        """Run all jobs and return their outcomes by job.
+
+        Raises:
+            RlcompError: the sandbox itself failed twice at the same job.
+        """
+        try:
+            while self.waiting_jobs or self.running_jobs:
+                self._start()
+                self._handle_ended()
+                self._give_up_overdue()
+        finally:
+            for running_job in self.running_jobs:
+                running_job.close()
+        return self.outcomes
+
+    def _start(self) -> None:
+        busy = [running_job.worker for running_job in self.running_jobs]
+        for worker in [idle for idle in self.workers if idle not in busy]:
+            if self.waiting_jobs:
+                job = self.waiting_jobs.popleft()
+                try:
+                    self.running_jobs.append(RunningJob(job, worker))
+                except RlcompError as error:
+                    self._retry(job, worker, error)
+
+    def _handle_ended(self) -> None:
+        """Wait until a program ends, and record the ends of all ended programs."""
+        sockets = {
+            socket.fileno(): (running_job, program)
+            for running_job in self.running_jobs
+            for socket, program in running_job.running_programs().items()
+        }
+        ready = select.poll()
+        for file in sockets:
+            ready.register(file, select.POLLIN)
+        now = time.monotonic()
+        seconds = max(0.0, min((job.deadline - now for job in self.running_jobs), default=0.0))
+        for file, _ in ready.poll(1000 * seconds):
+            self._end(*sockets[file])
+
+    def _end(self, running_job: RunningJob, program: RunningProgram) -> None:
+        if running_job not in self.running_jobs:  # the job's other program has just failed
+            return
+        try:
+            is_complete = running_job.handle_end(program)
+        except RlcompError as error:
+            self._remove(running_job)
+            self._retry(running_job.job, running_job.worker, error)
+            return
+        if is_complete:
+            self.outcomes[running_job.job] = running_job.outcome()
+            self._remove(running_job)
+
+    def _give_up_overdue(self) -> None:
+        """Give up jobs that the sandbox did not end in time, and replace their workers."""
+        now = time.monotonic()
+        for running_job in [job for job in self.running_jobs if job.deadline <= now]:
+            self._remove(running_job)
+            self._replace(running_job.worker)
+            message = f"the sandbox could not end it after {running_job.job.limits.wall:g} s"
+            self.outcomes[running_job.job] = Outcome("timeout", message)
+
+    def _remove(self, running_job: RunningJob) -> None:
+        self.running_jobs.remove(running_job)
+        running_job.close()
+
+    def _retry(self, job: Job, worker: ForkServerPair, error: RlcompError) -> None:
+        """Queue a failed job once more, and replace its worker; raise a second failure."""
+        if job in self.failed_once:
+            raise error
+        self.failed_once.add(job)
+        self.waiting_jobs.appendleft(job)
+        self._replace(worker)
+
+    def _replace(self, worker: ForkServerPair) -> None:
+        worker.close()
+        self.workers[self.workers.index(worker)] = start_pair(self.tier)

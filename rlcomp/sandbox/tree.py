@@ -16,7 +16,7 @@ MOST_FILES = 500
 LONGEST_FILE, LONGEST_TREE = 200_000, 1_000_000  # characters
 _LONGEST_PATH = 200
 
-# Start of both programs. They have no files, so their modules are made from texts.
+# Start of both programs; it makes modules from texts, because the programs have no files.
 _START = """
 import sys, types
 sys.modules.pop(__name__)  # the repository may have a module of this name

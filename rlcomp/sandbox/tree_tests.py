@@ -51,10 +51,12 @@ class SingleTestResult(unittest.TestResult):
 def describe_exception(error: BaseException, files: Mapping[str, str]) -> str:
     """Return an exception as text, with the last line of the tests in its traceback."""
     text = "".join(traceback.format_exception_only(error)).strip()[:_MAX_MESSAGE]
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename in files]
-    return (
-        f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n{text}" if frames else text
-    )
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files
+    ]
+    if not frames:
+        return text
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n{text}"
 
 
 class Tests:

@@ -16,8 +16,8 @@ from rlcomp.sweep.job_configs import check_known, restore_hidden_words, with_job
 from rlcomp.sweep.jobs import check_count, overrides_of, swept_keys
 from rlcomp.sweep.preflight import warn_of_refused_jobs
 
-# Hydra executes the modules of its plugins when it searches them, even imported ones: a class
-# inherited before that would differ from the class that its own methods know.
+# Hydra executes the modules of its plugins when it searches for them, even imported ones. A class
+# imported before that would differ from the class in Hydra's registry.
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf  # noqa: E402
 
@@ -54,7 +54,7 @@ class Grid(BasicSweeper):
 
 
 def offer_grid() -> None:
-    """Register in place of Hydra's own sweeper."""
+    """Register :class:`Grid` in place of Hydra's own sweeper."""
     Plugins.instance().register(get_class(TARGET))
     node = BasicSweeperConf(_target_=TARGET)
     ConfigStore.instance().store(group="hydra/sweeper", name="basic", node=node, provider="rlcomp")

@@ -20,7 +20,7 @@ from rlcomp.config.overrides import Refused, filter_overrides
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
 
-# Message to a job whose config could not be composed: Hydra passes env_set to every job.
+# Variable with the error of a config that could not be composed; Hydra passes env_set to every job.
 REFUSED_VARIABLE = "RLCOMP_REFUSED"
 
 
@@ -52,7 +52,7 @@ def with_job_configs(context: HydraContext) -> HydraContext:
 
 
 def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
-    """Say what is wrong with overrides, with the nearest names in some configs."""
+    """Describe the faults of overrides, with the nearest names in some configs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below
 
@@ -75,8 +75,8 @@ def _chosen(config: DictConfig) -> dict[str, str]:
 def check_known(arguments: Sequence[str], context: HydraContext, master: DictConfig) -> None:
     """Refuse overrides that no job of a sweep knows, before the first job.
 
-    One job is composed for each combination of the swept options, until every override has been
-    known once, and read once.
+    Jobs are composed, one for each combination of the swept options, until every override was known
+    and read once.
 
     Args:
         arguments: overrides of the sweep.

@@ -1,4 +1,4 @@
-"""Sweeps: varied keys and jobs."""
+"""Varied keys and jobs of sweeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
 from rlcomp.files.untrusted import check_plain
 
-# A day has 86,400 seconds, and every run takes at least one.
+# A run takes at least a second, and a day has 86,400.
 MOST_JOBS = 10_000
 
 
@@ -59,12 +59,10 @@ def overrides_of(
 def check_count(overrides: Sequence[Override], product: bool = False) -> None:
     """Refuse a sweep of mistaken size before its jobs are listed.
 
-    Args:
-        overrides: overrides of the command line.
-        product: True if all combinations are jobs, False if only the values of each are.
+    With ``product`` all combinations are counted, otherwise the values of each override.
 
     Raises:
-        ConfigError: the message names the override with the most values.
+        ConfigError: there are too many; names the override with the most values.
     """
     counts = [
         (_count(override), override) for override in overrides if override.is_sweep_override()
@@ -112,8 +110,8 @@ def plain_key(key: str) -> str:
 def requested_overrides(directory: Path) -> list[str]:
     """Return the requested overrides of a sweep: ``hydra.sweeper.params``, then the command line.
 
-    Hydra writes them to the sweep's ``multirun.yaml`` before the first job, so that every process
-    of a launcher can read them, also later. Empty without this file.
+    They are read from the sweep's ``multirun.yaml``; empty without this file. Hydra writes it
+    before the first job.
     """
     file = directory / "multirun.yaml"
     if not file.is_file():
@@ -127,13 +125,7 @@ def requested_overrides(directory: Path) -> list[str]:
 
 
 def jobs_of_sweep(directory: Path) -> list[list[str]]:
-    """Return the overrides of every job of a sweep; empty if only its sweeper knows them.
-
-    The jobs of a search are unknown before its end.
-
-    Args:
-        directory: directory of the sweep.
-    """
+    """Return the overrides of every job of a sweep; empty if only its sweeper knows them."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     file = directory / "multirun.yaml"
@@ -142,8 +134,8 @@ def jobs_of_sweep(directory: Path) -> list[list[str]]:
     hydra = OmegaConf.load(file).hydra
     overrides = list(overrides_of(requested_overrides(directory), _config_loader(hydra)).values())
     swept = [override for override in overrides if override.is_sweep_override()]
-    ours = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
-    if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):
+    is_grid = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
+    if not is_grid or not swept or not all(override.is_discrete_sweep() for override in swept):
         return []
     check_count(overrides, product=True)
     (combinations,) = BasicSweeper.split_arguments(overrides, None)
@@ -156,9 +148,9 @@ def _config_loader(hydra: DictConfig) -> ConfigLoader:
     from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
     from hydra.core.plugins import Plugins
 
-    Plugins.instance()  # until Hydra has run in a process, it knows no kind of directory
+    Plugins.instance()  # registers the kinds of directories
     path = ConfigSearchPathImpl()
-    path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
+    path.append("main", f"file://{config_directory()}")  # may have moved since the sweep
     for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):
         # Only directories: a package (pkg://) would be imported.
         if source.provider not in ("main", "schema") and source.schema == "file":

@@ -1,4 +1,4 @@
-"""Labels of a job in a tracker: name, group, job type, tags, from what differs."""
+"""Labels of a job in a tracker: name, group, job type and tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.sweep.jobs import plain_key, requested_overrides, swept_keys
 
 # Limits of W&B.
 _LONGEST_NAME, _LONGEST_TAG = 128, 64
-# Options that decide where numbers go, and not what they are.
+# Groups of options that change no number.
 _NO_METHODS = ("tracker", "experiment", "hydra")
 
 
@@ -33,11 +33,11 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
     tags = [text[:_LONGEST_TAG] for text in dict.fromkeys([recipe, *methods])]
     if hydra_config.mode != RunMode.MULTIRUN:
         words = [str(choices.get("recipe")), *(text for text in methods if text != recipe)]
-        return {"run_name": _name([*words, *_of(own, ["seed"])]), "tags": tags}
+        return {"run_name": _name([*words, *_with_keys(own, ["seed"])]), "tags": tags}
     directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
     axes = swept_keys(requested_overrides(directory)) or [_key(text) for text in own]
     return {
-        "run_name": _name(_of(own, axes)),
+        "run_name": _name(_with_keys(own, axes)),
         "group": directory.name,
         "job_type": "+".join([axis for axis in axes if axis != "seed"] or ["seed"]),
         "tags": tags,
@@ -53,7 +53,7 @@ def _methods(own: Sequence[str], groups: Collection[str]) -> list[str]:
     ]
 
 
-def _of(own: Sequence[str], keys: Collection[str]) -> list[str]:
+def _with_keys(own: Sequence[str], keys: Collection[str]) -> list[str]:
     return [text.lstrip("+") for text in own if _key(text) in keys]
 
 

@@ -14,25 +14,23 @@ from rlcomp.config.resolve import check_plan, typed_messages
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, describe_refused
 
-# Largest number of configs to compose, at a third of a second each.
-_MOST = 60
-# Lines of a warning.
-_SHOWN = 5
+_MAX_CONFIGS = 60  # each takes a third of a second to compose
+_MAX_SHOWN = 5  # jobs in a warning
 
 
 def warn_of_refused_jobs(
     jobs: Sequence[Sequence[str]], loader: JobConfigs, master: DictConfig, varied: Sequence[str]
 ) -> None:
-    """Warn of jobs whose config will be refused when their turn comes; the others run.
+    """Warn of jobs with a config that will be refused; the others run.
 
-    Not every combination is checked, but every value in the first job that has it. Faults of data
-    or model are reported when the job is built.
+    Every value is checked in the first job that has it, not every combination. Faults of data or
+    model are reported when the job is built.
 
     Args:
-        jobs: the overrides of each, in order.
+        jobs: the overrides of each job, in order.
         loader: composes their configs.
         master: the sweep's own config.
-        varied: the swept keys, for the names of jobs.
+        varied: the swept keys.
     """
     first: dict[str, int] = {}
     sound, faulty = set[str](), set[str]()
@@ -42,15 +40,15 @@ def warn_of_refused_jobs(
         for fault in faults:
             first.setdefault(fault, number)
     if refusals := [
-        f"job {number} ({_named(jobs[number], varied)}) will be refused: {fault}"
+        f"job {number} ({_job_name(jobs[number], varied)}) will be refused: {fault}"
         for fault, number in first.items()
     ]:
-        more = [f"... and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
-        left = _without(faulty - sound, jobs, varied)
+        more = [f"... and {len(refusals) - _MAX_SHOWN} more"] if len(refusals) > _MAX_SHOWN else []
+        remedies = _sound_values(faulty - sound, jobs, varied)
         lines = [
-            *refusals[:_SHOWN],
+            *refusals[:_MAX_SHOWN],
             *more,
-            *left,
+            *remedies,
             "the other jobs are run; Ctrl-C stops the sweep",
         ]
         warnings.warn("\n".join(lines), RlcompWarning, stacklevel=2)
@@ -65,12 +63,12 @@ def _first_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
     """
     words = set[str]()
     for number, job in enumerate(jobs):
-        if {*job} - words and len(words) < _MOST:
+        if {*job} - words and len(words) < _MAX_CONFIGS:
             words |= {*job}
             yield number
 
 
-def _without(
+def _sound_values(
     bad: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
 ) -> list[str]:
     """Suggest the swept keys without values for which every checked job is refused."""
@@ -85,7 +83,7 @@ def _without(
     return hints
 
 
-def _named(job: Sequence[str], varied: Sequence[str]) -> str:
+def _job_name(job: Sequence[str], varied: Sequence[str]) -> str:
     return " ".join(word for word in job if word.lstrip("+").partition("=")[0] in varied) or "all"
 
 

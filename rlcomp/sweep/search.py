@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -22,23 +24,68 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError, Interrupted, RlcompError, UserError, nearest, require
 from rlcomp.sweep.job_configs import check_known, restore_hidden_words, with_job_configs
-from rlcomp.sweep.space import Space
+from rlcomp.sweep.jobs import overrides_of, texts_of
 
 
-class _Kind(Checked, ABCMeta):
+class Space:
+    """Search space: every override with several values, except seeds.
+
+    Args:
+        arguments: overrides, as on the command line.
+        config_loader: finds the options that match a ``glob``.
+
+    Raises:
+        ConfigError: no override except seeds has several values.
+    """
+
+    def __init__(self, arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> None:
+        overrides = overrides_of(arguments, config_loader)
+        seeds = overrides.get("seed")
+        swept = {key: o for key, o in overrides.items() if o.is_sweep_override()}
+        self.searched = {key: override for key, override in swept.items() if key != "seed"}
+        if not self.searched:
+            raise ConfigError(
+                "there is nothing to search: give a value a range, "
+                "learner.optimizer.lr='tag(log,interval(1e-4,1e-2))', or several, loss=grpo,policy"
+            )
+        if seeds is not None and seeds.is_sweep_override() and not seeds.is_discrete_sweep():
+            raise ConfigError("seed is an interval: list the seeds of a trial, seed=0,1,2")
+        self.seeds = [""] if seeds is None else texts_of(seeds)
+        self.fixed = [texts_of(o)[0] for key, o in overrides.items() if key not in {*swept, "seed"}]
+
+    def jobs(self, trial: Any) -> list[list[str]]:  # noqa: ANN401
+        """Return the overrides of every run of an ``optuna.Trial``, one run a seed."""
+        chosen = [
+            f"{override.get_key_element()}={_suggest(trial, key, override)}"
+            for key, override in self.searched.items()
+        ]
+        return [[*chosen, *self.fixed, *([seed] if seed else [])] for seed in self.seeds]
+
+
+def _suggest(trial: Any, key: str, override: Override) -> object:  # noqa: ANN401
+    sweep = override.value()
+    if not isinstance(sweep, IntervalSweep):
+        return trial.suggest_categorical(key, [*override.sweep_string_iterator()])
+    low, high, log = sweep.start, sweep.end, "log" in sweep.tags
+    if isinstance(low, int) and isinstance(high, int):
+        return trial.suggest_int(key, low, high, log=log)
+    return trial.suggest_float(key, low, high, log=log)
+
+
+class _CheckedPlugin(Checked, ABCMeta):
     """Metaclass of checked classes that are Hydra plugins as well."""
 
 
-class Search(Sweeper, metaclass=_Kind):
+class Search(Sweeper, metaclass=_CheckedPlugin):
     """Hyper-parameter search by Optuna's TPE, as a Hydra sweeper.
 
     The search space consists of all overrides with several values on the command line, in
     ``hydra.sweeper.params`` or in an experiment: ``lr=interval(1e-4,1e-2)``,
     ``lr=tag(log,interval(1e-4,1e-2))``, ``n=int(interval(1,8))``,
-    ``advantage=group_mean,leave_one_out``. Several seeds are not part of it: every trial runs them
-    all, and the mean over them counts. A trial with a failed run has failed, and the search goes
-    on; its exit code is then not 0. The search is saved in the sweep's directory (``study.log``):
-    the same command line continues a stopped one.
+    ``advantage=group_mean,leave_one_out``. Seeds are not part of it: every trial runs all of them,
+    and their mean counts. A trial with a failed run fails, the search continues, and its exit code
+    is not 0. The search is saved in the sweep's directory (``study.log``): the same command line
+    continues a stopped one.
 
     Args:
         metric: the objective; its last value in a run's ``metrics.jsonl`` counts.
@@ -102,10 +149,11 @@ class Search(Sweeper, metaclass=_Kind):
         while batch := self._next(study, space):
             values = self._run([trial.user_attrs["jobs"] for trial in batch], batch[0].number)
             for trial, value in zip(batch, values, strict=True):
-                study.tell(trial.number, value, **({} if value is not None else _failed()))
-        self._tell(study, directory)
+                state = require("optuna.trial", "optuna").TrialState
+                study.tell(trial.number, value, state=state.FAIL if value is None else None)
+        self._report(study, directory)
 
-    def _study(self, directory: Path, asked: Sequence[str]) -> Any:  # noqa: ANN401
+    def _study(self, directory: Path, overrides: Sequence[str]) -> Any:  # noqa: ANN401
         """Return the earlier search in this directory, or a new one."""
         optuna = require("optuna", "optuna")
         journal = require("optuna.storages.journal", "optuna")
@@ -120,10 +168,10 @@ class Search(Sweeper, metaclass=_Kind):
         # A continued search must not repeat its draws.
         draws = self.seed + len(study.trials)
         study.sampler = optuna.samplers.TPESampler(seed=draws, n_startup_trials=self.n_random)
-        terms = [self.metric, self.direction, *sorted(asked)]
+        terms = [self.metric, self.direction, *sorted(overrides)]
         if study.user_attrs.get("terms", terms) != terms:
             raise ConfigError(
-                f"directory is {directory}, which holds another search: choose another directory"
+                f"directory is {directory}, and another search is in it: choose another directory"
             )
         study.set_user_attr("terms", terms)
         return study
@@ -152,7 +200,7 @@ class Search(Sweeper, metaclass=_Kind):
         ]
 
     def _value(self, result: JobReturn) -> float | None:
-        """Return the metric of a run; None if it failed, since the run has reported why."""
+        """Return the metric of a run; None if the run failed: it has reported the reason."""
         from rlcomp.files.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:
@@ -165,12 +213,12 @@ class Search(Sweeper, metaclass=_Kind):
         if not values:
             known = {name for row in rows for name in row}
             raise ConfigError(
-                f"hydra.sweeper.metric is {self.metric!r}, which {directory} did not record"
+                f"hydra.sweeper.metric is {self.metric!r}, and {directory} did not record it"
                 f"{nearest(self.metric, known)}"
             )
         return None if values[-1] is None else float(values[-1])
 
-    def _tell(self, study: Any, directory: Path) -> None:  # noqa: ANN401
+    def _report(self, study: Any, directory: Path) -> None:  # noqa: ANN401
         """Write all trials to a file, and print the best."""
         trials = [
             {"trial": trial.number, "value": trial.value, "jobs": trial.user_attrs["jobs"]}
@@ -194,13 +242,9 @@ class Search(Sweeper, metaclass=_Kind):
             )
 
 
-def _failed() -> dict[str, object]:
-    return {"state": require("optuna.trial", "optuna").TrialState.FAIL}
-
-
 def offer_search() -> None:
     """Register ``hydra/sweeper=optuna``, and our grid as the sweeper of every other sweep."""
-    from rlcomp.sweep.grid import offer_grid  # not for --help: Hydra searches its plugins
+    from rlcomp.sweep.grid import offer_grid  # not for --help: the import searches for plugins
 
     folder = str(Path(__file__).parent / "plugins")
     if folder not in sys.path:

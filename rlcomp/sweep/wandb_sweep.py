@@ -20,10 +20,8 @@ from rlcomp.errors import ConfigError, UserError
 from rlcomp.sweep.jobs import overrides_of, texts_of
 from rlcomp.trackers.metric_direction import better
 
-# Default objective of a search.
-METRIC = "evaluation/sampled"
-# A directory for each run, so that a preempted run continues when an agent gets it again.
-_DIRECTORY = "runs/wandb"
+METRIC = "evaluation/sampled"  # default objective of a search
+_DIRECTORY = "runs/wandb"  # with a directory for each run, so that a preempted run continues
 _OURS = ("directory", "tracker", "hydra/sweeper", "hydra/launcher")
 
 
@@ -39,26 +37,26 @@ def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
         ConfigError: no override has several values, or no direction of the objective is known.
     """
     overrides = overrides_of(arguments)
-    swept = {key: one for key, one in overrides.items() if one.is_sweep_override()}
+    swept = {key: o for key, o in overrides.items() if o.is_sweep_override()}
     if not swept:
         raise ConfigError(
             "nothing has several values: list them, recipe=grpo,dapo, or give a range, "
             "learner.optimizer.lr='tag(log,interval(1e-4,1e-2))'"
         )
     fixed = [
-        texts_of(one)[0]
-        for key, one in overrides.items()
+        texts_of(override)[0]
+        for key, override in overrides.items()
         if key not in swept and key not in _OURS and not key.startswith("hydra.sweeper.")
     ]
     folder = _value(overrides, "directory", _DIRECTORY)
     # W&B leaves macros without a value of its own to Hydra.
     own = ["tracker=wandb", f"directory={folder}/${{oc.env:WANDB_RUN_ID}}"]
-    searched = not all(one.is_discrete_sweep() for one in swept.values())
+    searched = not all(override.is_discrete_sweep() for override in swept.values())
     return {
         "program": "rlcomp",
         "method": "bayes" if searched else "grid",
         **(_search(overrides) if searched else {}),
-        "parameters": {one.get_key_element(): _parameter(one) for one in swept.values()},
+        "parameters": {o.get_key_element(): _parameter(o) for o in swept.values()},
         "command": ["${env}", "${program}", *fixed, *own, "${args_no_hyphens}"],
     }
 
@@ -68,8 +66,8 @@ def _search(overrides: dict[str, Override]) -> dict[str, Any]:
     direction = better(metric)
     if not direction:
         raise ConfigError(
-            f"hydra.sweeper.metric is {metric!r}, of which neither higher nor lower is better: "
-            f"name another, as {METRIC}"
+            f"hydra.sweeper.metric is {metric!r}, a metric without a better direction: name "
+            f"another, such as {METRIC}"
         )
     goal = {"higher": "maximize", "lower": "minimize"}[direction]
     trials = _value(overrides, "hydra.sweeper.n_trials", "")

@@ -11,11 +11,9 @@ from typing import Any
 from rlcomp.workers.executor import RETRY_DELAYS, CallOutcome, ReturnedCall, outcome_of
 from rlcomp.workers.function_call import TEMPORARY
 
-# A message holds as many calls as take this many seconds together, up to a maximum number.
-_MESSAGE_SECONDS = 0.02
+_MESSAGE_SECONDS = 0.02  # mean duration of the calls of one message
 _MAX_MESSAGE_CALLS = 32
-# Time limit in seconds of the retry of a call that exceeded its time limit.
-_RETRY_SECONDS = 0.5
+_RETRY_SECONDS = 0.5  # time limit of the retry of a call that exceeded its time limit
 
 
 @dataclass
@@ -106,8 +104,7 @@ class CallQueue:
     def take(self, running: Sequence[QueuedCall]) -> list[QueuedCall]:
         """Remove and return the calls of the next message; an empty list if no call may start now.
 
-        Args:
-            running: calls that were sent to workers and have no outcome.
+        ``running`` are the calls that were sent to workers and have no outcome.
         """
         now = time.monotonic()
         self.waiting.extend(job for job in self.delayed_retries if job.not_before <= now)
@@ -144,26 +141,18 @@ class CallQueue:
             self._finish(job, reply)
 
     def record_death(self, jobs: Sequence[QueuedCall], reply: Sequence[Any]) -> None:
-        """Record the death of a worker.
+        """Record the death of a worker with unfinished calls, and the reply for the current call.
 
-        Its current call has failed; waiting and concurrent calls are queued again.
-
-        Args:
-            jobs: unfinished calls of the worker; the first one is the current call.
-            reply: kind, message, seconds and metrics of the current call.
+        The first call is the current one and has failed; waiting and concurrent calls are queued
+        again.
         """
         self._end_worker(jobs, reply, self._finish)
 
     def record_overrun(self, jobs: Sequence[QueuedCall]) -> None:
-        """Record that a worker was killed because its current call exceeded the time limit.
-
-        Args:
-            jobs: unfinished calls of the worker; the first one is the current call.
-        """
+        """Record that a worker was killed because its first call exceeded the time limit."""
         self.has_overrun = True
-        self._end_worker(
-            jobs, ("time", f"ran for more than {self.timeout:g} s", 0.0, ()), self.record_reply
-        )
+        reply = ("time", f"ran for more than {self.timeout:g} s", 0.0, ())
+        self._end_worker(jobs, reply, self.record_reply)
 
     def _end_worker(
         self,

@@ -113,26 +113,19 @@ def read_reply(line: bytes) -> Reply | None:
 
 def _are_metrics(metrics: object) -> bool:
     return isinstance(metrics, list) and all(
-        isinstance(each, list)
-        and len(each) == 2
-        and isinstance(each[0], str)
-        and isinstance(each[1], (int, float))
-        for each in metrics
+        isinstance(pair, list)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and isinstance(pair[1], (int, float))
+        for pair in metrics
     )
 
 
 def outcome_of(reply: Sequence[Any], tries: int) -> CallOutcome:
-    """Return the outcome of a call from a reply.
-
-    Args:
-        reply: kind, value or message, seconds and metrics.
-        tries: number of times that the call was made.
-    """
+    """Return the outcome of a reply: kind, value or message, seconds and metrics."""
     kind, content, seconds, metrics = reply
     if kind == "scored":
-        return ReturnedCall(
-            content, seconds, tries, tuple((name, value) for name, value in metrics)
-        )
+        return ReturnedCall(content, seconds, tries, tuple(map(tuple, metrics)))
     if kind == TEMPORARY:
         return FailedCall("error", f"{content}, after {tries} tries", tries)
     return FailedCall(kind, content, tries)

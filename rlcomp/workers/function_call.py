@@ -1,4 +1,4 @@
-"""Call of a function that is named by dotted path; its result is JSON.
+"""Call of a function at a dotted path; its result is JSON.
 
 Worker processes import this module, so it imports the standard library only.
 """
@@ -28,12 +28,7 @@ class OutputLimit(BaseException):
 
 
 def load(path: str, arguments: Mapping[str, object] | None) -> Callable[..., Any]:
-    """Return the function at a dotted path, or an instance of the class at it.
-
-    Args:
-        path: dotted path.
-        arguments: arguments of the class's constructor; None: the path names a function.
-    """
+    """Return the function at a dotted path; with ``arguments`` an instance of the class at it."""
     module, _, name = path.rpartition(".")
     target: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return target if arguments is None else target(**arguments)
@@ -106,7 +101,7 @@ class FunctionCall:
         try:
             text = json.dumps(value, default=_to_json_type)
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"returned {_abbreviate(value)}, which is not JSON: {error}") from None
+            raise TypeError(f"returned {_abbreviate(value)}, not JSON: {error}") from None
         if len(text) > self.output_limit:
             raise OutputLimit(f"returned {len(text)} characters, {text[:60]}...")
         return f'["scored", {text}, {seconds}, {json.dumps(self.metrics)}]'
@@ -133,10 +128,6 @@ def failure_reply(error: BaseException) -> str:
         kind = "memory"
     elif isinstance(error, (Temporary, ConnectionError, TimeoutError)):
         kind = TEMPORARY
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__
-    ]
-    where = (
-        f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
-    )
-    return json.dumps([kind, in_one_line(error) + where, 0.0, []])
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    line = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return json.dumps([kind, in_one_line(error) + line, 0.0, []])

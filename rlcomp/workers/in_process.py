@@ -25,9 +25,9 @@ from rlcomp.workers.function_call import TEMPORARY, FunctionCall, is_async, load
 class InProcess:
     """Executor that makes calls one after another in the trainer's own process.
 
-    It is for functions that can be trusted: a call that ends the process ends the run. An
-    exception makes a call fail as in a worker. Time, memory and output have no limits, except the
-    time of ``async`` functions while they wait.
+    Use it for trusted functions only: a call that ends the process ends the run. An exception makes
+    a call fail as in a worker. Time, memory and output have no limits, except the time of ``async``
+    functions while they wait.
     """
 
     def map(
@@ -53,7 +53,7 @@ class InProcess:
             raise loading_error(function, in_one_line(error)) from error
 
         def call_once(text: str) -> list[Any]:
-            # Each call parses its arguments anew, so that it cannot change those of another call.
+            # Each call parses its arguments anew, so that it cannot change another call's.
             call = FunctionCall(
                 target, json.loads(text), whole_batch=whole_batch, output_limit=sys.maxsize
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import selectors
 import signal
@@ -20,8 +21,8 @@ from rlcomp.workers.pool_worker import LOAD_SECONDS, PoolWorker, any_stuck
 
 # Maximum number of extra workers beside stuck ones: endless loops must not delay other calls.
 _EXTRA_WORKERS = 6
-# Longest wait for a reply, in seconds. A process that a worker forked can keep the channel open
-# after the worker has ended, so the pool must poll.
+# Longest wait for a reply, in seconds. The pool must poll: a process that a worker forked can keep
+# the channel open after the worker has ended.
 _POLL_SECONDS = 0.1
 
 
@@ -57,7 +58,8 @@ class WorkerPool(metaclass=Checked):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings only: a copy starts its own workers."""
-        return _pool, (self.num_workers, self.memory_gib, self.output_limit)
+        names = ("num_workers", "memory_gib", "output_limit")
+        return functools.partial(WorkerPool, **{name: getattr(self, name) for name in names}), ()
 
     def map(
         self,
@@ -154,7 +156,7 @@ class WorkerPool(metaclass=Checked):
             return None
         code = worker.process.wait()
         if worker.process.has_invalid_output:
-            reason = "a call wrote into the channel of its worker process, which was ended"
+            reason = "a call wrote into the channel of its worker process, so the process was ended"
         elif code >= 0:
             reason = f"its process ended with exit code {code}"
         else:
@@ -171,7 +173,7 @@ class WorkerPool(metaclass=Checked):
 
     def _kill_overdue(self, queue: CallQueue, function: str | Unbuilt) -> None:
         now = time.monotonic()
-        for worker in [each for each in self._workers if each.jobs and each.deadline < now]:
+        for worker in [w for w in self._workers if w.jobs and w.deadline < now]:
             self._kill_worker(worker)
             if worker.loading:
                 raise loading_error(function, f"importing it takes more than {LOAD_SECONDS:g} s")
@@ -180,16 +182,12 @@ class WorkerPool(metaclass=Checked):
     def _kill_worker(self, worker: PoolWorker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
-        self._killed[:] = [each for each in (*self._killed, worker) if not each.process.has_ended()]
+        self._killed[:] = [w for w in (*self._killed, worker) if not w.process.has_ended()]
 
 
 @runtime_checkable
 class EndsWithRun(Protocol):
-    """Object whose processes are closed at the end of the run.
-
-    Attributes:
-        ends_with_run: true.
-    """
+    """Interface of objects with processes that end with the run; ``ends_with_run`` is true."""
 
     ends_with_run: bool
 
@@ -215,7 +213,3 @@ def _kill(workers: list[PoolWorker], killed: list[PoolWorker]) -> None:
         killed[-1].process.kill()
     while killed:
         killed.pop().process.wait()
-
-
-def _pool(num_workers: int | None, memory_gib: float, output_limit: int) -> WorkerPool:
-    return WorkerPool(num_workers=num_workers, memory_gib=memory_gib, output_limit=output_limit)

@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,8 +62,8 @@ def read_signature(function: str | Unbuilt | Callable[..., object]) -> Signature
         target = _import_target(function)
         if inspect.isclass(target):
             raise ConfigError(
-                f"function is {function!r}, which is a class: set "
-                f"function={{_target_: {function}}}, with the arguments of its constructor"
+                f"function is {function!r}, a class: set function={{_target_: {function}}}, with "
+                "the arguments of its constructor"
             )
         return _build_signature(target, function)
     return _build_signature(function, f"{function!r:.100}")
@@ -73,8 +73,8 @@ def _read_object_signature(function: Unbuilt) -> Signature:
     cls = _import_target(function.target)
     if not inspect.isclass(cls) or not any("__call__" in vars(base) for base in cls.__mro__[:-1]):
         raise ConfigError(
-            f"function._target_ is {function.target!r}, which is no class with __call__: "
-            f"if it is a function, set function={function.target}"
+            f"function._target_ is {function.target!r}: must be a class with __call__; if it is a "
+            f"function, set function={function.target}"
         )
     try:
         inspect.signature(cls).bind(**function.arguments)
@@ -87,8 +87,8 @@ def _read_object_signature(function: Unbuilt) -> Signature:
 def _import_target(path: str) -> Any:  # noqa: ANN401
     if path.endswith(".py"):
         raise _file_path_error(path)
-    if meant := as_dotted(path):
-        raise ConfigError(f"function is {path!r}: must be a dotted path; set function={meant}")
+    if dotted := as_dotted(path):
+        raise ConfigError(f"function is {path!r}: must be a dotted path; set function={dotted}")
     module, _, name = path.rpartition(".")
     if not module or module == "__main__":
         raise ConfigError(
@@ -122,23 +122,25 @@ def _file_path_error(path: str) -> ConfigError:
     )
 
 
-def _build_signature(function: Callable[..., object], shown: str) -> Signature:
+def _build_signature(function: Callable[..., object], description: str) -> Signature:
     if not callable(function):
-        raise ConfigError(f"function is {shown}: must be callable")
+        raise ConfigError(f"function is {description}: must be callable")
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"function is {shown}, whose parameters cannot be read ({error}): a reward is "
-            "called by name, so wrap it, as in def score(response): return ..."
+            f"function is {description}: its parameters cannot be read ({error}), and a reward is "
+            "called by name; wrap it, as in def score(response): return ..."
         ) from error
     for parameter in parameters:
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
             raise ConfigError(
-                f"function is {shown}: its parameter {parameter.name!r} is positional-only, but a "
-                "reward is called by name; remove the / from its signature"
+                f"function is {description}: its parameter {parameter.name!r} is positional-only, "
+                "but a reward is called by name; remove the / from its signature"
             )
-    fixed = tuple(_partial_names(function))
+    # Building a config wraps a partial, so that errors name its node.
+    inner = inspect.unwrap(function)
+    fixed = tuple(inner.keywords) if isinstance(inner, functools.partial) else ()
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     free = [
         parameter
@@ -152,12 +154,6 @@ def _build_signature(function: Callable[..., object], shown: str) -> Signature:
         any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         _is_async(function),
     )
-
-
-def _partial_names(function: Callable[..., object]) -> Iterable[str]:
-    # Building a config wraps a partial, so that errors name its node.
-    inner = inspect.unwrap(function)
-    return inner.keywords if isinstance(inner, functools.partial) else ()
 
 
 def unwrapped(function: object) -> object:

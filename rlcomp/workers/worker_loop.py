@@ -1,6 +1,6 @@
 """Main loop of a worker process: read orders, call functions, send replies.
 
-It imports the standard library only, no torch.
+The module imports the standard library only.
 
 An order is a line of JSON: ``function`` (dotted path; arguments of its class, or null),
 ``timeout`` (seconds), ``whole_batch`` and ``calls`` (number and arguments of each call). After the
@@ -155,7 +155,7 @@ def main(channel: int, lifeline: int, memory_limit: int, output_limit: int) -> N
         channel: file descriptor of the socket to the pool.
         lifeline: file descriptor of a pipe; the trainer holds its other end.
         memory_limit: limit of the address space, in bytes.
-        output_limit: limit of printed characters and of a result, in characters.
+        output_limit: maximum number of characters that a call prints, and of its result.
     """
     _die_with_trainer(lifeline)
     _limit(resource.RLIMIT_CORE, 0)

@@ -1,10 +1,10 @@
 from rlcomp.audit.attacks import (
     KINDS,
     Attack,
+    answer_lists,
     blind_attacks,
     hedges,
     informed_attacks,
-    stuffed,
     wrong_of,
 )
 
@@ -92,9 +92,9 @@ def test_hedges_name_both_answers_in_both_orders():
 def test_a_list_is_stuffed_with_gold_answers_and_small_numbers():
     around = " ".join(map(str, range(101)))
 
-    assert [*stuffed("2", ["3", "2"])] == ["2, 3", "3 2", around, "0, 1, 2, 3, 4"]
+    assert [*answer_lists("2", ["3", "2"])] == ["2, 3", "3 2", around, "0, 1, 2, 3, 4"]
     # Nothing differs, and it is no number.
-    assert [*stuffed("x", ["y+1"])] == []
-    assert [*stuffed("0.5", ["1/2"])] == []
-    assert [*stuffed("101", [])] == []
-    assert next(iter(stuffed("100", []))) == around
+    assert [*answer_lists("x", ["y+1"])] == []
+    assert [*answer_lists("0.5", ["1/2"])] == []
+    assert [*answer_lists("101", [])] == []
+    assert next(iter(answer_lists("100", []))) == around

@@ -1,8 +1,7 @@
 import pytest
 
-from rlcomp.audit.audit import Audit, Count, audit, examples_of
-from rlcomp.audit.judge import RewardJudge, RewardVerdict
-from rlcomp.audit.wrong_answers import FORMS, all_forms, dressed
+from rlcomp.audit.audit import Audit, Count, RewardJudge, RewardVerdict, audit, examples_of
+from rlcomp.audit.wrong_answers import FORMS, all_forms, fill_form
 from rlcomp.errors import UserError
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
@@ -119,7 +118,7 @@ def test_two_copies_of_a_form_hold_an_answer_each():
 
     def remember(row, said):
         asked.append(said)
-        return said == dressed(FORMS["boxed"], row.answer)
+        return said == fill_form(FORMS["boxed"], row.answer)
 
     audit(ROWS[:1], judged(remember), {"plain": "{answer}", "boxed": FORMS["boxed"]})
 
@@ -202,10 +201,10 @@ def test_an_audit_of_nothing_has_no_false_accepts():
 
 
 def test_forms_of_ones_own_need_a_place():
-    assert dressed(all_forms(["<f>{answer}</f>"])["<f>{answer}</f>"], "7") == "<f>7</f>"
-    assert dressed(FORMS["thought"], "7") == r"<think>I see.</think>\boxed{7}"
-    assert dressed(FORMS["tagged"], "7") == "<answer>7</answer>"
-    with pytest.raises(UserError, match=r"--form '<f>' has no \{answer\} in it"):
+    assert fill_form(all_forms(["<f>{answer}</f>"])["<f>{answer}</f>"], "7") == "<f>7</f>"
+    assert fill_form(FORMS["thought"], "7") == r"<think>I see.</think>\boxed{7}"
+    assert fill_form(FORMS["tagged"], "7") == "<answer>7</answer>"
+    with pytest.raises(UserError, match=r"--form '<f>' has no \{answer\}"):
         all_forms(["<f>"])
 
 
@@ -230,7 +229,7 @@ class Picky(TextReward):
 def test_the_verdict_of_a_reward(response, said, why):
     verdict = RewardJudge(Picky(), None)(ROWS[0], response)
 
-    assert (verdict.said, verdict.why[:29]) == (said, why)
+    assert (verdict.decision, verdict.reason[:29]) == (said, why)
     assert 0 < verdict.seconds < 5
 
 
@@ -247,8 +246,8 @@ def test_a_reward_of_tokens_is_given_them():
     judge = RewardJudge(Length(target=3), character_tokenizer(characters="0123456789+="))
 
     # Two characters and EOS: 3 tokens of 3.
-    assert judge(ROWS[0], "66").said == "accepted"
-    assert judge(ROWS[0], "6").said == "refused"
+    assert judge(ROWS[0], "66").decision == "accepted"
+    assert judge(ROWS[0], "6").decision == "refused"
 
 
 def test_the_examples_are_those_of_the_seed():

@@ -1,8 +1,8 @@
 import pytest
 
 from rlcomp.audit.wrong_answers import (
-    edited,
-    first_other,
+    different_gold,
+    increment_number,
     surely_differ,
     value_of,
     wrong_numbers,
@@ -76,8 +76,8 @@ def test_words_near_a_gold_one(gold, made):
 
 
 def test_a_formula_gets_one_more_in_its_first_number():
-    assert edited(r"\frac{9}{2}") == [r"\frac{10}{2}"]
-    assert edited("x") == []
+    assert increment_number(r"\frac{9}{2}") == [r"\frac{10}{2}"]
+    assert increment_number("x") == []
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_the_value_of_an_answer_is_all_of_it():
 
 
 def test_the_first_answer_that_surely_differs():
-    assert first_other("7", ["7.0", "x", "9", "8"]) == "9"
-    assert first_other("7", ["7.0"]) is None
+    assert different_gold("7", ["7.0", "x", "9", "8"]) == "9"
+    assert different_gold("7", ["7.0"]) is None

@@ -19,7 +19,7 @@ from rlcomp.checkpoint.optimizer_state import check_moment_shapes, check_optimiz
 from rlcomp.checkpoint.random_state import check_random_state, random_state
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.component import Component
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.errors import CheckpointError
 from rlcomp.pareto.aggregator import RunningMeans
 from rlcomp.text.tokenizer import byte_tokenizer

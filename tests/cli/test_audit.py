@@ -98,7 +98,7 @@ def test_a_form_of_ones_own(audit, mine):
     assert code == 1  # nothing was accepted, for little was tried
     assert "false accepts: none" in out
     assert "false rejects: 2 of 2 gold answers in every form; the first: '1" in out
-    assert "Little of the above was tried: say how an answer is given" in out
+    assert "Few attacks could be tried: give the form of an answer" in out
 
     out, _, code = audit(*words, "--form", "<final>{answer}</final>")
     assert code == 0
@@ -137,7 +137,7 @@ def test_hostile_texts_cannot_steer_the_terminal(audit):
             "reward.function=mine.passed task=file task.path=gsm.jsonl --rows 3\n",
         ),
         (["--reward=numeric"], "the whole line: rlcomp-audit reward=numeric\n"),
-        (["--form", "<f>"], "--form '<f>' has no {answer} in it"),
+        (["--form", "<f>"], "--form '<f>' has no {answer}"),
         (["reward=numerik"], "reward=numerik: there is no such option; did you mean 'numeric'?"),
         (["reward=numeric", "reward.absolute=-1"], "reward.absolute is -1"),
         (["reward=gibberish", "reward.below=-3"], "reward reads rollout_log_probs, which a text"),

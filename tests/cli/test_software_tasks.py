@@ -70,7 +70,7 @@ def test_commits_are_told_or_dropped_and_the_rows_are_played(make, folder, tmp_p
 
     told = capsys.readouterr().out.splitlines()
     assert [line.split(": ", 1)[1][:45] for line in told[:-1]] == [
-        "the diff changes halves.py, which is not ther",  # a link, which is not followed
+        "the diff changes halves.py, a missing file",  # a link, which is not followed
         "no test fails before the change and passes af",
     ]
     assert told[-1] == f"1 tasks, 2 changes dropped: {out}"

@@ -104,7 +104,7 @@ def test_requests_are_answered_in_order_with_their_weights(serving):
         assert torch.equal(one.rows["tokens"], stage(texts)["tokens"])
 
 
-def test_a_free_worker_hands_groups_over_one_by_one(serving):
+def test_an_async_worker_sends_each_group_separately(serving):
     made, _, carried = serving
     made.take(process_settings(), carried.data(), AsyncSettings(seats=2, look_every=2))
     made.ask(0, weights_of(carried), request(4, "1+1=", "2+2="))
@@ -130,7 +130,7 @@ def test_new_weights_may_come_without_a_request(serving):
     assert reply.version == 2
 
 
-def test_an_error_is_told(serving, monkeypatch):
+def test_an_error_is_sent(serving, monkeypatch):
     def fails(_):
         raise ConfigError("set a=1")
 

@@ -95,7 +95,7 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
     assert reply.rows["policy_version"][~reply.rows["response_mask"]].sum() == 0
 
 
-def test_what_decodes_is_told_of_new_weights(monkeypatch):
+def test_the_slots_get_new_weights(monkeypatch):
     made, carried = worker(collector())
     told = []
     monkeypatch.setattr(made.scheduler, "renew", lambda: told.append(torch.is_grad_enabled()))
@@ -135,7 +135,7 @@ def test_a_prompt_that_leaves_no_room_is_refused():
         made.take(request(0, ["1" * 400]))
 
 
-def test_what_a_group_has_said_is_filled_up_with_zeros():
+def test_samples_of_a_group_are_padded_with_zeros():
     rows = [RolloutRow([1], None, 9), RolloutRow([1], None, 9)]
     rows[0].tokens, rows[0].log_probs, rows[0].stopped = [5, 6, 7], [-1.0, -2.0, -3.0], True
     rows[1].tokens, rows[1].log_probs = [8], [-4.0]

@@ -87,7 +87,7 @@ def test_messages_are_sent_in_order_and_answered(link):
     assert link.ready
 
 
-def test_sending_returns_at_once_though_nobody_reads(link):
+def test_sending_does_not_wait_for_the_reader(link):
     start = time.monotonic()
 
     link.send(b"x" * 10_000_000)
@@ -106,7 +106,7 @@ def test_a_worker_does_not_run_the_script_of_the_user(link):
     assert process.daemon
 
 
-def test_a_worker_that_is_gone_is_told_with_how_it_ended(link):
+def test_a_lost_worker_is_reported_with_its_exit_code(link):
     link.send(0)
     link.send("die")
 

@@ -117,7 +117,7 @@ class Counting:
         pass
 
 
-def test_a_part_with_a_state_of_its_own_is_refused_by_name():
+def test_a_part_with_a_state_is_refused_by_name():
     told = r"a Counting, a part of Holding, has a state .* take it out .* cluster=none"
 
     with pytest.raises(ConfigError, match=told):
@@ -137,7 +137,7 @@ def test_so_is_an_environment_whose_state_is_tensors():
         SerializedStages([Holding(part=Rewinding())])
 
 
-def test_that_is_told_before_it_cannot_be_sent():
+def test_a_state_is_refused_before_a_pickling_error():
     counting = Counting()
     counting.numbers = (number for number in range(3))
 
@@ -145,6 +145,6 @@ def test_that_is_told_before_it_cannot_be_sent():
         SerializedStages([Holding(part=counting)])
 
 
-def test_what_cannot_be_sent_is_told():
+def test_an_unsendable_stage_is_refused():
     with pytest.raises(ConfigError, match=r"a part of Holding cannot be sent to a worker .*lock"):
         SerializedStages([Holding(lock=threading.Lock())])

@@ -119,7 +119,7 @@ def test_publications_go_round_the_ring():
     assert worker.loaded == [FIRST, SECOND, FIRST]
 
 
-def test_an_error_is_told_and_ends_the_worker():
+def test_an_error_is_sent_and_ends_the_worker():
     pipe = Pipe([message(0, "bad")], [message(1, "a")])
 
     serve._serve_free(pipe, Worker(), shared())
@@ -155,7 +155,7 @@ def test_a_worker_of_the_schedule_begins_with_the_settings_of_the_run(free, made
     assert pipe.sent == [(serve.READY, None)]
 
 
-def test_stages_that_cannot_be_unpacked_are_told(monkeypatch):
+def test_stages_that_cannot_be_unpacked_are_an_error(monkeypatch):
     pipe = Pipe([("torch", b"no pickle", "weights", None)])
     monkeypatch.setattr(serve, "apply_settings", lambda settings: None)
 
@@ -200,7 +200,7 @@ def test_a_process_answers_until_its_run_is_gone(error, ended, monkeypatch):
         raise error
 
     monkeypatch.setattr(serve, "serve_messages", answer)
-    monkeypatch.setattr(serve, "_end_with_the_run", watching.set)
+    monkeypatch.setattr(serve, "_exit_with_parent", watching.set)
 
     serve.serve("connection")
 
@@ -217,13 +217,13 @@ def test_a_mistake_of_ours_is_not_taken_for_the_run_s_end(ended, monkeypatch):
         raise ZeroDivisionError
 
     monkeypatch.setattr(serve, "serve_messages", answer)
-    monkeypatch.setattr(serve, "_end_with_the_run", lambda: None)
+    monkeypatch.setattr(serve, "_exit_with_parent", lambda: None)
 
     with pytest.raises(ZeroDivisionError):
         serve.serve("connection")
 
 
-def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
+def test_a_process_watches_its_run_in_a_thread(ended, monkeypatch):
     daemons, done = [], threading.Event()
 
     def watch():
@@ -231,18 +231,18 @@ def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
         done.set()
 
     monkeypatch.setattr(serve, "serve_messages", lambda connection: None)
-    monkeypatch.setattr(serve, "_end_with_the_run", watch)
+    monkeypatch.setattr(serve, "_exit_with_parent", watch)
     serve.serve("connection")
 
     assert done.wait(2)
     assert daemons == [True]
 
 
-def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
+def test_a_process_ends_with_its_run(ended, monkeypatch):
     reader, writer = os.pipe()
     run = SimpleNamespace(sentinel=reader)
     monkeypatch.setattr(serve.multiprocessing, "parent_process", lambda: run)
-    thread = threading.Thread(target=serve._end_with_the_run, daemon=True)
+    thread = threading.Thread(target=serve._exit_with_parent, daemon=True)
     thread.start()
     thread.join(0.05)
     assert ended["exits"] == []
@@ -254,12 +254,12 @@ def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
     os.close(reader)
 
 
-def test_stages_that_do_not_come_whole_are_told():
+def test_incomplete_stages_are_an_error():
     pipe = Pipe()  # as where the shared memory of the weights cannot be had
 
     serve.serve_messages(pipe)
 
     ((kind, body),) = pipe.sent
     assert kind == FAILED
-    with pytest.raises(ProcessEnded, match=r"its stages have not come whole \(EOFError: \)"):
+    with pytest.raises(ProcessEnded, match=r"its stages did not arrive complete \(EOFError: \)"):
         raise pickle.loads(body)

@@ -89,7 +89,7 @@ def test_tokens_have_the_version_of_the_turn_that_sampled_them():
     assert [row.stopped for row in made.rows] == [True, True]
 
 
-def test_a_group_is_over_when_its_last_row_is_whatever_groups_came_before():
+def test_a_group_ends_with_its_last_row_independently_of_earlier_groups():
     rows, _, _ = seating(seats=4)
     for each in (group("long", 5, 1), group("short", 2, 1)):
         rows.add(each)
@@ -99,7 +99,7 @@ def test_a_group_is_over_when_its_last_row_is_whatever_groups_came_before():
     assert [each.data for each in rows.turn(0)] == ["long"]
 
 
-def test_a_limit_ends_a_row_without_a_stop_and_no_number_is_asked_for_beyond_it():
+def test_a_limit_ends_a_row_and_no_number_is_drawn_beyond_it():
     asked = []
 
     def kept(start, count):
@@ -143,7 +143,7 @@ def test_patience_counts_from_when_the_last_row_of_a_group_begins():
     assert [len(row.tokens) for row in made.rows] == [4, 4]
 
 
-def test_new_weights_are_told_to_what_decodes_once_there_is_one():
+def test_new_weights_reach_the_slots_after_they_exist():
     rows, decodes, _ = seating(seats=1)
 
     rows.renew()

@@ -108,7 +108,7 @@ def test_a_part_whose_stage_draws_for_whole_batches_is_refused():
     made = worker(Own())
 
     made.answer(request(2))
-    with pytest.raises(ConfigError, match=r"Own or its policy draws .* set cluster.workers=1"):
+    with pytest.raises(ConfigError, match=r"Own or its policy does not draw .* set cluster"):
         made.answer(request(2, PromptRange(0, 2, 4)))
 
 
@@ -117,7 +117,7 @@ def test_a_stage_that_keeps_a_count_is_refused():
         worker(Counting()).answer(request(2))
 
 
-def test_a_stage_that_ends_the_process_is_told():
+def test_a_stage_that_exits_is_an_error():
     with pytest.raises(ProcessEnded, match=r"a stage on a worker ends the process .*3"):
         worker(Ending()).answer(request(2))
 
@@ -147,7 +147,7 @@ def test_a_worker_keeps_freed_memory(monkeypatch):
     assert called == [1]
 
 
-def test_what_draws_globally_draws_by_the_request_and_its_part():
+def test_global_generators_are_seeded_by_request_and_part():
     made = worker(Drawn())
 
     def drawn(**changes):
@@ -180,14 +180,14 @@ class NeedsMore(ValueError):
         super().__init__(f"{name} is {value}")
 
 
-def test_an_error_that_does_not_arrive_travels_as_what_it_says():
+def test_an_error_that_cannot_be_pickled_is_sent_as_text():
     arrived = pickle.loads(failure(NeedsMore("a", 1)))
 
     assert isinstance(arrived, RuntimeError)
     assert str(arrived) == "NeedsMore: a is 1"
 
 
-def test_an_error_travels_as_it_is_or_as_what_it_says():
+def test_an_error_is_pickled_or_sent_as_text():
     class Local(ValueError):
         pass
 

@@ -59,11 +59,10 @@ from components.shaping.length_penalty import LengthPenalty
 from components.store.replay import AnswerReplay, PairReplay
 from components.target import TargetUpdate
 from components.task.composite import HintedTask
-from components.worlds.point_maze.clumsy_reacher import ClumsyReacher
+from components.worlds.point_maze.experts import ClumsyReacher
 from components.worlds.point_maze.reach import Reach
 from components.worlds.point_maze.u_maze import UMaze
-from components.worlds.ring.distribution import RingOfGaussians
-from components.worlds.ring.reward import ModeDistance
+from components.worlds.ring.gaussians import ModeDistance, RingOfGaussians
 from components.worlds.track.environment import Track
 
 DEFAULTS = {

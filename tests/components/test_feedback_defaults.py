@@ -44,13 +44,9 @@ from components.task.composite import AnswerVerdicts
 from components.task.labels import LabelledTexts
 from components.task.steps import StepLabelTask
 from components.value import LanguageTargets
-from components.worlds.sorting.graded import SortingGraded
-from components.worlds.sorting.pairs import SortingPairs
-from components.worlds.sorting.revisions import Revisions
-from components.worlds.sorting.two_orders import TwoOrders
-from components.worlds.sorting.two_scripts import TwoScripts
-from components.worlds.sorting.unsaid_order import UnsaidOrder
-from components.worlds.sorting.verdicts import Verdicts
+from components.worlds.sorting.judgements import Revisions, Verdicts
+from components.worlds.sorting.labels import SortingGraded, SortingPairs
+from components.worlds.sorting.variants import TwoOrders, TwoScripts, UnsaidOrder
 from components.writer import EndpointWriter, LanguageModelWriter
 
 DEFAULTS = {

@@ -225,7 +225,7 @@ def test_a_sampler_measures_prompts_as_the_policy_reads_them(name, tokenizer, ch
 def test_a_text_that_is_to_be_continued_is_no_message(tokenizer, chat):
     cut = Listed([Example("To be", "", " or not", source="To be or not")])
     settings = {"tokenizer": tokenizer, "batch_size": 1, "context_length": 64}
-    told = "prompt is chat, but the task cuts its prompts from a text, such as 'To be'.*prompt=text"
+    told = "a response has to continue the task's prompts, such as 'To be'.*prompt=text"
 
     with pytest.raises(ConfigError, match=told):
         Uniform(task=cut, max_new_tokens=4, prompt=chat, **settings)

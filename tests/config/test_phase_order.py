@@ -147,7 +147,7 @@ def test_a_snapshot_comes_before_it_is_restored():
 def test_what_is_done_at_the_begin_has_to_be_able_to():
     config = {"x": {"_target_": "builtins.dict"}, "nothing": NOTHING}
     config["y"] = {"_target_": "rlcomp.model.optimizer.Constant"}
-    config["y"] = {"_target_": "rlcomp.data.shuffled_epochs.ShuffledEpochs"}
+    config["y"] = {"_target_": "rlcomp.data.sampling.ShuffledEpochs"}
     phase = {"steps": 1, "stages": ["nothing"], "on_begin": ["y", "nothing"]}
     plan, errors = read(OmegaConf.create({**config, "phases": {"a": phase}}))
     assert errors == []

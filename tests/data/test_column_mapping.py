@@ -52,7 +52,7 @@ def test_the_pattern_finds_the_answer_and_the_demonstration_keeps_its_column():
     assert found == [Example("1+1?", "2", "two #### 2")]
 
 
-def test_a_pattern_that_backtracks_is_told_with_the_row(monkeypatch):
+def test_a_backtracking_pattern_is_refused_with_the_row(monkeypatch):
     monkeypatch.setattr(pattern, "_SECONDS", 0.05)
 
     with pytest.raises(ConfigError, match=r"data.jsonl:7: the pattern .* takes more than 0.05 s"):
@@ -212,7 +212,7 @@ def test_a_pattern_that_cannot_work_is_refused(pattern, words):
         fields(answer_pattern=pattern)
 
 
-def test_what_is_not_prompt_answer_or_demonstration_becomes_a_column():
+def test_other_columns_become_columns_of_the_example():
     rows = [row(solution="1+1=2", level=3, tests=["f(1) == 2"])]
 
     found = fields(demonstration_field="solution", prompt_template="{level}: {prompt}").examples(
@@ -324,7 +324,7 @@ def test_a_column_holds_json_and_nothing_where_that_cannot_be():
         ),
     ],
 )
-def test_columns_that_are_not_there_are_told_with_what_to_set(columns, changes, told):
+def test_missing_columns_are_refused_with_the_setting(columns, changes, told):
     with pytest.raises(DataError, match=told):
         fields(**changes).examples([Row("f:1", dict.fromkeys(columns, "2"))])
 
@@ -351,7 +351,7 @@ def test_the_input_of_an_instruction_is_said_to_be_left_out_with_a_line_that_joi
     assert [row["instruction"] for row in rows] == ["Add them.\n\n1 2", "Name a colour."]
 
 
-def test_pairs_of_preferences_are_told_as_such():
+def test_pairs_of_preferences_are_named_in_the_message():
     columns = {"prompt": "?", "chosen": "a", "rejected": "b"}
 
     with pytest.raises(
@@ -392,6 +392,6 @@ def test_the_only_other_column_of_a_conversation_is_likely_the_answer():
         fields().examples([Row("f:1", {"prompt": columns["prompt"]})])
 
 
-def test_an_answer_without_its_mark_is_told_how_to_be_taken_whole():
+def test_an_answer_without_a_match_suggests_to_drop_the_pattern():
     with pytest.raises(DataError, match=r"ends in '2'; .*set task.answer_pattern=null$"):
         fields(answer_pattern="#### (.+)").examples([row(answer="2")])

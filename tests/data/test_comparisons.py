@@ -18,7 +18,7 @@ def test_a_preference_from_1_to_2_is_the_second_answers(preference, chosen):
     assert (pair.chosen, pair.rejected) == (chosen, {"a": "b", "b": "a"}[chosen])
 
 
-def test_columns_of_other_names_are_told_which_is_which():
+def test_other_column_names_are_suggested():
     row = Row("f.jsonl:1", {"question": "1?", "response_better": "a", "response_worse": "b"})
 
     with pytest.raises(DataError) as told:

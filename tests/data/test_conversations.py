@@ -135,7 +135,7 @@ def test_a_row_with_media_is_refused(name):
         ({"messages": [{"role": "user", "content": ["a"]}]}, "is .*'a'.*, not text"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "is 'text', not text"),
         ({"messages": [FOUR]}, "'messages' holds no message before the assistant's last one"),
-        ({"messages": [SYSTEM]}, "ends in a turn of the system, behind which no response"),
+        ({"messages": [SYSTEM]}, "ends in a turn of the system, and no response follows"),
         ({"messages": [USER, FOUR, EIGHT]}, "ends in a turn of the assistant"),
         ({"prompt": [USER, FOUR]}, "'prompt' ends in a turn of the assistant.*'completion'"),
         ({"prompt": [USER, FOUR], "completion": "8"}, "ends in a turn of the assistant"),
@@ -149,7 +149,7 @@ def test_a_row_with_media_is_refused(name):
         ({"messages": [USER], "conversation": "a"}, "rename that column, or set task.prompt_f"),
     ],
 )
-def test_what_is_no_conversation_is_refused_with_the_row(columns, told):
+def test_an_invalid_conversation_is_refused_with_the_row(columns, told):
     with pytest.raises(DataError, match=rf"a\.jsonl:7.*{told}"):
         found(**columns)
 
@@ -176,7 +176,7 @@ def test_conversations_that_end_alike_are_held_out_apart():
     assert one.held_out_by != other.held_out_by
 
 
-def test_what_to_imitate_is_no_part_of_the_held_out_key():
+def test_the_response_is_no_part_of_the_held_out_key():
     one, other = (example(messages=[AGAIN, last]) for last in (FOUR, EIGHT))
 
     assert one.held_out_by == other.held_out_by
@@ -195,7 +195,7 @@ def test_the_answer_is_a_column_if_there_is_one():
     assert set(made.columns) == {"conversation"}
 
 
-def test_without_one_it_is_what_stands_behind_the_thought():
+def test_without_a_pattern_the_answer_follows_the_thought():
     said = {"role": "assistant", "content": "<think>\n2+2\n</think>\n\n4"}
 
     made = example(messages=[USER, said])
@@ -252,7 +252,7 @@ def test_a_text_that_begins_with_a_bracket_is_a_text():
     assert conversation_of(Row("f:1", {"prompt": "[1, 2] sorted is"}), "prompt") is None
 
 
-def test_the_format_of_others_is_told_with_what_to_write():
+def test_another_format_is_refused_with_a_conversion():
     turns = [{"from": "human", "value": "?"}, {"from": "gpt", "value": "!"}]
 
     with pytest.raises(DataError, match=r"ShareGPT's format: write 'messages' with 'role' \(human"):

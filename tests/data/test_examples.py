@@ -16,7 +16,7 @@ from rlcomp.data.examples import (
     split_examples,
     training_examples,
 )
-from rlcomp.data.shuffled_epochs import ShuffledEpochs
+from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, is_held_out
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -131,7 +131,7 @@ def test_a_part_of_bad_answers_alone_is_refused():
     task = Labelled()
     task.example = lambda index: Example(f"p{index}", "no", "no", columns={"desirable": False})
 
-    with pytest.raises(ConfigError, match="answer is a bad one: add examples with a good answer"):
+    with pytest.raises(ConfigError, match="answer of each is labelled as bad: add examples"):
         split_examples(task, "training", 5, seed=1, only_right=True)
 
 
@@ -269,8 +269,7 @@ def test_a_demonstration_that_does_not_fit_is_named_with_the_remedy():
     text = str(raised.value)
     assert text.startswith("the prompt 'four', its demonstration and EOS have 9 tokens, which exc")
     assert (
-        "context_length 8, as 1 of 2 do; set context_length=9 or more, where the model holds"
-        in text
+        "context_length 8, as 1 of 2 do; set context_length=9 or more, if the model allows" in text
     )
 
 

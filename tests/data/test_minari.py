@@ -64,7 +64,7 @@ def test_steps_of_all_episodes_in_the_order_of_their_numbers(folder):
     assert len(read_transitions(str(folder / "data"))) == 4
 
 
-def test_a_step_that_is_none_is_told_with_file_and_number(folder):
+def test_an_invalid_step_is_refused_with_file_and_number(folder):
     data = folder / "data"
     episode(data, 3, [[6], [7]], [[-1.0]], [3.0], False, False)
 
@@ -75,9 +75,9 @@ def test_a_step_that_is_none_is_told_with_file_and_number(folder):
 @pytest.mark.parametrize(
     ("metadata", "told"),
     [
-        ('{"data_format": "hdf5"}', "says data_format 'hdf5', only 'arrow' can be read: save"),
-        ("{}", "says data_format None"),
-        ("[1]", "says data_format None"),
+        ('{"data_format": "hdf5"}', "data_format is 'hdf5', and only 'arrow' can be read: save"),
+        ("{}", "data_format is None"),
+        ("[1]", "data_format is None"),
         ("{", "is no JSON"),
     ],
 )

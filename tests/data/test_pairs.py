@@ -57,7 +57,7 @@ def test_both_answers_follow_the_same_prompt(tmp_path, row):
         ({"asked": "1?", "by": "me"}, r"name its column, task.prompt_field \(known: asked, by, ch"),
     ],
 )
-def test_a_pair_without_its_prompt_is_told_which_column_may_hold_it(columns, told):
+def test_a_pair_without_a_prompt_suggests_the_column(columns, told):
     row = Row("f:1", {**columns, "chosen": "yes", "rejected": "no"})
 
     with pytest.raises(DataError, match=told):
@@ -125,7 +125,7 @@ def test_a_rating_goes_before_a_label_and_a_label_is_0_or_1():
     assert desirable(some).tolist() == [False, True, False]
 
 
-def test_ties_are_told_where_there_are_any():
+def test_ties_are_marked():
     assert tied_pairs(columns({"tie": True}, {}, {"tie": False})).tolist() == [True, False, False]
     assert tied_pairs(columns({}, {"tie": False})) is None
 

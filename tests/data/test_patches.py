@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcomp.data.patches import apply_diff, without_tests
+from rlcomp.data.software import apply_diff, without_tests
 from rlcomp.errors import DataError
 
 BEFORE = {"a.py": "one\ntwo\nthree\n", "gone.py": "x\n", "old.py": "same\n", "bare.py": "a\nb"}
@@ -87,13 +87,13 @@ def head(source, target, hunk="@@ -1 +1 @@\n-one\n+1\n"):
         ("@@ -1 +1 @@\n-a\n", "not a unified diff: Unexpected hunk"),
         (head("a/a.py", "b/a.py", "@@ -2 +2 @@\n-one\n+1\n"), "does not fit a.py at line 2"),
         (head("a/a.py", "b/a.py", "@@ -9 +9 @@\n-one\n+1\n"), "does not fit a.py at line 9"),
-        (head("a/no.py", "b/no.py"), "no.py, which is not there"),
-        (head("/dev/null", "b/a.py", "@@ -0,0 +1 @@\n+1\n"), "a.py, which is there already"),
+        (head("a/no.py", "b/no.py"), "no.py, a missing file"),
+        (head("/dev/null", "b/a.py", "@@ -0,0 +1 @@\n+1\n"), "a.py, an existing file"),
         (head("/dev/null", "b/../a.py", "@@ -0,0 +1 @@\n+1\n"), "must be relative"),
         (head("/dev/null", "/a.py", "@@ -0,0 +1 @@\n+1\n"), "must be relative"),
         (
             "diff --git a/b b/b\nindex 1..2\nBinary files a/b and b/b differ\n",
-            "b, which is no text",
+            "b, a binary file",
         ),
     ],
 )

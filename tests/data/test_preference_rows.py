@@ -60,7 +60,7 @@ def test_dialogues_of_hh_are_texts_that_end_where_the_assistant_speaks():
     assert example.columns == {"rejected": " no", "id": 4}
 
 
-def test_dialogues_of_hh_are_messages_where_they_are_asked_for():
+def test_dialogues_of_hh_become_messages_on_request():
     rows = {"chosen": f"{HH} yes", "rejected": f"{HH} no"}
 
     example = examples(rows, dialogues="messages")[0]
@@ -128,7 +128,7 @@ def test_single_labels():
         ({**PAIR, "prompt": ""}, "the prompt is empty"),
         ({"chosen": "yes", "rejected": "no"}, r"the prompt is None, .* task\.prompt_field"),
         ({**PAIR, "chosen": [YES]}, "one answer is a text, the other messages"),
-        ({"chosen": [YES], "rejected": [NO]}, "no message before or none in an answer"),
+        ({"chosen": [YES], "rejected": [NO]}, "an answer has no message, or none comes before"),
         ({**PAIR, "votes": [1]}, r"'votes' is \[1\]: must be \[for chosen, for rejected\]"),
         ({**PAIR, "votes": [0, 0]}, "nobody has voted"),
         ({**PAIR, "votes": [-1, 2]}, "'votes' holds -1: must be a number from 0 to 3.4e[+]38"),
@@ -144,7 +144,7 @@ def test_single_labels():
         ),
         (
             {"prompt": "1?", "responses": ["a", "b"], "ranking": [1, 2]},
-            "'ranking' is .* the places of the responses, 0 to 1, best first",
+            "'ranking' is .* the indices of the responses, 0 to 1, best first",
         ),
         ({"prompt": "1?", "completion": "yes", "label": 1}, "'label' is 1: must be true or false"),
     ],
@@ -213,7 +213,7 @@ ARENA = {"prompt": "1?", "response_a": "yes", "response_b": "no"}
         *({**ARENA, "winner": winner} for winner in ("tie", "tie (bothbad)", "both_bad")),
     ],
 )
-def test_ties_are_kept_where_they_are_asked_for(row):
+def test_ties_are_included_on_request(row):
     tie, pair = examples(row, {**TEXTS, "tie": False}, ties=True)
 
     assert tie.columns == {"rejected": "no", "tie": True, "label_noise": 0.5}
@@ -327,7 +327,7 @@ def test_places_of_a_ranking_may_be_texts_and_each_stands_once():
 
     assert [(e.demonstration, e.columns["rejected"]) for e in examples(row)] == [("b", "a")]
     for bad in ([0, 0], [1.0, 0.0], [True, False]):
-        with pytest.raises(DataError, match="several may not share one"):
+        with pytest.raises(DataError, match="best first, each once"):
             examples({**row, "ranking": bad})
 
 
@@ -350,7 +350,7 @@ def test_votes_are_a_list_of_two(votes):
         examples({**PAIR, "votes": votes})
 
 
-def test_a_name_that_is_nearly_right_is_told():
+def test_a_near_miss_of_a_name_is_suggested():
     with pytest.raises(DataError, match="did you mean 'rejectd'"):
         examples({"prompt": "1?", "chosen": "yes", "rejectd": "no"})
     with pytest.raises(DataError, match="did you mean 'choosen'"):
@@ -364,7 +364,7 @@ def test_a_name_that_is_nearly_right_is_told():
         ({"prompt": "1?", "query": "2?", "a_positive": "y", "a_negative": "n"}, {}),
     ],
 )
-def test_columns_of_other_names_are_told_and_a_prompt_where_there_is_none(columns, named):
+def test_other_column_names_are_suggested_with_a_missing_prompt(columns, named):
     with pytest.raises(DataError) as told:
         examples(columns)
 
@@ -373,7 +373,7 @@ def test_columns_of_other_names_are_told_and_a_prompt_where_there_is_none(column
     assert ("row.pop('query')" in str(told.value)) is bool(named)
 
 
-def test_which_of_two_columns_is_the_chosen_one_is_not_guessed():
+def test_ambiguous_columns_are_not_guessed():
     with pytest.raises(DataError) as told:
         examples({"chosen_1": "a", "chosen_2": "b", "rejected_1": "c"})
 
@@ -423,7 +423,7 @@ def test_tools_are_of_both_answers():
     assert "tools" not in example.columns
 
 
-def test_two_lists_share_what_they_begin_with_and_never_their_last_message():
+def test_the_common_beginning_never_has_a_last_message():
     same = {"role": "assistant", "content": "so"}
     row = {"chosen": [USER, same, USER, YES], "rejected": [USER, same, USER, NO]}
 

@@ -89,7 +89,7 @@ def test_the_limit_of_a_row_group_is_4_gibibytes():
     assert records._LARGEST_GROUP == 4_294_967_296
 
 
-def test_an_archive_made_to_fill_memories_is_told(tmp_path, monkeypatch):
+def test_an_archive_that_exhausts_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "_ALWAYS_ALLOWED", 1000)
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(gzip.compress(b'{"q": 1}\n' * 20_000))
@@ -135,7 +135,7 @@ def test_a_missing_file_names_the_nearest_one_there(tmp_path):
         ("a/b/c", "has nothing of a similar name"),
     ],
 )
-def test_a_name_of_the_hub_is_told_where_to_go(tmp_path, monkeypatch, path, told):
+def test_a_name_of_the_hub_is_refused_with_the_hub_task(tmp_path, monkeypatch, path, told):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
 
@@ -204,7 +204,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         rows_of(file)
 
 
-def test_another_encoding_is_told_with_its_line(tmp_path):
+def test_another_encoding_is_refused_with_its_line(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_bytes('{"q": "a"}\n'.encode("utf-16"))
 
@@ -213,7 +213,7 @@ def test_another_encoding_is_told_with_its_line(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_line_above_the_limit_is_told_with_its_number(tmp_path, monkeypatch, packed):
+def test_a_line_above_the_limit_is_refused_with_its_number(tmp_path, monkeypatch, packed):
     monkeypatch.setattr(records, "_LONGEST_LINE", 1 << 20)
     limit = b'{"q": "%s"}' % (b"x" * ((1 << 20) - 9 - 1)) + b"\n"
     assert len(limit) == 1 << 20
@@ -239,7 +239,7 @@ def test_columns_given_twice_are_counted_by_row_and_the_last_one_counts(tmp_path
         '{"q": 1}\n{"q": 1, "q": 2, "a": 3, "a": 4}\n{"q": {"x": 1, "x": 2}}\n{"q": 5, "b": 5}\n'
     )
 
-    with pytest.warns(match=r"of which the last value counts: 2 \(first: .*a.jsonl:2\)$") as told:
+    with pytest.warns(match=r"whose last value counts: 2 \(first: .*a.jsonl:2\)$") as told:
         rows = [found.columns for found in rows_of(file)]
     assert rows == [{"q": 1}, {"q": 2, "a": 4}, {"q": {"x": 2}}, {"q": 5, "b": 5}]
     assert len(told) == 1
@@ -299,7 +299,7 @@ def test_bad_data_is_found_before_torch_is_loaded():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_first_line_that_opens_an_object_is_told_as_such(tmp_path):
+def test_a_first_line_that_opens_an_object_is_named_in_the_message(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text("{\n")
 

@@ -82,4 +82,4 @@ def test_a_repository_beyond_its_limits_and_a_change_without_an_issue_are_droppe
     assert made(SOLVED, before=large) == (
         "the repository before the change: data.txt has 200001 characters, more than 200000"
     )
-    assert made(SOLVED, issue=" ") == "it has no issue: say in a text what is to be done"
+    assert made(SOLVED, issue=" ") == "it has no issue: describe the task in a text"

@@ -18,7 +18,7 @@ def test_a_brace_that_is_left_open_is_refused(template):
 
 @pytest.mark.parametrize("template", ["{}", "{0}", "{a.b}", "{a[0]}", "{a!r}", "{a:>3}"])
 def test_a_field_is_no_more_than_a_name(template):
-    with pytest.raises(ConfigError, match=r"only {a} are filled in, .* is not that plain"):
+    with pytest.raises(ConfigError, match=r"only {a} are filled in, not {"):
         field_names("response", template, "{a}")
 
 

@@ -81,14 +81,14 @@ WRONG = [
     ({"truncated": "no"}, r"a\.jsonl:2: 'truncated' is 'no': must be"),
     (
         {"observation": [1.0]},
-        r"a\.jsonl:2: 'observation' has 1 numbers, but 2 at .*a\.jsonl:1: all steps have as many",
+        r"a\.jsonl:2: 'observation' has 1 numbers, but 2 at .*a\.jsonl:1: all steps must",
     ),
     ({"rewards": 1}, r"a\.jsonl:2: 'rewards' is no entry of a step.*did you mean 'reward'"),
 ]
 
 
 @pytest.mark.parametrize(("change", "told"), WRONG)
-def test_a_wrong_step_is_told_with_file_and_line(tmp_path, change, told):
+def test_a_wrong_step_is_refused_with_file_and_line(tmp_path, change, told):
     path = lines(tmp_path / "a.jsonl", STEP, {**STEP, **change})
 
     with pytest.raises(DataError, match=told):
@@ -194,7 +194,7 @@ def test_too_large_a_file_is_not_opened(tmp_path, monkeypatch):
     path = saved(tmp_path / "a.safetensors")
     monkeypatch.setattr("rlcomp.data.transitions._MOST_BYTES", 10)
 
-    with pytest.raises(DataError, match="more than 0 MiB: give a part of it"):
+    with pytest.raises(DataError, match="more than 0 MiB: take a part of it"):
         read_transitions(path)
 
 

@@ -180,7 +180,7 @@ def test_a_failure_of_the_machine_stops_the_run(sandbox):
     own = CodeStdio(sandbox=lost, where="whole")
     lost._owner = -1
 
-    with pytest.raises(RlcompError, match="another process made this sandbox"):
+    with pytest.raises(RlcompError, match="this sandbox belongs to another process"):
         own(rows(RIGHT))
 
 

@@ -7,8 +7,8 @@ from rlcomp.cli.report import report
 from rlcomp.report import answers as module
 from rlcomp.report.answers import cut, side_by_side
 from rlcomp.report.groups import group_runs
-from rlcomp.report.provenance import run_origins
 from rlcomp.report.runs import find_runs
+from rlcomp.report.tables import run_origins
 
 
 def sample(prompt, response, total=2, **more):
@@ -52,7 +52,7 @@ def test_arms_answer_the_same_prompt_last_and_differences_come_first(compared):
     assert [one.response for one in found[1].arm_answers] == ["2", "2"]
 
 
-def test_where_all_are_right_those_that_said_another_thing_come_first(compared):
+def test_among_right_answers_different_texts_come_first(compared):
     same = [sample("1", "x"), sample("2", "y")]
 
     found = compared(a={0: same}, b={0: [same[0], sample("2", "z")]})
@@ -92,7 +92,7 @@ def test_no_more_prompts_than_can_be_read(compared, monkeypatch):
     assert [one.prompt for one in compared(a={0: many}, b={0: many})] == ["0", "1", "2"]
 
 
-def test_a_long_text_is_cut_and_says_by_how_much():
+def test_a_long_text_is_cut_with_the_number_of_omitted_characters():
     assert cut("x" * 4000) == "x" * 4000
     assert cut("x" * 4001 + "y" * 1000) == "x" * 4000 + " … (1,001 characters more)"
 
@@ -100,7 +100,7 @@ def test_a_long_text_is_cut_and_says_by_how_much():
 ENVIRONMENT = {"python": "3.11", "torch": "2.13", "commit": "0123456789abcdef+"}
 
 
-def test_every_run_tells_directory_command_commit_and_environment(make_run, tmp_path):
+def test_every_run_has_directory_command_commit_and_environment(make_run, tmp_path):
     for name, environment in {
         "a": ENVIRONMENT,
         "b": ENVIRONMENT | {"commit of rlcomp": "fedcba9876543210"},

@@ -36,7 +36,7 @@ def test_a_mean_and_its_seeds_along_steps_tokens_and_seconds(make_run, tmp_path)
     assert (tokens["metric"], tokens["chosen"]) == ("rollout/tokens", False)
 
 
-def test_a_run_alone_is_its_own_mean_and_one_that_does_not_count_is_open(make_run, tmp_path):
+def test_a_single_run_is_a_mean_and_an_unfinished_run_is_open(make_run, tmp_path):
     make_run("0", [{"reward/mean": 0.5}, {"reward/mean": 1.0}])
     make_run("1", [{"reward/mean": 0.5}], seed=1, steps=5)
 
@@ -77,7 +77,7 @@ def test_long_lines_are_thinned_to_means_and_keep_their_end(make_run, tmp_path, 
     assert chart["lines"][0]["x"][0] == [1.5, 3.5, 5.5, 7.0]
 
 
-def test_where_lines_are_too_many_only_means_are_kept(make_run, tmp_path, monkeypatch):
+def test_too_many_lines_leave_only_means(make_run, tmp_path, monkeypatch):
     for seed in range(3):
         make_run(str(seed), [{"m": 1.0}, {"m": 2.0 + seed}], seed=seed)
     monkeypatch.setattr(module, "MOST_POINTS", 7)
@@ -88,7 +88,7 @@ def test_where_lines_are_too_many_only_means_are_kept(make_run, tmp_path, monkey
     assert chart["lines"][0]["y"] == [1.0, 3.0]
 
 
-def test_what_the_script_is_given_is_text_never_markup(make_run):
+def test_the_data_of_the_script_are_never_markup(make_run):
     hostile = "</script><script>alert(1)</script>"
     folder = make_run("a", [{hostile: 1.0}, {hostile: 2.0}])
 

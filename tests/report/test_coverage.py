@@ -34,11 +34,11 @@ def test_as_many_answers_as_binomials_are_made_of_in_time(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"evaluator": "other"}, "no counts of the evaluator 'other'; was it run"),
-        ({"total": 6}, r"after step 6: it has those of \[5\]"),
+        ({"evaluator": "other"}, "no counts of the evaluator 'other'; check that it ran"),
+        ({"total": 6}, r"after step 6, only after \[5\]"),
     ],
 )
-def test_an_evaluation_that_is_not_there_is_told(tmp_path, asked, told):
+def test_a_missing_evaluation_is_refused(tmp_path, asked, told):
     with pytest.raises(DataError, match=told):
         read_counts(run(tmp_path, ROW), **asked)
 
@@ -101,12 +101,12 @@ def test_the_reasoning_may_count():
     assert (found.base[0].mean, found.trained[0].mean) == (2 / 8, 4 / 8)
 
 
-def test_what_cannot_be_compared_is_told():
+def test_incomparable_evaluations_are_refused():
     with pytest.raises(DataError, match="no problem in common"):
         compare(counted(1), {"other": ProblemCounts(8, 1, 1, None)})
     with pytest.raises(DataError, match="no problem of level '9'"):
         compare(counted(1), counted(1), level="9")
-    with pytest.raises(DataError, match="nobody judged the reasoning"):
+    with pytest.raises(DataError, match="the reasoning was not judged"):
         compare(
             {"p": ProblemCounts(8, 1, None, None)},
             {"p": ProblemCounts(8, 1, None, None)},

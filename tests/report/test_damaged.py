@@ -8,8 +8,8 @@ import pytest
 
 from rlcomp.cli.report import main
 from rlcomp.errors import RlcompWarning
+from rlcomp.report.run_files import read_samples
 from rlcomp.report.runs import read_run
-from rlcomp.report.samples import read_samples
 from rlcomp.report.summary import summarise
 
 BILLION = "a: &a [x, x]\n" + "".join(
@@ -24,11 +24,11 @@ def kept(**change):
 
 # A file of a run's directory, what stands in it, and what is said.
 REFUSED = {
-    "run.yaml broken": ("run.yaml", "a: [1\n", "is not what a run leaves (ParserError"),
-    "run.yaml empty": ("run.yaml", "", "is not what a run leaves"),
-    "run.yaml a list": ("run.yaml", "- 1\n", "is not what a run leaves"),
-    "run.yaml a text": ("run.yaml", "hello\n", "is not what a run leaves"),
-    "run.yaml of others": ("run.yaml", "a: 1\n", "is not what a run leaves (KeyError: 'config')"),
+    "run.yaml broken": ("run.yaml", "a: [1\n", "is damaged (ParserError"),
+    "run.yaml empty": ("run.yaml", "", "is damaged"),
+    "run.yaml a list": ("run.yaml", "- 1\n", "is damaged"),
+    "run.yaml a text": ("run.yaml", "hello\n", "is damaged"),
+    "run.yaml of others": ("run.yaml", "a: 1\n", "is damaged (KeyError: 'config')"),
     "run.yaml no text": ("run.yaml", b"a: \xff\n", "run.yaml is no config that rlcomp wrote"),
     "run.yaml unfolds": (
         "run.yaml",
@@ -36,27 +36,27 @@ REFUSED = {
         "run.yaml is no config that rlcomp wrote: it has",
     ),
     "run.yaml large": ("run.yaml", "a: " + "x" * (1 << 20), "it is larger than 1,048,576 bytes"),
-    "run.yaml deep": ("run.yaml", "a: " + "[" * 5000, "is not what a run leaves"),
-    "no config": ("run.yaml", kept(config=3), "is not what a run leaves"),
-    "phases a list": ("run.yaml", kept(config={"phases": [1]}), "is not what a run leaves"),
+    "run.yaml deep": ("run.yaml", "a: " + "[" * 5000, "is damaged"),
+    "no config": ("run.yaml", kept(config=3), "is damaged"),
+    "phases a list": ("run.yaml", kept(config={"phases": [1]}), "is damaged"),
     "steps a text": (
         "run.yaml",
         kept(config={"phases": {"rl": {"steps": "x"}}}),
-        "is not what a run leaves (TypeError",
+        "is damaged (TypeError",
     ),
-    "choices a list": ("run.yaml", kept(choices=[1]), "is not what a run leaves"),
-    "overrides numbers": ("run.yaml", kept(overrides=[3]), "is not what a run leaves (Attrib"),
-    "Hydra's broken": (".hydra/config.yaml", "a: [1\n", "is not what a run leaves"),
+    "choices a list": ("run.yaml", kept(choices=[1]), "is damaged"),
+    "overrides numbers": ("run.yaml", kept(overrides=[3]), "is damaged (Attrib"),
+    "Hydra's broken": (".hydra/config.yaml", "a: [1\n", "is damaged"),
     "Hydra's unfolds": (
         ".hydra/overrides.yaml",
         BILLION,
         "overrides.yaml is no config that",
     ),
-    "a sweep broken": ("multirun.yaml", "hydra: [1\n", "is not what a run leaves"),
+    "a sweep broken": ("multirun.yaml", "hydra: [1\n", "is damaged"),
     "a sweep of others": (
         "multirun.yaml",
         "a: 1\n",
-        "is not what a run leaves (KeyError",
+        "is damaged (KeyError",
     ),
     "a sweep unfolds": ("multirun.yaml", BILLION, "multirun.yaml is no config that rlcomp wrote"),
     "metrics lists": ("metrics.jsonl", "[1]\n[2]\n", "metrics.jsonl, line 1: [1] is no object"),
@@ -82,7 +82,7 @@ def told(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_no_run_wrote_is_one_message(make_run, told, name):
+def test_a_damaged_file_gives_one_message(make_run, told, name):
     file, content, said = REFUSED[name]
     folder = make_run("a", [{"reward/mean": 0.5}])
     (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -108,7 +108,7 @@ def test_a_failure_that_cannot_be_read_is_a_failure(make_run, told, content):
     code, printed = told(folder)
     assert code == 0
     (line,) = printed.err.splitlines()
-    assert "failure.json is not what a run leaves (" in line
+    assert "failure.json is damaged (" in line
     with pytest.warns(RlcompWarning):
         run = read_run(folder)
     assert (run.state, run.error) == ("failed", "its failure.json cannot be read")
@@ -140,10 +140,10 @@ TOKENS = {"tokens": ["a", "b"], "trained": [1, 0], "advantage": [0.5, None]}
         ({"truncated": []}, "'truncated' is []"),
         (TOKENS | {"tokens": "ab"}, "'tokens' is 'ab': must be a list"),
         (TOKENS | {"tokens": [1, 2]}, "'tokens' is [1, 2]"),
-        (TOKENS | {"trained": [1]}, "'trained' is [1]: must have one entry a token, 2"),
-        (TOKENS | {"trained": None}, "'trained' is None: must have one entry a token, 2"),
-        (TOKENS | {"trained": 3}, "'trained' is 3: must have one entry a token, 2"),
-        (TOKENS | {"advantage": [0.5]}, "'advantage' is [0.5]: must have one entry a token, 2"),
+        (TOKENS | {"trained": [1]}, "'trained' is [1]: must have 2 entries, one a token"),
+        (TOKENS | {"trained": None}, "'trained' is None: must have 2 entries, one a token"),
+        (TOKENS | {"trained": 3}, "'trained' is 3: must have 2 entries, one a token"),
+        (TOKENS | {"advantage": [0.5]}, "'advantage' is [0.5]: must have 2 entries, one a token"),
         (TOKENS | {"ratio": ["x", 1]}, "'ratio' is ['x', 1]"),
         (TOKENS | {"entropy": 3}, "'entropy' is 3"),
     ],
@@ -157,7 +157,7 @@ def test_a_sample_that_no_run_wrote_is_left_out(make_run, told, change, said):
     assert found == [SOUND, SOUND | TOKENS]
     assert len(warned) == 1
     text = str(warned[0].message)
-    assert "samples that no run wrote are left out: 2 (first: line 2, " in text
+    assert "malformed samples are left out: 2 (first: line 2, " in text
     assert said in text
     code, printed = told(folder)
     assert code == 0
@@ -176,7 +176,7 @@ def test_a_sample_without_a_step_is_left_out_of_the_summary_as_well(make_run):
 OTHERS = [{"return": 3.0}, {"prompt": "a"}, {"response": 3}]
 
 
-def test_what_has_no_prompt_is_no_sample_to_show(make_run):
+def test_a_sample_without_a_prompt_is_not_shown(make_run):
     folder = make_run("a", [{"reward/mean": 0.5}], samples=[*OTHERS, SOUND])
 
     assert read_samples(folder) == [SOUND]

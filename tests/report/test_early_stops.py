@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.report.early_stops import read_early_ends
+from rlcomp.report.run_files import read_early_ends
 from rlcomp.report.runs import read_run
 
 BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1, "checkpoint": None}

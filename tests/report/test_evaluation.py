@@ -159,13 +159,13 @@ def test_verdicts_are_kept_with_their_settings(tmp_path):
         ('{"problem": 1, "deco', "its last line is cut off"),
     ],
 )
-def test_verdicts_that_nobody_wrote_are_told(tmp_path, line, told):
+def test_damaged_verdicts_are_refused(tmp_path, line, told):
     file = tmp_path / "gsm8k.jsonl"
     write_verdicts(file, {"seed": 0}, [verdict(0, True)])
     with file.open("a", encoding="utf-8") as opened:
         opened.write(line)
 
-    with pytest.raises(DataError, match=f"is not what was written, {told}"):
+    with pytest.raises(DataError, match=f"is damaged, {told}"):
         read_scores(file, {"seed": 0})
 
 

@@ -42,7 +42,7 @@ def test_rows_are_kept_and_shown_again_without_the_runs(tmp_path, shown, capsys)
     assert figure.read_text() == "drawn a=3 b=1"
 
 
-def test_help_says_the_first_line(shown, capsys):
+def test_help_shows_the_first_line(shown, capsys):
     with pytest.raises(SystemExit):
         shown("--help")
 

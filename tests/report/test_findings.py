@@ -72,7 +72,7 @@ def test_an_estimate_in_words():
         ((None, None), "higher", "unknown"),
     ],
 )
-def test_what_an_interval_says(ends, direction, judgement):
+def test_judgements_of_intervals(ends, direction, judgement):
     assert judge_difference(MeanEstimate(0.0, *ends, 2), direction) == judgement
 
 
@@ -134,7 +134,7 @@ def test_one_seed_has_no_interval_and_no_judgement(arms):
     assert said(folder) == [("b − a = +0.25, n = 1 (one seed: no interval)", "unknown")]
 
 
-def test_what_cannot_be_compared_says_why(arms, make_run):
+def test_incomparable_arms_have_a_reason(arms, make_run):
     folder = arms(a={0: 0.25}, b={1: 0.5})
     make_run("c0", [{"reward/mean": 1.0}], steps=5, overrides=["p=c"], p="c")
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_compared_says_why(arms, make_run):
     ]
 
 
-def test_one_group_alone_says_where_it_ended(arms):
+def test_a_single_group_has_its_final_value(arms):
     # The mean of 0.5 and 0.7, t(1) s / sqrt(2) = 12.706 * 0.1.
     assert said(arms(a={0: 0.5, 1: 0.7})) == [
         ("a0: reward/mean = 0.6, 95 % −0.7 to 1.9, n = 2", "unknown")

@@ -61,7 +61,7 @@ def fronts(folder, along=""):
     return compute_fronts(group_runs(find_runs([str(folder)])), along)
 
 
-def test_objectives_are_told_from_the_ends_of_intervals_and_from_preferences():
+def test_objectives_exclude_interval_ends_and_preferences():
     row = {**returns(a=1.0, a_low=0.5, a_high=2.0, low=3.0), **returns("@1:0", a=1.0)}
 
     assert objectives_of([{"evaluation/return": 1.0}, row]) == ("a", "low")
@@ -82,7 +82,7 @@ def test_the_way_of_a_run_leaves_out_what_was_not_measured():
     assert evaluation_path([], ["a", "b"])[1].shape == (0, 2)
 
 
-def test_a_conditioned_run_ends_in_what_it_last_gave_for_every_preference():
+def test_a_conditioned_run_ends_in_its_last_returns_for_every_preference():
     rows = [{"total": 1, **returns("@0:1", a=9.0, b=9.0)}, {"total": 2, **CONDITIONED}]
 
     found = {
@@ -160,7 +160,7 @@ def test_the_reference_point_is_the_evaluators(make_run, tmp_path):
     assert found.qualities[0].hypervolume.mean == 4.0
 
 
-def test_of_several_reference_points_the_lowest_counts_and_all_are_told(make_run, tmp_path):
+def test_the_lowest_of_several_reference_points_counts_and_all_are_shown(make_run, tmp_path):
     for name, point in (("0", {"a": 1.0}), ("1", {"b": -1.0}), ("2", {"b": -1.0})):
         evaluation = {"evaluation": {"reference_point": point}}
         make_run(name, [returns(a=2.0, b=1.0)], overrides=[f"w={name}"], w=name, **evaluation)
@@ -175,11 +175,11 @@ def test_of_several_reference_points_the_lowest_counts_and_all_are_told(make_run
     assert words in page_of(tmp_path)
 
 
-def test_one_reference_point_is_told_alone(swept):
+def test_a_single_reference_point_is_shown(swept):
     assert "above (0, 0); IGD+" in page_of(swept)
 
 
-def test_a_run_of_one_objective_has_no_say_in_the_reference(make_run, tmp_path):
+def test_a_run_of_one_objective_does_not_affect_the_reference(make_run, tmp_path):
     make_run("0", [returns(a=2.0, b=1.0)], evaluation={"reference_point": {"b": 0.5}})
     make_run("1", [{"reward/mean": 1.0}], overrides=["w=1"], w=1)
 
@@ -201,16 +201,16 @@ def test_a_run_that_was_made_twice_counts_once(swept, make_run):
 
 
 @pytest.mark.parametrize("along", ["m.v", "m.w.aa", "w"])
-def test_fronts_along_what_no_run_has_are_refused(swept, along):
+def test_fronts_along_an_unknown_setting_are_refused(swept, along):
     with pytest.raises(ConfigError, match=rf"--along: no run has a setting '{along}'.*m\.w"):
         fronts(swept, along)
 
 
-def test_fronts_along_what_does_not_differ_are_those_without(swept):
+def test_fronts_along_an_equal_setting_are_the_fronts_without_it(swept):
     assert [row.family for row in fronts(swept, "phases").qualities][:1] == ["m.w.a=0"]
 
 
-def test_a_reference_point_that_is_no_number_is_told(make_run, tmp_path):
+def test_a_reference_point_that_is_no_number_is_refused(make_run, tmp_path):
     evaluation = {"evaluation": {"reference_point": {"b": "low"}}}
     make_run("0", [returns(a=2.0, b=1.0)], **evaluation)
 
@@ -243,7 +243,7 @@ def test_a_sweep_is_drawn_with_its_front_ringed(swept):
 
     assert (panel["x"], panel["y"]) == ("a", "b")
     assert points(panel, "mean") == [[1, 3], [2, 2], [1, 1]]
-    assert points(panel, "mean", "told") == ["m.w.a=0", "m.w.a=1", "m.w.a=2"]
+    assert points(panel, "mean", "label") == ["m.w.a=0", "m.w.a=1", "m.w.a=2"]
     assert points(panel, "mean", "family") == [0, 1, 2]
     assert ringed(panel) == [[1, 3], [2, 2]]
     # The seeds themselves.
@@ -256,11 +256,11 @@ def test_the_way_of_a_run_is_a_panel_as_well():
     (panel,) = run_front(rows, ["a", "b"])
 
     assert points(panel, "path") == [[1, -1], [5, -5], [0.4, 0.4]]
-    assert points(panel, "path", "told") == ["step 1", "step 5", "step 7"]
-    assert points(panel, "asked") == [[0, 1], [0.6, 0.6], [0.5, 0.5]]
-    assert points(panel, "asked", "told") == ["0:1", "0.5:0.5", "1:0"]
+    assert points(panel, "path", "label") == ["step 1", "step 5", "step 7"]
+    assert points(panel, "preference") == [[0, 1], [0.6, 0.6], [0.5, 0.5]]
+    assert points(panel, "preference", "label") == ["0:1", "0.5:0.5", "1:0"]
     assert points(panel, "path", "family") == [0] * 3
-    assert points(panel, "asked", "family") == [1] * 3
+    assert points(panel, "preference", "family") == [1] * 3
     assert ringed(panel) == [[0, 1], [0.6, 0.6]]
 
 
@@ -275,7 +275,7 @@ def test_a_run_is_drawn_from_its_first_evaluation_to_its_last():
     assert cloud.get_array().tolist() == [1, 5, 9]
 
 
-def test_a_conditioned_run_is_drawn_with_what_it_gave_last():
+def test_a_conditioned_run_is_drawn_with_its_last_returns():
     (axes,) = run_figure([{"total": 7, **CONDITIONED}], ["a", "b"]).axes
 
     assert told(axes) == {
@@ -333,7 +333,7 @@ def test_the_page_of_a_run_shows_its_way(make_run):
     page = page_of(make_run("0", [returns(a=1.0, b=2.0), returns(a=2.0, b=1.0)]))
 
     assert "All evaluations of the run" in page
-    assert '"told": "step 2"' in page
+    assert '"label": "step 2"' in page
 
 
 def test_a_page_without_objectives_has_no_front(make_run, tmp_path):
@@ -343,7 +343,7 @@ def test_a_page_without_objectives_has_no_front(make_run, tmp_path):
     assert not (folder / "fronts.csv").exists()
 
 
-def test_without_moocore_the_front_is_drawn_and_its_numbers_say_what_to_install(swept, monkeypatch):
+def test_without_moocore_the_front_is_drawn_with_a_note(swept, monkeypatch):
     monkeypatch.setitem(sys.modules, "moocore", None)
 
     page = page_of(swept)
@@ -352,7 +352,7 @@ def test_without_moocore_the_front_is_drawn_and_its_numbers_say_what_to_install(
     assert "pip install &#39;rlcomp[pareto]&#39;" in page
 
 
-def test_returns_conflicts_and_gaps_are_told_of_as_well(make_run):
+def test_returns_conflicts_and_gaps_are_reported(make_run):
     row = {**CONDITIONED, **returns(a_low=0.1, a_high=0.9), "pareto/gap": 0.5}
     folder = make_run("0", [row | {"pareto/conflict/a": 0.0, "evaluation/hypervolume": 0.3}])
 

@@ -22,7 +22,7 @@ def test_runs_that_differ_in_their_seed_are_one_group(four):
     assert [[run.seed for run in group.finished] for group in four] == [["0", "1"], ["0", "1"]]
 
 
-def test_groups_are_called_by_what_differs_only(four):
+def test_group_names_have_only_differences(four):
     assert [group.name for group in four] == ["lr=0.1", "lr=0.2"]
     assert [group.differences for group in four] == [{"lr": "0.1"}, {"lr": "0.2"}]
 
@@ -37,7 +37,7 @@ def test_a_choice_is_called_by_its_option(make_run, tmp_path):
     assert names == ["recipe=grpo", "recipe=other"]
 
 
-def test_what_the_command_line_does_not_tell_apart_is_called_by_its_config(make_run, tmp_path):
+def test_groups_with_equal_command_lines_are_named_by_their_configs(make_run, tmp_path):
     for lr in (1, 2):
         make_run(str(lr), ROWS, lr=lr)
 
@@ -84,5 +84,5 @@ def test_the_baseline_is_the_first_group_or_the_one_that_is_named(four):
 
 @pytest.mark.parametrize(("wanted", "fault"), [("lr=0.3", "no group"), ("size=7", "2 groups")])
 def test_a_baseline_that_is_not_one_group_is_refused(four, wanted, fault):
-    with pytest.raises(ConfigError, match=f"--baseline is '{wanted}', which is {fault}"):
+    with pytest.raises(ConfigError, match=f"--baseline is '{wanted}' and names {fault}"):
         find_baseline(four, wanted)

@@ -144,7 +144,7 @@ POINT = """(() => {
 })()"""
 
 
-def test_a_chart_tells_the_values_under_the_pointer_along_every_axis(browser, sweep):
+def test_a_chart_shows_the_values_under_the_pointer_on_every_axis(browser, sweep):
     browser.open(sweep, width=1280, dark=False)
     browser.value("document.querySelector('figure[data-chart]').scrollIntoView()")
     names = browser.value("data.charts.map((chart) => chart.metric)")
@@ -176,7 +176,7 @@ def test_arms_and_single_seeds_are_hidden_when_they_are_ticked_off(browser, swee
     assert browser.value("document.querySelectorAll('.arms > :not([hidden])').length") == 1
 
 
-def test_the_front_tells_its_points(browser, sweep):
+def test_the_front_shows_its_points(browser, sweep):
     browser.open(sweep, width=1280, dark=False)
     browser.value("document.querySelector('figure[data-front]').scrollIntoView()")
     place = browser.value(

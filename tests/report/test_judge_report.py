@@ -26,7 +26,7 @@ PAIRS = [
 ]
 # Neither is better.
 TIE = LabelledPair(AnswerPair("3", "aa", "bbbbbb"), 0.0)
-KNOWN = {pair.shown.prompt: pair for pair in PAIRS}
+KNOWN = {pair.pair.prompt: pair for pair in PAIRS}
 
 
 def judge(quality=1.0, position=0.0, length=0.0, own=0.0, silent=()):
@@ -36,7 +36,7 @@ def judge(quality=1.0, position=0.0, length=0.0, own=0.0, silent=()):
         found = []
         for pair in pairs:
             known = KNOWN[pair.prompt]
-            sign = 1 if pair.first == known.shown.first else -1
+            sign = 1 if pair.first == known.pair.first else -1
             odds = position + sign * (quality * known.gap + own * known.own)
             odds += length * (len(pair.first) - len(pair.second))
             found.append(None if pair.prompt in silent else 1 / (1 + math.exp(-odds)))
@@ -45,7 +45,7 @@ def judge(quality=1.0, position=0.0, length=0.0, own=0.0, silent=()):
     return told
 
 
-def test_planted_biases_are_told_apart():
+def test_planted_biases_are_separated():
     report = judge_report(judge(quality=2.0, position=0.4, length=0.1, own=-0.3), PAIRS)
 
     found = {name: interval.value for name, interval in report.biases.items()}
@@ -106,10 +106,10 @@ def test_a_pair_whose_orders_disagree_is_half_right(verdicts, agreement, labels,
     assert report.order_flips == flips
 
 
-def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_so():
+def test_verdicts_decided_by_quality_have_no_finite_bias():
     def certain(pairs):
         gaps = [(KNOWN[pair.prompt], pair) for pair in pairs]
-        return [float((one.gap > 0) == (one.shown.first == pair.first)) for one, pair in gaps]
+        return [float((one.gap > 0) == (one.pair.first == pair.first)) for one, pair in gaps]
 
     report = judge_report(certain, PAIRS)
 
@@ -149,7 +149,7 @@ def test_an_example_that_is_no_pair_is_refused(columns, why):
 def test_messages_are_their_texts():
     said = [{"role": "assistant", "content": "b"}]
 
-    assert labelled_pair(Example("p", "a", "a", columns={"rejected": said})).shown.second == "b"
+    assert labelled_pair(Example("p", "a", "a", columns={"rejected": said})).pair.second == "b"
 
 
 def test_the_report_is_json():
@@ -166,12 +166,12 @@ def test_pairs_without_a_verdict_are_invalid_and_left_out():
     report = judge_report(judge(length=0.1, silent=("9",)), many)
 
     assert (report.pairs, report.invalid) == (4, pytest.approx(0.2))
-    with pytest.raises(DataError, match="of 1 pairs none got a verdict in both orders"):
+    with pytest.raises(DataError, match="none of 1 pairs got a verdict in both orders"):
         judge_report(judge(silent=("9",)), many[-1:])
 
 
 def test_a_column_that_is_nowhere_is_left_out():
-    pairs = [LabelledPair(pair.shown, pair.gap) for pair in PAIRS]
+    pairs = [LabelledPair(pair.pair, pair.gap) for pair in PAIRS]
 
     assert list(judge_report(judge(), pairs).biases) == ["position", "length"]
 
@@ -199,7 +199,7 @@ def test_drift_is_paired():
 
 
 @pytest.mark.parametrize(("position", "is_told"), [(9.0, True), (0.0, False)])
-def test_a_judge_that_may_be_a_coin_is_told(position, is_told):
+def test_a_judge_near_chance_is_reported(position, is_told):
     many = PAIRS * 4  # at the place alone, half of the verdicts are right
 
     lines = judge_tables(judge_report(judge(position=position), many))[1:]

@@ -188,7 +188,7 @@ def test_a_right_answer_is_shown_in_the_pieces_it_may_end_after(make_run):
     assert " para =" not in page.text
 
 
-def test_what_a_model_wrote_is_text_never_markup(make_run):
+def test_the_text_of_a_model_is_never_markup(make_run):
     hostile = sample(1, HOSTILE, **ROLLOUT) | {"prompt": HOSTILE, "answer": HOSTILE}
     folder = make_run("a", [{"m": 1.0, HOSTILE: 1.0}], samples=[hostile, sample(1, HOSTILE)])
 
@@ -221,7 +221,7 @@ def test_old_answers_are_left_out_when_there_are_too_many(make_run, monkeypatch)
     assert "step 1 (rl 1)" not in page.text
 
 
-def test_a_long_answer_is_cut_and_says_so(make_run, monkeypatch):
+def test_a_long_answer_is_cut_with_a_note(make_run, monkeypatch):
     monkeypatch.setattr("rlcomp.report.rollouts._MAX_TOKENS", 2)
 
     page, _, _ = made(make_run("a", [{"m": 1.0}], samples=[sample(1, HOSTILE, **ROLLOUT)]))
@@ -230,7 +230,7 @@ def test_a_long_answer_is_cut_and_says_so(make_run, monkeypatch):
     assert " … (1 tokens more)" in page.text
 
 
-def test_what_is_asked_for_wrongly_ends_with_a_message(compared, monkeypatch, capsys):
+def test_a_wrong_option_ends_with_a_message(compared, monkeypatch, capsys):
     words = ["rlcomp-report", str(compared), "--metrics", "reward/men"]
     monkeypatch.setattr(sys, "argv", words)
 
@@ -242,7 +242,7 @@ def test_what_is_asked_for_wrongly_ends_with_a_message(compared, monkeypatch, ca
     assert "no run recorded 'reward/men'; did you mean 'reward/mean'?" in message
 
 
-def test_all_that_is_asked_for_wrongly_is_told_at_once(compared, monkeypatch, capsys):
+def test_all_wrong_options_are_reported_together(compared, monkeypatch, capsys):
     words = ["rlcomp-report", str(compared), "--baseline", "lr=99", "--metrics", "mean,nothing"]
     monkeypatch.setattr(sys, "argv", words)
 
@@ -250,12 +250,12 @@ def test_all_that_is_asked_for_wrongly_is_told_at_once(compared, monkeypatch, ca
         main()
 
     first, second, third = capsys.readouterr().err.splitlines()
-    assert first.startswith("rlcomp: --baseline is 'lr=99', which is no group; did you mean")
+    assert first.startswith("rlcomp: --baseline is 'lr=99' and names no group; did you mean")
     assert second.startswith("--metrics: no run recorded 'mean'; did you mean 'reward/mean'?")
     assert third.startswith("--metrics: no run recorded 'nothing' (known: ")
 
 
-def test_the_command_line_writes_where_it_is_told(compared, tmp_path, monkeypatch, capsys):
+def test_the_command_line_writes_to_its_output(compared, tmp_path, monkeypatch, capsys):
     words = ["rlcomp-report", str(compared), "--out", str(tmp_path / "new"), "--baseline", "lr=2"]
     monkeypatch.setattr(sys, "argv", words)
 

@@ -101,7 +101,7 @@ def test_an_attempt_that_was_refused_does_not_count_as_finished(make_run):
     assert (read_run(folder).state, read_run(folder).error) == ("failed", "CheckpointError: no")
 
 
-def test_a_run_is_what_was_accepted_not_what_was_last_asked_for(make_run):
+def test_a_run_has_its_accepted_overrides(make_run):
     folder = make_run("a", ROWS, seed=7, overrides=["lr=2"], choices={"recipe": "new"}, lr=2)
     (folder / "run.yaml").write_text(
         "config: {seed: 3, lr: 1, twice: '${lr}', phases: {rl: {steps: '${lr}'}}}\n"
@@ -207,14 +207,14 @@ def test_a_directory_that_is_not_there_is_named_with_the_nearest(make_run, tmp_p
         find_runs([str(tmp_path / "sweeps")])
 
 
-def test_what_a_run_keeps_inside_is_no_suggestion(make_run):
+def test_folders_inside_a_run_are_not_suggested(make_run):
     folder = make_run("a", ROWS)
 
     with pytest.raises(DataError, match=r"there is no such directory \(known: none\)"):
         find_runs([str(folder / "hydra")])
 
 
-def test_a_file_is_said_to_be_one(make_run):
+def test_a_file_is_refused_as_a_file(make_run):
     with pytest.raises(DataError, match=r"metrics\.jsonl is a file: name the directory"):
         find_runs([str(make_run("a", ROWS) / "metrics.jsonl")])
 

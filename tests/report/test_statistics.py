@@ -32,7 +32,7 @@ def test_the_area_under_a_single_point_is_its_value():
     assert area(run((7, 0.25)), "m") == 0.25
 
 
-def test_what_was_never_recorded_has_neither_end_nor_area():
+def test_an_unrecorded_metric_has_no_final_value_and_no_area():
     assert final(run((1, 0.5)), "other") is None
     assert area(run((1, 0.5)), "other") is None
 

@@ -58,7 +58,7 @@ def test_a_run_is_put_into_words(tmp_path):
     )
 
 
-def test_what_was_not_measured_is_not_told(tmp_path):
+def test_an_unmeasured_number_is_not_shown(tmp_path):
     text = summarise(written(tmp_path, [row(1, "warm_start", 1, loss__sft=2.0)]))
 
     assert text.splitlines() == [
@@ -113,7 +113,7 @@ def test_the_answers_before_and_after_stand_side_by_side_marked(tmp_path):
     assert "after step 3" in text
 
 
-def test_a_single_evaluation_is_told_without_a_before(tmp_path):
+def test_a_single_evaluation_has_no_comparison(tmp_path):
     text = summarise(written(tmp_path, RUN[:1], [sample(1, "21>", "12", "12")]))
 
     assert "Held-out accuracy" not in text.splitlines()[0]
@@ -142,7 +142,7 @@ def test_square_brackets_in_an_answer_are_text(tmp_path):
     assert "✗ [/]" in text
 
 
-def test_an_empty_run_says_so(tmp_path):
+def test_an_empty_run_has_a_note(tmp_path):
     assert summarise(tmp_path) == f"{tmp_path}: nothing was run"
     assert summarise(written(tmp_path, [])) == f"{tmp_path}: nothing was run"
 
@@ -151,7 +151,7 @@ def test_a_file_that_is_not_there_has_no_lines(tmp_path):
     assert read_lines(tmp_path / "nothing.jsonl") == []
 
 
-def test_a_reward_without_verdicts_is_told_by_its_name_and_mean(tmp_path):
+def test_a_reward_without_verdicts_is_reported_by_name_and_mean(tmp_path):
     row = {
         **{"total": 1, "phase": "train", "step": 1, "evaluation/greedy": 1.0},
         **{"evaluation/sampled": 0.97, "evaluation/reward/length/greedy": 31.0},

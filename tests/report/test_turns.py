@@ -25,7 +25,7 @@ def pieces(row):
     return step.prompts[0].answers[0].pieces
 
 
-def test_an_episode_is_told_turn_by_turn():
+def test_an_episode_is_shown_turn_by_turn():
     first, heard, last = pieces(ROW)
 
     assert [token.text for token in heard.tokens] == ["b", "|"]
@@ -61,7 +61,7 @@ def test_the_page_shows_turns_and_facts(make_run, tmp_path):
     report([str(tmp_path)], None, None, [])
     page = (tmp_path / "report.html").read_text()
 
-    assert '<div class="heard"><span class="faint">environment</span>' in page
+    assert '<div class="environment"><span class="faint">environment</span>' in page
     assert "turn 1, reward 0.25, advantage 1" in page
     # What a tool said is no masked token of the policy.
     assert 'title="masked: not trained on">b<' in page
@@ -74,4 +74,4 @@ def test_a_turn_for_each_token_or_none(make_run, tmp_path, recwarn):
     make_run("one", [{"reward/mean": 1.0}], samples=[ROW | {"turn": [0]}])
     report([str(tmp_path)], None, None, [])
 
-    assert "'turn' is [0]: must have one entry a token, 6" in str(recwarn[0].message)
+    assert "'turn' is [0]: must have 6 entries, one a token" in str(recwarn[0].message)

@@ -16,7 +16,7 @@ from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigErrors, StorageError
 from rlcomp.metrics import end_phase, keep_best, record
-from rlcomp.report.early_stops import describe_early_end, read_early_ends
+from rlcomp.report.run_files import describe_early_end, read_early_ends
 from rlcomp.report.runs import read_run
 from rlcomp.report.summary import summarise
 from rlcomp.run.phase import Phase

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.sandbox.batch import Batch, new_worker
+from rlcomp.sandbox.fork_server import start_pair
+from rlcomp.sandbox.sandbox import Batch
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,7 @@ def run_in(needs: Callable[[str], None]) -> Iterator[Callable]:
     def run(tier, job):
         if tier not in workers:
             needs(tier)
-            workers[tier] = [new_worker(tier)]
+            workers[tier] = [start_pair(tier)]
         return Batch(workers[tier], tier, [job]).run()[job]
 
     yield run

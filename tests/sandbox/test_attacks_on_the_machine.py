@@ -304,7 +304,7 @@ def test_processes_die_with_their_job_where_they_are_allowed(name, run_in, surro
 
 
 @pytest.mark.parametrize("name", TIME)
-def test_what_runs_on_is_a_timeout(name, run_in):
+def test_a_long_program_is_a_timeout(name, run_in):
     outcome = run_in("strict", StdioJob(TIME[name], limits=Limits(wall=0.3, memory=64 * MEBIBYTE)))
 
     assert outcome.status == "timeout"

@@ -185,7 +185,7 @@ print(sum('-'.join(['SECRET', 'OF', 'ANOTHER', 'JOB']) in str(list(x.values() if
 """
 
 
-def test_a_job_finds_nothing_of_the_one_before(run_in):
+def test_a_job_has_no_traces_of_the_previous_one(run_in):
     for _ in range(2):
         run_in("strict", StdioJob("secret = 'SECRET-OF-ANOTHER-JOB'", "SECRET-OF-ANOTHER-JOB"))
 

@@ -12,9 +12,9 @@ import pytest
 import rlcomp
 from rlcomp.errors import RlcompError
 from rlcomp.sandbox import bubblewrap
-from rlcomp.sandbox.batch import Batch, new_worker
-from rlcomp.sandbox.fork_server import ForkServer
+from rlcomp.sandbox.fork_server import ForkServer, start_pair
 from rlcomp.sandbox.job import CheckJob, StdioJob
+from rlcomp.sandbox.sandbox import Batch
 from rlcomp.sandbox.tier import strongest
 
 ROOT = Path(rlcomp.__file__).resolve().parents[1]
@@ -86,7 +86,7 @@ def test_what_lies_in_a_readable_folder_is_not_bound_twice():
     assert words.count("--ro-bind") == 2
 
 
-def test_each_folder_above_is_made_before_what_lies_in_it(readable):
+def test_parent_folders_are_made_first(readable):
     words = bubblewrap.command("bwrap", readable, root=False)
 
     made = [words[at + 1] for at, word in enumerate(words) if word == "--dir"]
@@ -167,7 +167,7 @@ JAILLESS = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
 def test_the_walls_of_portable_are_there_whatever_it_does(jailless, processes):
     jailless("echo warning >&2")
     idle = processes()
-    workers = [new_worker("bwrap")]
+    workers = [start_pair("bwrap")]
     job = StdioJob("import os\nprint(os.getcwd())\nopen('/tmp/mine', 'w')")
     asked = [job, CheckJob("def f(): return 1", ("assert f() == 1",), "f")]
 

@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from rlcomp.sandbox.candidate_tests import _exception, _update
+from rlcomp.sandbox.candidate_tests import _exception, _update, receive, send
 from rlcomp.sandbox.execute import describe_error, execute, find_function, new_module
 from rlcomp.sandbox.job import MEBIBYTE, Limits
-from rlcomp.sandbox.messages import receive, send
 from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData
 
 MEBIBYTES_100 = 100 * MEBIBYTE
@@ -74,7 +73,7 @@ def test_tests_judge_a_candidate(candidate, tests, passed, message, sandbox):
         ),
     ],
 )
-def test_the_end_of_a_candidate_is_told_as_what_it_was(candidate, status, message, sandbox):
+def test_the_cause_of_a_candidates_end_is_reported(candidate, status, message, sandbox):
     outcome = sandbox.run_check(candidate, "f()", "f", Limits(wall=0.5))
 
     assert (outcome.status, outcome.message) == (status, message)
@@ -93,7 +92,7 @@ def test_a_check_counts_both_programs(sandbox):
 
 
 @pytest.mark.parametrize("length", [0, 1, 70000, 4 * MAX_BYTES])
-def test_a_message_comes_as_it_was_sent(length):
+def test_a_message_arrives_unchanged(length):
     reader, writer = os.pipe()
     sender = threading.Thread(target=send, args=(writer, "x" * length))
     sender.start()
@@ -134,7 +133,7 @@ def test_a_message_that_would_not_be_received_is_not_sent():
         ([1], []),
     ],
 )
-def test_a_container_is_given_the_contents_of_another(old, new):
+def test_a_container_gets_the_contents_of_another(old, new):
     inner = [each for each in old if isinstance(each, list)] if isinstance(old, list) else []
 
     assert _update(old, new) is old
@@ -147,7 +146,7 @@ def test_a_container_is_given_the_contents_of_another(old, new):
 @pytest.mark.parametrize(
     ("old", "new"), [(1, 2), ([1], (1,)), ("a", "b"), (frozenset({1}), frozenset({2})), (None, [1])]
 )
-def test_what_is_no_container_of_the_same_kind_is_replaced(old, new):
+def test_a_value_of_another_type_is_replaced(old, new):
     assert _update(old, new) is new
 
 
@@ -171,14 +170,14 @@ def test_an_exception_of_a_candidate_is_a_built_in_one(name, kind, text):
     assert str(error) == text
 
 
-def test_what_is_no_function_is_not_called():
+def test_a_value_that_is_no_function_is_not_called():
     assert find_function({"f": len}, "f") is len
     for namespace in ({}, {"f": 5}):
         with pytest.raises(NameError, match="it defines no function 'f'"):
             find_function(namespace, "f")
 
 
-def test_an_error_is_told_in_a_line():
+def test_an_error_is_described_in_a_line():
     assert describe_error(ValueError("a\n  b")) == "ValueError: a b"
     assert describe_error(ValueError()) == "ValueError"
     assert describe_error(NotPlainData("x is not plain data")) == "x is not plain data"

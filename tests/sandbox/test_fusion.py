@@ -59,14 +59,14 @@ def test_output_is_the_programs_and_the_report_goes_behind_the_nonce():
     assert stderr == '\na1b2{"error": "ZeroDivisionError: division by zero"}\nx'
 
 
-def test_values_are_told_as_plain_data():
+def test_values_are_plain_data():
     stdout, stderr, code = ran(CALLS, NONCE)
 
     assert (stdout, code) == ("", 0)
     assert stderr == '\na1b2{"ready": true}\n\na1b2{"value": "1"}\n\na1b2{"value": "2"}\n'
 
 
-def test_a_program_finds_what_it_finds_at_home():
+def test_a_program_finds_the_standard_library():
     source = (
         "import random, sys\nprint(random.random(), sys.argv, __name__, sys.path[0] != '')\n"
         "print(sys.modules['__main__'].__dict__ is globals(), 'texts' in globals())"
@@ -107,7 +107,7 @@ def test_a_run_that_did_not(result, status, message):
     assert outcome.compiles
 
 
-def test_what_is_no_python_is_told():
+def test_a_test_file_that_does_not_parse_is_refused():
     stderr = '\na1b2{"compiles": false}\n\na1b2{"error": "SyntaxError: invalid syntax"}\n'
 
     outcome = read(top="Failed", return_code=1, stderr=stderr)
@@ -115,7 +115,7 @@ def test_what_is_no_python_is_told():
     assert (outcome.message, outcome.compiles) == ("SyntaxError: invalid syntax", False)
 
 
-def test_values_are_found_among_what_a_program_writes():
+def test_results_are_read_from_the_report_of_a_program():
     stderr = 'noise\na1b2{"ready": true}\nhalf a line\na1b2{"value": "[\\"tuple\\",1]"}\na1b2{"error": "E"}\n'
 
     outcome = read(CALLS, stderr=stderr)
@@ -149,7 +149,7 @@ def test_an_answer_that_is_too_long_is_the_programs_doing():
         b'{"status": "Success", "run_result": {"status": "Finished", "return_code": ' + b"1" * 21 + b"}}",
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_lost(said):
+def test_a_malformed_answer_is_no_answer(said):
     with pytest.raises(NoAnswer):
         fusion.outcome_of(PROGRAM, NONCE, said)
 
@@ -168,7 +168,7 @@ def test_an_end_that_is_none_is_lost(result):
         read(**result)
 
 
-def test_what_the_server_says_is_told_in_part_and_legibly():
+def test_the_answer_of_the_server_is_cut_and_escaped():
     with pytest.raises(NoAnswer, match=r"it ran no program: 'SandboxError', '\\x1b\[2J") as lost:
         fusion.outcome_of(
             PROGRAM,

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from rlcomp.sandbox import fork_server_child, init, landlock, linux, namespaces
-from rlcomp.sandbox.batch import new_worker
+from rlcomp.sandbox.fork_server import start_pair
 from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
 from rlcomp.sandbox.running_job import RunningJob
 
@@ -45,7 +45,7 @@ def chain(request, processes, needs):
     In ``bwrap`` bubblewrap is between the guard and the server.
     """
     needs(request.param)
-    worker = new_worker(request.param)
+    worker = start_pair(request.param)
     running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
@@ -195,7 +195,7 @@ def test_the_file_system_of_bubblewraps_jail(run_in):
     ]
 
 
-def test_what_may_be_read_is_there_and_named_once():
+def test_readable_paths_exist_and_are_distinct():
     paths = namespaces.readable_paths()
 
     assert "/usr" in paths
@@ -239,11 +239,11 @@ def allowed(action):
         (7, [0xFFFF, 3, 3]),
     ],
 )
-def test_what_landlock_withholds_is_all_that_its_abi_knows(abi, words):
+def test_landlock_handles_all_rights_of_its_abi(abi, words):
     assert landlock.ruleset_of(abi) == (words[0], struct.pack(f"={len(words)}Q", *words))
 
 
-def test_landlock_leaves_what_it_is_told(tmp_path, chain):
+def test_landlock_allows_only_the_listed_paths(tmp_path, chain):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside, outside):
         folder.mkdir()
@@ -273,7 +273,7 @@ def test_landlock_leaves_what_it_is_told(tmp_path, chain):
     assert in_a_child(body) == 77
 
 
-def test_a_call_that_the_kernel_refuses_says_which():
+def test_a_refused_system_call_is_named():
     with pytest.raises(OSError, match=r"mount of none on /nowhere") as refused:
         linux.mount("none", "/nowhere", "tmpfs")
     assert refused.value.errno in (errno.ENOENT, errno.EPERM)  # the latter for an ordinary user
@@ -306,7 +306,7 @@ def test_a_fork_server_leaves_no_zombies(run_in, processes):
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_all_below_a_process_that_is_killed_die(tier, victim, needs, processes):
     needs(tier)
-    worker = new_worker(tier)
+    worker = start_pair(tier)
     running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20

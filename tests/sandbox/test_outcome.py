@@ -49,7 +49,7 @@ def test_why_a_program_failed(program, expected):
     assert find_failure(program, LIMITS) == expected
 
 
-def test_a_program_gives_what_it_wrote_and_used():
+def test_a_program_has_output_and_usage():
     outcome = stdio_outcome(ended(stdout=b"a\xff"), LIMITS)
 
     assert (outcome.status, outcome.stdout) == ("passed", "a�")
@@ -132,7 +132,7 @@ def test_the_tests_have_the_word_and_the_candidate_the_blame(candidate, tests, n
     assert expected[1] in (None, outcome.message)
 
 
-def test_what_two_programs_used_is_put_together():
+def test_the_usage_of_two_programs_is_combined():
     one, other = ended(cpu=1.0, wall=0.2, peak=5), ended(PASSED, cpu=0.25, wall=0.5, peak=3)
 
     outcome = check_outcome(one, other, limits=LIMITS, num_tests=1)

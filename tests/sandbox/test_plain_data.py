@@ -38,7 +38,7 @@ def same(one, other):
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is not a bug
 @given(VALUES)
-def test_a_value_comes_back_as_it_was(value):
+def test_a_value_survives_encoding(value):
     assert same(decode(encode(value)), value)
 
 

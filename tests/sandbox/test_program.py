@@ -60,7 +60,7 @@ def test_a_program_reads_and_writes(source, stdin, stdout, sandbox):
         ("import os; os.kill(os.getpid(), 40)", "died", "killed by signal 40"),
     ],
 )
-def test_a_program_that_does_not_end_well_says_how(source, status, message, sandbox):
+def test_the_outcome_names_the_cause_of_a_failure(source, status, message, sandbox):
     outcome = sandbox.run_stdio(source)
 
     assert outcome.status == status
@@ -86,7 +86,7 @@ def test_seconds_of_the_cpu_end_a_program(sandbox):
     assert 0.5 <= outcome.cpu < 2
 
 
-def test_what_was_used_is_measured(sandbox):
+def test_the_usage_is_measured(sandbox):
     source = "import time\nx = b'x' * {}\nwhile time.process_time() < 0.3: pass\ntime.sleep(0.2)"
 
     outcome = sandbox.run_stdio(source.format(MEBIBYTES_100))

@@ -68,7 +68,7 @@ def test_the_servers_clock_ends_a_program(there):
     assert outcome.stdout == "1\n"
 
 
-def test_values_come_back_as_what_they_are(there):
+def test_values_keep_their_types(there):
     source = "def f(a):\n    print('noise', flush=True)\n    return {a: [(1, 2.5), {3}, None, b'x', 2**70]}"
 
     outcome = there.run_calls(source, [("k",), ([],)], "f", limits=PATIENT)
@@ -117,7 +117,7 @@ def test_as_many_at_a_time_as_there_are_workers(saying):
     assert max(most) == 2
 
 
-def test_nothing_is_asked_before_it_is_used(fusion):
+def test_no_request_is_made_before_the_first_use(fusion):
     made = RemoteSandbox(url=fusion.url)
     copies = [copy.deepcopy(made), pickle.loads(pickle.dumps(made))]
 
@@ -202,7 +202,7 @@ def test_a_job_that_is_lost_each_time_is_no_outcome(answer, hurried, saying):
 
 
 @pytest.mark.parametrize("status", ["302 Found\r\nLocation: http://127.0.0.1:9/", "404 Not Found"])
-def test_a_refusal_is_told_at_once(status, hurried, saying):
+def test_a_refusal_is_raised_at_once(status, hurried, saying):
     url = saying(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
 
     with pytest.raises(RlcompError, match=rf"^sandbox\.url={url}: it answers {status[:3]} "):
@@ -228,7 +228,7 @@ def test_a_program_gets_its_time_and_the_server_some_more():
     assert remote._PAUSES == (1.0, 4.0)
 
 
-def test_unit_tests_are_refused_with_what_to_take(there, fusion):
+def test_unit_tests_are_refused_with_a_remedy(there, fusion):
     for ask in (
         lambda: there.run_check("def f(): pass", "f()", "f"),
         lambda: there.map([StdioJob("1"), CheckJob("", ("",), "f")]),

@@ -11,12 +11,11 @@ import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import fork_server, running_job
-from rlcomp.sandbox.batch import Batch, new_worker
+from rlcomp.sandbox.fork_server import start_pair
 from rlcomp.sandbox.job import MEBIBYTE, CallsJob, CheckJob, Limits, StdioJob
 from rlcomp.sandbox.plain_data import encode
-from rlcomp.sandbox.running_job import RunningJob
-from rlcomp.sandbox.running_program import RunningProgram
-from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.sandbox.running_job import RunningJob, RunningProgram
+from rlcomp.sandbox.sandbox import Batch, Sandbox
 
 MEBIBYTES_100 = 100 * MEBIBYTE
 
@@ -116,7 +115,7 @@ def test_nothing_is_started_before_it_is_used(processes, sandbox):
     assert descriptors() == before[1]
 
 
-def test_there_is_a_worker_for_each_processor_or_as_many_as_told(monkeypatch, sandbox):
+def test_there_are_as_many_workers_as_processors_or_as_set(monkeypatch, sandbox):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     for told, workers in ((None, 3), (1, 1)):
         with Sandbox(workers=told) as mine:
@@ -154,17 +153,17 @@ def test_workers_that_cannot_all_start_leave_none(monkeypatch, processes, sandbo
     def start(tier):
         if made:
             raise RlcompError("no more")
-        made.append(new_worker(tier))
+        made.append(start_pair(tier))
         return made[0]
 
-    monkeypatch.setattr("rlcomp.sandbox.sandbox.new_worker", start)
+    monkeypatch.setattr("rlcomp.sandbox.sandbox.start_pair", start)
     with pytest.raises(RlcompError, match="no more"):
         Sandbox(workers=2).map([StdioJob("print(1)"), StdioJob("print(2)")])
 
     settle(processes, idle)
 
 
-def test_an_interrupt_ends_what_runs_and_the_sandbox_can_go_on(processes, sandbox):
+def test_an_interrupt_ends_running_jobs_and_the_sandbox_stays_usable(processes, sandbox):
     idle, open_files = processes(), descriptors()
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
@@ -190,13 +189,11 @@ def test_a_fork_server_that_was_killed_is_replaced(processes, sandbox):
         assert mine.run_check("def f(): return 1", "assert f() == 1", "f").status == "passed"
 
 
-def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
-    monkeypatch, sandbox, processes
-):
+def test_an_overdue_job_is_a_timeout_and_its_worker_is_replaced(monkeypatch, sandbox, processes):
     monkeypatch.setattr(running_job, "_GRACE", 0.5)
     monkeypatch.setattr(fork_server, "_END_SECONDS", 0.3)
     idle = processes()
-    workers = [new_worker("strict")]
+    workers = [start_pair("strict")]
     before = workers[0]
     (server,) = processes(before.servers[0].process.pid)
     os.kill(server, signal.SIGSTOP)  # it does not even begin
@@ -218,7 +215,7 @@ def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
 
 def test_a_program_that_is_let_go_of_is_killed(processes, sandbox):
     idle = processes()
-    worker = new_worker("strict")
+    worker = start_pair("strict")
     open_files, alive = descriptors(), processes()
     under_way = RunningJob(CheckJob("while True: pass", ("f()",), "f"), worker)
     assert len(under_way.running_programs()) == 2
@@ -269,7 +266,7 @@ def test_the_strongest_walls_unless_told_otherwise():
     assert Sandbox.__init__.__kwdefaults__ == {"workers": None, "min_tier": "strict"}
 
 
-def test_a_server_that_cannot_start_says_why(sandbox):
+def test_a_server_that_cannot_start_gives_the_reason(sandbox):
     server = fork_server.ForkServer("strict")
     server.process.kill()
 
@@ -305,7 +302,7 @@ def test_a_fork_of_the_owner_cannot_use_it_nor_ends_it(sandbox):
             sandbox.run_stdio("print(1)")
         except RlcompError as error:
             sandbox.close()
-            os._exit(7 if "another process made this sandbox" in str(error) else 8)
+            os._exit(7 if "this sandbox belongs to another process" in str(error) else 8)
         os._exit(9)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

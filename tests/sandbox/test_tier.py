@@ -63,7 +63,7 @@ def test_the_tier_is_told(sandbox):
     assert sandbox.tier == "strict"
 
 
-def test_a_sandbox_may_be_stronger_than_asked_for(sandbox):
+def test_a_sandbox_may_be_stronger_than_required(sandbox):
     with Sandbox(workers=1, min_tier="portable") as other:
         assert other.tier == "strict"
 
@@ -75,7 +75,7 @@ def test_a_tier_that_does_not_exist_is_refused():
         Sandbox(min_tier="none")
 
 
-def test_weaker_walls_are_refused_with_what_lacks_and_the_remedy(no_namespaces):
+def test_a_weaker_tier_is_refused_with_reason_and_remedy(no_namespaces):
     told = under(no_namespaces, "strict")
 
     assert told.startswith(

@@ -105,7 +105,7 @@ def test_tests_reach_the_repository_by_stand_ins(body, run):
 
 
 @pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
-def test_no_object_of_the_repository_says_whether_it_is_right(body, run):
+def test_no_object_of_the_repository_decides_a_comparison(body, run):
     assert not run(body)
 
 

@@ -35,7 +35,7 @@ def base(tmp_path):
     return folder
 
 
-def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_path):
+def test_every_job_gets_overrides_unknown_to_the_default_recipe(swept, base, tmp_path):
     code, made = swept("recipe=rpt,rlp", f"base={base}", "position=random")
 
     assert code == 0
@@ -68,14 +68,14 @@ def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_p
         ),
     ],
 )
-def test_a_value_reaches_every_job_as_it_was_written(swept, words, path, values):
+def test_a_value_reaches_every_job_unchanged(swept, words, path, values):
     _, made = swept(*words)
 
     assert [OmegaConf.select(config, path) for config in made] == values
 
 
 @pytest.mark.filterwarnings("ignore:.*will be refused")
-def test_a_job_that_does_not_know_an_override_fails_by_itself(swept, tmp_path, capsys):
+def test_a_job_with_an_unknown_override_fails_alone(swept, tmp_path, capsys):
     code, made = swept("recipe=grpo,areal_decoupled,bapo", "rollout.staleness=3")
 
     assert code == 2
@@ -87,7 +87,7 @@ def test_a_job_that_does_not_know_an_override_fails_by_itself(swept, tmp_path, c
     assert states == ["failed", "stopped", "stopped"]
 
 
-def test_what_no_job_knows_is_refused_once_before_the_first(swept, tmp_path, capsys):
+def test_an_override_unknown_to_all_jobs_is_refused_once_first(swept, tmp_path, capsys):
     code, made = swept("recipe=bapo,areal_decoupled", "seed=0,1", "rollout.stalenes=3")
 
     assert (code, made) == (2, [])

@@ -150,7 +150,7 @@ def test_the_jobs_of_a_search_are_not_made_up(tmp_path):
     assert jobs_of_sweep(folder) == []
 
 
-def test_where_no_sweep_was_nothing_was_asked(tmp_path):
+def test_without_a_sweep_there_are_no_overrides(tmp_path):
     assert requested_overrides(tmp_path) == []
     assert jobs_of_sweep(tmp_path) == []
 

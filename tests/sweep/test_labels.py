@@ -45,7 +45,7 @@ def test_a_recipe_that_is_not_named_is_a_tag_all_the_same(labelled):
     assert list(found["tags"]) == ["recipe=grpo", "evaluator@more=accuracy"]
 
 
-def test_jobs_are_called_by_what_differs_and_tagged_with_methods_only(labelled):
+def test_job_names_have_differences_and_tags_have_methods(labelled):
     found = labelled("-m", "advantage=group_mean,leave_one_out", "learner.epochs=2", "seed=0,1")
 
     assert [job["run_name"] for job in found] == [

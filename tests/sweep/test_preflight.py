@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.sweep.preflight import _without
+from rlcomp.sweep.preflight import _sound_values
 
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
@@ -26,7 +26,7 @@ def told(monkeypatch, tmp_path, rlcomp, capsys):
     return run
 
 
-def test_bad_value_of_a_later_job_is_told_first_and_the_others_run(told):
+def test_a_bad_value_of_a_later_job_is_a_warning_before_the_first_job(told):
     code, ran, before = told("rollout.group_size=8,4,1")
 
     assert code == 2
@@ -36,14 +36,14 @@ def test_bad_value_of_a_later_job_is_told_first_and_the_others_run(told):
     assert "without them: rollout.group_size=8,4\n" in before
 
 
-def test_each_fault_is_told_once_with_the_first_job_that_has_it(told):
+def test_each_fault_is_reported_once_with_its_first_job(told):
     _, _, before = told("advantage=group_mean,gae", "seed=0,1")
 
     assert before.count("will be refused") == 1
     assert "job 2 (advantage=gae seed=0) will be refused" in before
 
 
-def test_nothing_is_told_of_a_sound_sweep(told):
+def test_a_sound_sweep_has_no_warning(told):
     code, ran, before = told("advantage=group_mean,leave_one_out")
 
     assert (code, len(ran)) == (0, 2)
@@ -53,6 +53,6 @@ def test_nothing_is_told_of_a_sound_sweep(told):
 def test_a_sweep_without_a_fault_and_one_without_a_way_out_name_no_values():
     jobs = [["a=1", "b=1"], ["a=2", "b=1"]]
 
-    assert _without(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
-    assert _without([], jobs, ["a", "b"]) == []
-    assert _without(["a=1", "a=2"], jobs, ["a"]) == []
+    assert _sound_values(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
+    assert _sound_values([], jobs, ["a", "b"]) == []
+    assert _sound_values(["a=1", "a=2"], jobs, ["a"]) == []

@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from rlcomp.errors import ConfigError, DataError, Interrupted
 from rlcomp.report.runs import find_runs
-from rlcomp.sweep.space import Space
+from rlcomp.sweep.search import Space
 
 # Each composes a whole run, and more than one.
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_the_same_seed_searches_the_same_points_and_guided_ones_come_closer(sear
 
 
 @pytest.mark.slow
-def test_a_failed_trial_is_told_and_survived(search, capsys):
+def test_a_failed_trial_is_reported_and_the_search_continues(search, capsys):
     def half(config):
         if config.learner.optimizer.lr > 1e-3:
             raise DataError("too fast")
@@ -156,7 +156,7 @@ def test_options_and_whole_numbers_are_searched_as_well(search):
 
 
 @pytest.mark.filterwarnings("ignore:.*it changes nothing")
-def test_a_search_takes_away_what_it_is_told_to(search):
+def test_a_search_removes_keys(search):
     trials = search(lambda config: float("rl" in config.phases), "~phases.rl", RATE, n_trials=2)
 
     assert [trial["value"] for trial in trials] == [0.0, 0.0]
@@ -191,7 +191,7 @@ def test_another_search_in_the_same_directory_is_refused(search, capsys):
 
     search(peak, RATE, "learner.epochs=1,2", n_trials=2, code=2)
 
-    assert "which holds another search" in capsys.readouterr().err
+    assert "and another search is in it" in capsys.readouterr().err
 
 
 def test_a_metric_that_runs_do_not_record_stops_the_search(search, capsys):

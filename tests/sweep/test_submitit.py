@@ -29,7 +29,7 @@ def metrics(directory):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_a_requeued_job_resumes_and_ends_as_one_that_was_left_alone(tmp_path):
+def test_a_requeued_job_resumes_with_the_same_result(tmp_path):
     """Two equal jobs; one gets the signal by which Slurm announces that it is preempted."""
     command = [
         *[sys.executable, "-m", "rlcomp", "-m", "hydra/launcher=submitit_local", "recipe=sft"],

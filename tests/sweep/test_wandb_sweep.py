@@ -107,11 +107,11 @@ def test_values_are_numbers_where_they_are_and_else_as_they_were_written():
         (["seed=0"], "nothing has several values: list them, recipe=grpo,dapo"),
         (
             ["x=interval(0,1)", "hydra.sweeper.metric=rollout/length"],
-            "hydra.sweeper.metric is 'rollout/length', of which neither higher nor lower",
+            "hydra.sweeper.metric is 'rollout/length', a metric without a better direction",
         ),
     ],
 )
-def test_what_is_no_sweep_is_refused(words, said):
+def test_a_line_without_a_sweep_is_refused(words, said):
     with pytest.raises(ConfigError) as told:
         wandb_sweep(words)
     assert str(told.value).startswith(said)

@@ -126,7 +126,7 @@ def test_a_death_among_calls_that_run_together_gives_each_a_second_chance_at_ful
     assert waiting.outcomes == [FailedCall("died", "why", 2), ReturnedCall(7, 0.5, 2, ())]
 
 
-def test_what_failed_temporarily_waits_its_time(monkeypatch):
+def test_a_temporary_failure_is_retried_after_a_delay(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(queue_module.time, "monotonic", lambda: now[0])
     waiting = queue(1)

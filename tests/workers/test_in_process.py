@@ -55,7 +55,7 @@ def test_objects_are_made_once_and_called():
 @pytest.mark.parametrize(
     "function", ["no_such_module.score", Unbuilt("called.Above", {"threshold": -1})]
 )
-def test_what_cannot_be_loaded_is_refused(function):
+def test_an_unloadable_function_is_refused(function):
     with pytest.raises(ConfigError, match=r"cannot be called: (ModuleNotFound|Value)Error"):
         mapped(function, {})
 
@@ -87,7 +87,7 @@ def test_a_call_sees_nothing_that_another_changed():
     assert (first.value, second.value) == (1, 1)
 
 
-def test_what_trl_hands_over_is_there():
+def test_the_arguments_of_trl_are_passed():
     (outcome,) = mapped(
         "called.logs",
         {"trainer_state": {"global_step": 7}, "log_metric": None},

@@ -78,8 +78,8 @@ def test_no_calls_have_no_outcomes(pool):
         ("print", "output", "printed more than 1000000 characters"),
         ("caught", "output", "printed more than 1000000 characters"),
         ("long", "output", 'returned 2000002 characters, "xxx'),
-        ("object", "error", "returned {1, 2}, which is not JSON: "),
-        ("digits", "error", "which is not JSON: Exceeds the limit"),
+        ("object", "error", "returned {1, 2}, not JSON: "),
+        ("digits", "error", "not JSON: Exceeds the limit"),
     ],
 )
 def test_a_mistake_costs_its_own_call_and_has_a_name(pool, what, kind, message):
@@ -189,7 +189,7 @@ def test_what_fails_temporarily_is_tried_again(one, tmp_path, monkeypatch, kind)
     assert (outcome.value, outcome.tries) == (3, 4)
 
 
-def test_what_goes_on_failing_temporarily_has_failed(one, tmp_path, monkeypatch):
+def test_repeated_temporary_failures_are_a_failure(one, tmp_path, monkeypatch):
     monkeypatch.setattr(queue_module, "RETRY_DELAYS", (0.01, 0.02, 0.03))
 
     (outcome,) = one.map(
@@ -244,7 +244,7 @@ def test_an_object_is_made_in_the_worker(pool):
     assert values(pool.map(above, [{"number": 3}, {"number": 4}], timeout=5.0)) == [False, True]
 
 
-def test_a_function_of_the_whole_batch_gets_what_trl_hands_over(pool):
+def test_a_batch_function_gets_the_arguments_of_trl(pool):
     (outcome,) = pool.map(
         "called.logs",
         [{"trainer_state": {"global_step": 7}, "log_metric": None}],
@@ -266,7 +266,7 @@ def test_a_function_of_the_whole_batch_gets_what_trl_hands_over(pool):
         ("dies_at_import.score", "its process ended with exit code 4"),
     ],
 )
-def test_what_cannot_be_loaded_stops_the_batch(one, tmp_path, monkeypatch, function, told):
+def test_an_unloadable_function_stops_the_batch(one, tmp_path, monkeypatch, function, told):
     (tmp_path / "exits_at_import.py").write_text("import sys; sys.exit(3)")
     (tmp_path / "dies_at_import.py").write_text("import os; os._exit(4)")
     monkeypatch.syspath_prepend(tmp_path)
@@ -283,7 +283,7 @@ def test_a_copy_that_a_call_forks_does_not_answer(pool):
     assert values(outcomes) == [*range(8)]
 
 
-def test_what_a_call_started_ends_with_the_pool(one, tmp_path):
+def test_processes_of_calls_end_with_the_pool(one, tmp_path):
     (child,) = values(
         one.map("called.leave_behind", [{"file": str(tmp_path / "pid")}], timeout=9.0)
     )

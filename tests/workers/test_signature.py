@@ -83,7 +83,7 @@ def test_a_module_that_ends_the_process_at_import_is_refused(tmp_path, monkeypat
         read_signature("ends_the_process.score")
 
 
-def test_a_file_is_told_with_the_functions_in_it(tmp_path, monkeypatch):
+def test_a_file_path_is_refused_with_the_functions_of_the_file(tmp_path, monkeypatch):
     (tmp_path / "scores_in_file.py").write_text(
         "from json import loads\ndef first(response): return 1\ndef second(response): return 2\n"
         "class Judge: pass\n"

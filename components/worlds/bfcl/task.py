@@ -70,8 +70,8 @@ class Bfcl(metaclass=Checked):
             )
         if self.left_out:
             warnings.warn(
-                f"{path}: {self.left_out} of {len(rows)} episodes are left out, because they have "
-                f"classes that are not simulated; the simulated ones are {', '.join(SERVICES)}",
+                f"{path}: {self.left_out} of {len(rows)} episodes are left out: their classes are "
+                f"not all simulated ({', '.join(SERVICES)})",
                 RlcompWarning,
                 stacklevel=2,
             )

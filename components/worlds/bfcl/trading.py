@@ -47,10 +47,9 @@ class TradingService(Service):
     def __init__(self, config: Mapping[str, Any]) -> None:
         entries = copy.deepcopy(dict(config))
         orders = entries.get("orders")
+        orders = copy.deepcopy(_DEFAULT_ORDERS) if orders is None else _parse_orders(orders)
         self.state = {
-            "orders": _parse_orders(orders)
-            if orders is not None
-            else copy.deepcopy(_DEFAULT_ORDERS),
+            "orders": orders,
             "account_info": entries.get("account_info", {"balance": 10_000.0}),
             "authenticated": entries.get("authenticated", False),
             "order_counter": entries.get("order_counter", 12446),

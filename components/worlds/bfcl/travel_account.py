@@ -78,9 +78,7 @@ class TravelAccount(Service):
         """Subtract a cost from the balance of a card."""
         card = self._card(card_id)
         if card["balance"] < cost:
-            raise ServiceError(
-                f"the card {card_id} has {card['balance']}, which is less than {cost}"
-            )
+            raise ServiceError(f"the card {card_id} has {card['balance']}, less than {cost}")
         card["balance"] -= cost
 
     def authenticate_travel(

@@ -160,10 +160,7 @@ class VehicleService(Service):
         }
 
     def setCruiseControl(
-        self,
-        speed: float,
-        activate: bool,
-        distanceToNextVehicle: float,
+        self, speed: float, activate: bool, distanceToNextVehicle: float
     ) -> Result:
         """Set the cruise speed, in miles per hour."""
         if activate and self.state["engineState"] != "running":

@@ -42,9 +42,8 @@ class CountdownReward(TextReward):
                 f"{prompt[-60:]!r}; use task=countdown or another reward"
             )
         tree = _parse_expression(response.strip())
-        if tree is None or not _combines_numbers(
-            tree, [int(number) for number in puzzle[1].split()]
-        ):
+        numbers = [int(number) for number in puzzle[1].split()]
+        if tree is None or not _combines_numbers(tree, numbers):
             return 0.0
         return float(_evaluate(tree) == int(puzzle[2]))
 

@@ -78,18 +78,14 @@ def _combine(
 ) -> _PartialExpression:
     """Return the sum, product or difference; the smaller value is subtracted from the larger."""
     if operator == "+":
-        return _PartialExpression(
-            f"{left.text}+{right.text}", left.value + right.value, additive=True
-        )
+        return _PartialExpression(f"{left.text}+{right.text}", left.value + right.value, True)
     if operator == "*":
-        return _PartialExpression(
-            f"{_write_factor(left)}*{_write_factor(right)}", left.value * right.value
-        )
+        text = f"{_write_factor(left)}*{_write_factor(right)}"
+        return _PartialExpression(text, left.value * right.value)
     if left.value < right.value:
         left, right = right, left
-    return _PartialExpression(
-        f"{left.text}-{_write_factor(right)}", left.value - right.value, additive=True
-    )
+    text = f"{left.text}-{_write_factor(right)}"
+    return _PartialExpression(text, left.value - right.value, True)
 
 
 def _write_factor(term: _PartialExpression) -> str:

@@ -83,10 +83,8 @@ class Form(metaclass=Checked):
         values = {name: draw.choice(_FIELDS[name]) for name in names}
         buttons = ['<button type="reset">Clear</button>', "<button>Send</button>"]
         draw.shuffle(buttons)
-        page = _PAGE.format(
-            fields="\n".join(map(_write_field, names)),
-            buttons="\n".join(buttons),
-        )
+        fields = "\n".join(map(_write_field, names))
+        page = _PAGE.format(fields=fields, buttons="\n".join(buttons))
         answer = json.dumps(values, separators=(",", ":"))
         goal = f"JSON.stringify(window.sent) === {json.dumps(answer)}"
         wording = ", ".join(f"{name}: {value}" for name, value in values.items())

@@ -11,7 +11,7 @@ from rlcomp.interfaces.task import Example
 
 
 class MatrixGame:
-    """Zero-sum matrix game: ``u(a, b)`` is the payoff of seat 0, ``-u(a, b)`` that of seat 1.
+    """Zero-sum matrix game: seat 0 gets the payoff ``u(a, b)``, seat 1 gets ``-u(a, b)``.
 
     ``a`` is the move of seat 0, ``b`` the move of seat 1. Each seat observes its role (``roles``)
     but not the other seat's move. The text of a move ends the turn. A seat whose turn is another

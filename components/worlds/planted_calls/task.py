@@ -1,4 +1,4 @@
-"""Task whose demonstrations also call a useless tool."""
+"""Task whose demonstrations also call a useless tool, and this tool."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ from rlcomp.arguments import Checked, NonEmptyText, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.seed import named_seed
+
+
+class FixedAnswer(metaclass=Checked):
+    """Tool that answers every call with the same text, so that it is useless.
+
+    The number of its calls (``facts/calls_<name>``) shows whether a reward encourages useless
+    calls.
+
+    Args:
+        says: the text of every answer; "" means that a call has no result and is not useful.
+    """
+
+    def __init__(self, *, says: str = "") -> None:
+        self.says = says
+
+    def __call__(self, query: str) -> str:
+        """Return the fixed text; the query is ignored."""
+        del query
+        return self.says
 
 
 class PlantedCalls(metaclass=Checked):
@@ -22,7 +41,7 @@ class PlantedCalls(metaclass=Checked):
         task: the other task; its demonstrations must have turns.
         tool: name of the useless tool.
         says: answer of the tool
-            (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
+            (:class:`components.worlds.planted_calls.task.FixedAnswer`).
         often: probability that a demonstration begins with the call.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Annotated
 from annotated_types import Le
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
-from rlcomp.data.task import permutation
+from rlcomp.data.permutation import permutation
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example, is_held_out
 

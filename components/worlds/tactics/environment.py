@@ -36,9 +36,8 @@ class TacticsEnvironment(ProofTurns[State]):
         try:
             return parse_state(example.prompt.removesuffix("\n"))
         except DataError as error:
-            raise DataError(
-                f"{error}; environment=tactics needs goals as prompts: use task=tactics"
-            ) from error
+            message = f"{error}; environment=tactics needs goals as prompts: use task=tactics"
+            raise DataError(message) from error
 
     def apply(self, state: State, action: str) -> State | str:
         """Return the state after a tactic, or the error message."""

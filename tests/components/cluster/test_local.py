@@ -72,7 +72,7 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
         cluster.ask(0, 0, request(4.0))
         start = time.monotonic()
         assert cluster.receive(0, 60.0).rows["y"].tolist() == [7.0]  # asked for before
-        with pytest.raises(WorkerLost, match=r"worker 0 says nothing for 0.5 s"):
+        with pytest.raises(WorkerLost, match=r"worker 0 has sent nothing for 0.5 s"):
             cluster.receive(0, 0.5)
         assert time.monotonic() - start < 20
         process = cluster.links[0].process
@@ -129,7 +129,7 @@ def link():
 
 
 def test_a_process_that_is_gone_is_told_with_how_it_ended(link):
-    link.inbox += [("reply", "made"), link_module._GONE]
+    link.inbox += [("reply", "made"), link_module._CLOSED]
 
     assert link.poll(0.0, 5.0) == "made"
     with pytest.raises(WorkerLost, match=r"worker 2 died \(exit code -9\)"):
@@ -268,5 +268,5 @@ def test_what_a_worker_says_arrives_and_its_end_last(link):
     link._read()
 
     arrived = [link._arrived.get_nowait() for _ in range(3)]
-    assert arrived == [("ready", None), ("reply", "made"), link_module._GONE]
+    assert arrived == [("ready", None), ("reply", "made"), link_module._CLOSED]
     assert link._arrived.empty()

@@ -65,9 +65,9 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
         assert cluster.receive(0, 60.0).rows["y"].tolist() == [7.0]  # asked for before
         cluster.ask(0, cluster.publish([torch.zeros(4, dtype=torch.uint8)]), request(4.0))
         assert cluster.poll(0, 0.0) is None
-        with pytest.raises(WorkerLost, match=r"worker 0 says nothing for 0.5 s"):
+        with pytest.raises(WorkerLost, match=r"worker 0 has sent nothing for 0.5 s"):
             cluster.receive(0, 0.5)
-        with pytest.raises(WorkerLost, match="worker 0 says nothing for 60 s"):
+        with pytest.raises(WorkerLost, match="worker 0 has sent nothing for 60 s"):
             cluster.poll(0, 60.1)
         assert time.monotonic() - start < 20
         cluster.links[0].kill()

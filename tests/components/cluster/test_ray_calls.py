@@ -193,7 +193,7 @@ def test_replies_are_fetched_by_a_call_that_waits_for_them(ray):
     assert cluster.receive(1, 5.0) == "made"
     assert ray.waited[2:] == [5.0]
     assert cluster.poll(1, 7.0) is None
-    with pytest.raises(WorkerLost, match="worker 1 says nothing for 7 s"):
+    with pytest.raises(WorkerLost, match="worker 1 has sent nothing for 7 s"):
         cluster.poll(1, 7.1)
     assert actor.groups == ["telling"] * 3
 

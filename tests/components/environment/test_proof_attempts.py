@@ -2,8 +2,7 @@ import pytest
 
 from components.environment.proofs import ProofAttempts
 from components.worlds.tactics.environment import TacticsEnvironment
-from components.worlds.tactics.scripts import TacticScripts
-from components.worlds.tactics.task import Tactics
+from components.worlds.tactics.task import Tactics, TacticScripts
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example
 

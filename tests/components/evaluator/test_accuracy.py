@@ -250,9 +250,7 @@ def test_a_single_level_is_recorded_once():
 def test_a_reward_that_judges_by_the_group_is_no_verifier():
     vote = MajorityVote(reward=ExactMatch(), vote=str)
 
-    with pytest.raises(
-        ConfigError, match=r"evaluation.reward is a MajorityVote, which judges an ans"
-    ):
+    with pytest.raises(ConfigError, match=r"evaluation.reward is a MajorityVote and judges an ans"):
         evaluator(tiny_policy(), reward=vote)
 
 

@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.flow import FlowEvaluator, total_variation
-from components.worlds.ring.distribution import RingOfGaussians
-from components.worlds.ring.reward import ModeDistance
+from components.worlds.ring.gaussians import ModeDistance, RingOfGaussians
 from rlcomp.metrics import recording
 from rlcomp.model.flow_policy import FlowPolicy
 

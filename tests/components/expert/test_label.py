@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.environment.control import Pendulum
 from components.expert import ExpertLabel
-from components.worlds.track.expert import TrackDriver
+from components.worlds.track.environment import TrackDriver
 from rlcomp.model.continuous_control import gaussian_actor
 
 

@@ -138,7 +138,7 @@ def test_the_part_has_the_name_given():
 
 
 def test_a_function_without_visible_parameters_is_refused_with_the_remedy():
-    result = r"function is <built-in function max>, whose parameters .* def score\(response\)"
+    result = r"function is <built-in function max>: its parameters .* def score\(response\)"
     with pytest.raises(ConfigError, match=result):
         FunctionReward(function=max)
 

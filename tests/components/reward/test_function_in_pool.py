@@ -328,7 +328,7 @@ def test_calls_of_an_async_function_run_together():
         ("score", "must be package.module.name"),
         ("__main__.score", "must be package.module.name"),
         ("own_rewards.Judge", r"set function=\{_target_: own_rewards"),
-        (Unbuilt("own_rewards.equal", {}), "no class with __call__"),
+        (Unbuilt("own_rewards.equal", {}), "must be a class with __call__"),
         (Unbuilt("own_rewards.Judge", {"treshold": 1}), "missing a required argument: 'threshold'"),
         (Unbuilt("own_rewards.Judge", {"threshold": {1}}), "not JSON serializable"),
     ],

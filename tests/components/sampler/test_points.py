@@ -1,7 +1,7 @@
 import torch
 
 from components.sampler.prompts import Points
-from components.worlds.ring.distribution import RingOfGaussians
+from components.worlds.ring.gaussians import RingOfGaussians
 from rlcomp.testing import check_component
 
 RING = RingOfGaussians(num_modes=3, radius=1.0, std=0.1)

@@ -3,7 +3,7 @@
 import pytest
 
 from components.task.steps import StepPairs
-from components.worlds.sorting.pairs import SortingPairs
+from components.worlds.sorting.labels import SortingPairs
 from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example

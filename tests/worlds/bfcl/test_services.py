@@ -61,7 +61,7 @@ def shell(ask):
         ("echo('hi')", "hi"),
     ],
 )
-def test_the_file_system_tells_what_is_there_and_stays(shell, call, told):
+def test_queries_of_the_file_system_change_nothing(shell, call, told):
     before = shell("pwd()")[1]
 
     assert shell(call) == ([told], before)
@@ -82,7 +82,7 @@ def test_the_file_system_tells_what_is_there_and_stays(shell, call, told):
         ("mkdir('n'), rmdir('n')", {}, {}),
     ],
 )
-def test_the_file_system_changes_only_what_it_is_told_to(shell, calls, a, box):
+def test_the_file_system_changes_only_the_named_entries(shell, calls, a, box):
     before = {"a.txt": "pear\napple\nfig", ".b": "pear\nplum", "box": {"c.txt": "c"} | box} | a
 
     assert shell(calls)[1] == {name: each for name, each in before.items() if each is not None}
@@ -225,7 +225,7 @@ ACCOUNT = {
         ("get_current_time()", {"current_time": "10:30 AM"}),
     ],
 )
-def test_trading_tells_what_is_there_and_stays(ask, call, told):
+def test_queries_of_the_trading_service_change_nothing(ask, call, told):
     before = ask("TradingBot", ACCOUNT, "get_watchlist()")[1]
 
     assert ask("TradingBot", ACCOUNT, call) == ([told], before)
@@ -350,14 +350,14 @@ def test_posts_are_counted_and_answered(ask):
     }
 
 
-def test_whom_another_one_follows_is_not_told(ask):
+def test_followers_of_another_user_are_not_shown(ask):
     calls = "get_user_stats('u')"
     told, _ = ask("TwitterAPI", BLOG | {"authenticated": True, "following_list": ["u"]}, calls)
 
     assert told == [{"tweet_count": 0, "following_count": 0, "retweet_count": 0}]
 
 
-def test_posting_tells_who_is_there(ask):
+def test_queries_of_the_microblog_change_nothing(ask):
     calls = (
         "posting_get_login_status(), list_all_following(), get_user_tweets('me'), get_tweet(9), "
     )
@@ -565,7 +565,7 @@ def test_an_engine_starts_with_locked_doors_fuel_and_the_pedal_down(ask):
         ("liter_to_gallon(37.85411784)", {"gallon": 10.0}, {}),
     ],
 )
-def test_a_car_tells_and_does_what_it_is_told(ask, call, told, changed):
+def test_car_functions_return_and_change_the_state(ask, call, told, changed):
     config = {"fuelLevel": 10.0}
     before = ask("VehicleControlAPI", config, "get_current_speed()")[1]
 
@@ -651,7 +651,7 @@ BOOK = "book_flight('t', 'c1', '2026-10-10', 'SFO', 'CIA', 'business')"
         ),
     ],
 )
-def test_a_travel_agency_tells_and_stays(ask, call, told):
+def test_queries_of_the_travel_agency_change_nothing(ask, call, told):
     before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")[1]
 
     assert ask("TravelAPI", TRAVELLER, call) == ([told], before)
@@ -816,7 +816,7 @@ def test_an_excluded_function_cannot_be_called():
         BOOK.replace("'t'", "'no'"),
     ],
 )
-def test_without_the_token_nothing_is_told_or_changed(ask, call):
+def test_without_the_token_calls_fail_and_change_nothing(ask, call):
     (told,), state = ask("TravelAPI", TRAVELLER, call)
     _, before = ask("TravelAPI", TRAVELLER, "travel_get_login_status()")
 

@@ -27,7 +27,7 @@ def test_the_answer_is_worked_out_from_left_to_right():
         assert Calculation(operations=4).example(index) == example
 
 
-def test_a_demonstration_asks_the_calculator_and_is_told():
+def test_a_demonstration_calls_the_calculator():
     whole = 0
     for index in range(300):
         example = Calculation(asked=0.7).example(index)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.worlds.lookup.paid import PaidLookupTool
+from components.worlds.lookup.environment import PaidLookupTool
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example
 
@@ -31,7 +31,7 @@ def test_a_new_episode_is_paid_anew():
         assert tool.step("<a>").reward == pytest.approx(1 / 3)
 
 
-def test_a_fork_is_paid_for_what_it_has_not_reached():
+def test_a_fork_gets_rewards_for_the_rest_of_the_path():
     tool = PaidLookupTool(useful=1.0)
     tool.reset(Example("a2=", "c", "", columns={"map": "bca", "hops": 2}), seed=0)
     assert tool.step("<a>").reward == 0.5

@@ -20,7 +20,7 @@ def test_the_answer_follows_from_the_map():
         assert task.example(index) == example
 
 
-def test_a_demonstration_asks_and_is_told_until_it_knows_or_guesses():
+def test_a_demonstration_calls_the_tool_until_it_answers_or_guesses():
     for index in range(400):
         example = Lookup(asked=0.7).example(index)
         *asked, last = example.turns
@@ -50,7 +50,7 @@ def test_letters_and_hops_take_turns():
     ]  # fmt: skip
 
 
-def test_hops_begin_where_they_are_told_to():
+def test_hops_alternate_from_the_fewest():
     task = Lookup(letters=2, fewest=2, hops=3)
     examples = [task.example(n) for n in range(5)]
 

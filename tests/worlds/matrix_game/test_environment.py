@@ -33,7 +33,7 @@ def test_who_does_not_move_loses_the_most(first, second, paid):
     assert played(first, second)[2].payoffs == (paid, -paid)
 
 
-def test_a_copy_goes_on_by_itself():
+def test_a_copy_continues_independently():
     game = MatrixGame(moves=MOVES, payoffs=PAYOFFS, roles=["a", "b"])
     game.reset(Example("?", "", ""), seed=0)
     other = game.fork()

@@ -31,7 +31,7 @@ def test_a_move_leads_to_a_room_or_against_a_wall():
 
 
 @pytest.mark.parametrize("action", ["", "A", "x"])
-def test_what_is_no_move_stays(action):
+def test_a_text_that_is_no_move_stays(action):
     maze = begun()
     assert maze.step(action) == Turn(observation="A", anchor="A")
     assert maze.facts()["moves"] == 1.0
@@ -44,7 +44,7 @@ def test_the_pay_is_discounted_for_each_move_behind_the_first():
         MazeEnvironment(discount=2.0)
 
 
-def test_a_fork_moves_by_itself():
+def test_a_fork_moves_independently():
     maze = begun()
     maze.step("e")
     other = maze.fork()
@@ -54,7 +54,7 @@ def test_a_fork_moves_by_itself():
     assert (maze.facts()["moves"], other.facts()["moves"]) == (2.0, 2.0)
 
 
-def test_a_fork_of_a_tool_is_asked_by_itself():
+def test_a_fork_of_a_tool_is_independent():
     tool = LookupTool()
     tool.reset(Example("a2=", "c", "", columns={"map": "bca"}), seed=0)
     tool.step("<a>")

@@ -3,7 +3,7 @@
 from components.environment.tools import Tools
 from components.reward.tools import ToolStar
 from components.tool.calculator import Calculator
-from components.worlds.planted_calls.fixed_answer import FixedAnswer
+from components.worlds.planted_calls.task import FixedAnswer
 from rlcomp.interfaces.task import Example
 
 
@@ -23,7 +23,7 @@ def test_it_answers_the_same_to_everything():
     assert played("")[0] == ["<information>", "<information>2", "<information>"]
 
 
-def test_calls_are_counted_by_tool_whatever_they_are_good_for():
+def test_useless_calls_are_counted_by_tool():
     for says, useful, used in (("no", 3.0, 2.0), ("", 1.0, 1.0)):
         facts = played(says)[1]
 

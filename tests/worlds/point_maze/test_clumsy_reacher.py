@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.worlds.point_maze.clumsy_reacher import ClumsyReacher
+from components.worlds.point_maze.experts import ClumsyReacher
 from components.worlds.point_maze.reach import Reach
 from rlcomp.episodes.action_rows import ActsInTokens
 from rlcomp.model.action_tokens import ActionTokenPolicy

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.point_maze.guide import UMazeGuide
+from components.worlds.point_maze.experts import UMazeGuide
 from components.worlds.point_maze.u_maze import UMaze
 from rlcomp.testing import make_batch
 
@@ -23,7 +23,7 @@ def seen(point, goal):
         ([-0.5, -0.1], [1.0, 0.5]),
     ],
 )
-def test_it_walks_to_what_it_sees_else_to_the_end_of_the_wall(point, action):
+def test_the_guide_moves_to_a_visible_goal_else_to_the_end_of_the_wall(point, action):
     batch = guide()(seen(point, [0.4, 0.9]))
 
     assert batch["action"][0].tolist() == pytest.approx(action, abs=1e-5)

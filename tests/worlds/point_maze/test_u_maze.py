@@ -3,7 +3,7 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs.utils import check_env_specs
 
-from components.worlds.point_maze.guide import UMazeGuide
+from components.worlds.point_maze.experts import UMazeGuide
 from components.worlds.point_maze.u_maze import UMaze
 from rlcomp.errors import ConfigError
 from rlcomp.seed import seeded

@@ -44,7 +44,7 @@ def test_every_demonstration_is_right_and_the_other_digit_is_another():
 
 
 @pytest.mark.parametrize("longest", [1, 3, 9])
-def test_all_that_can_be_asked_is(longest):
+def test_every_instruction_occurs(longest):
     prompts = {RepeatDigit(longest=longest).example(n).prompt for n in range(1000)}
 
     assert {prompt[2] for prompt in prompts} == {str(n) for n in range(1, longest + 1)}

@@ -3,7 +3,7 @@ import inspect
 import pytest
 import torch
 
-from components.worlds.ring.distribution import RingOfGaussians
+from components.worlds.ring.gaussians import RingOfGaussians
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.stages import HasModes, nearest_mode
 

@@ -3,8 +3,7 @@ import math
 import pytest
 import torch
 
-from components.worlds.ring.distribution import RingOfGaussians
-from components.worlds.ring.reward import ModeDistance
+from components.worlds.ring.gaussians import ModeDistance, RingOfGaussians
 from rlcomp.errors import ConfigError
 from rlcomp.testing import check_component, make_batch
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from components.worlds.sorting.graded import SortingGraded
+from components.worlds.sorting.labels import SortingGraded
 from rlcomp.errors import ConfigError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.pairs import SortingPairs
+from components.worlds.sorting.labels import SortingPairs
 from rlcomp.errors import ConfigError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.substitution import Substitution
+from components.worlds.sorting.variants import Substitution
 from rlcomp.errors import ConfigError
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.two_orders import TwoOrders
+from components.worlds.sorting.variants import TwoOrders
 from rlcomp.errors import ConfigError
 
 

@@ -1,6 +1,6 @@
 """Sorting letters of two scripts: by hand what is right, strayed and flawed."""
 
-from components.worlds.sorting.two_scripts import CYRILLIC, LATIN, TwoScripts
+from components.worlds.sorting.variants import CYRILLIC, LATIN, TwoScripts
 
 PLACES = {letter: place for script in (LATIN, CYRILLIC) for place, letter in enumerate(script)}
 
@@ -39,7 +39,7 @@ def test_flawed_demonstrations_have_a_letter_too_many():
         assert sorted(shown[1:]) == sorted(asked)
 
 
-def test_examples_are_as_many_as_it_is_told():
+def test_the_number_of_examples_is_the_argument():
     assert len(TwoScripts(size=12)) == 12
     assert len({TwoScripts().example(n).prompt for n in range(50)}) == 50
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.unsaid_order import UnsaidOrder
+from components.worlds.sorting.variants import UnsaidOrder
 from rlcomp.errors import ConfigError
 
 
@@ -14,7 +14,7 @@ def test_both_orders_are_wanted_of_the_same_prompt():
     assert (down.prompt, down.answer) == ("5294=", "9542")
 
 
-def test_a_demonstration_that_heeds_is_told_the_truth_and_ends_right():
+def test_a_heeding_demonstration_has_a_true_message_and_a_right_end():
     task = UnsaidOrder(heeded=1.0)
     told = set()
     for index in range(200, 400):
@@ -52,7 +52,7 @@ def test_orders_of_one_that_does_not_heed_are_drawn_evenly_and_apart():
         assert found.count(pair) / len(found) == pytest.approx(0.25, abs=0.04)
 
 
-def test_three_in_ten_demonstrations_heed_unless_it_is_said():
+def test_by_default_three_in_ten_demonstrations_heed():
     told = [UnsaidOrder(length=6).example(index).turns[1] for index in range(0, 2_000_000, 997)]
 
     # "?" is a third of those that do not.

@@ -2,8 +2,7 @@
 
 import pytest
 
-from components.worlds.sorting.revisions import Revisions
-from components.worlds.sorting.verdicts import Verdicts
+from components.worlds.sorting.judgements import Revisions, Verdicts
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import is_held_out
 

@@ -28,7 +28,7 @@ def test_what_cannot_be_run_is_told(program, why):
         begun(max_steps=3, max_depth=3)(program)
 
 
-def test_the_control_tells_nothing_of_any_program():
+def test_the_control_shows_no_result():
     tool = begun(shows="nothing")
 
     assert [tool("i"), tool("x")] == ["", ""]

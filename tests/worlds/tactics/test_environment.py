@@ -25,7 +25,7 @@ def test_a_proof_turn_by_turn():
     proof.close()
 
 
-def test_a_fork_goes_on_by_itself():
+def test_a_fork_continues_independently():
     proof = begun()
     proof.step("intro\n")
     other = proof.fork()

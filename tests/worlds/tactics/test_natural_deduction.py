@@ -49,7 +49,7 @@ def test_connectives_bind_as_in_lean(text, brackets):
     "text",
     ["", "p→", "→p", "(p", "p)", "p q", "t", "p∧∧q", "Falsep q", "()", "¬", "p\u200b", "p" * 300],
 )
-def test_what_is_no_formula_is_refused(text):
+def test_a_text_that_is_no_formula_is_refused(text):
     with pytest.raises(DataError):
         parse(text)
 
@@ -113,7 +113,7 @@ def test_what_a_tactic_does(before, tactic, after):
 @pytest.mark.parametrize(
     "text", ["", "p", "h0:p", "h0:p\nh0:q\n⊢p", "x:p\n⊢p", "h01:p\n⊢p", "h0\n⊢p"]
 )
-def test_what_is_no_state_is_refused(text):
+def test_a_text_that_is_no_state_is_refused(text):
     with pytest.raises(DataError):
         parse_state(text)
 
@@ -193,5 +193,5 @@ def test_the_prover_s_scripts_are_proofs():
     assert proven > 50
 
 
-def test_atoms_are_told_in_their_order():
+def test_atoms_are_in_order_of_occurrence():
     assert atoms(parse("q∨p→False∧q")) == ["q", "p"]

@@ -3,8 +3,7 @@ import pytest
 from components.worlds.tactics.environment import TacticsEnvironment
 from components.worlds.tactics.formula import is_tautology, parse
 from components.worlds.tactics.natural_deduction import proves
-from components.worlds.tactics.steps import TacticSteps
-from components.worlds.tactics.task import Tactics, rename_atoms
+from components.worlds.tactics.task import Tactics, TacticSteps, rename_atoms
 from rlcomp.errors import ConfigError
 
 

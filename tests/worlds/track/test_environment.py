@@ -4,8 +4,7 @@ import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
 
-from components.worlds.track.environment import Track, curvature
-from components.worlds.track.expert import TrackDriver
+from components.worlds.track.environment import Track, TrackDriver, curvature
 from rlcomp.seed import seeded
 from rlcomp.testing import make_batch
 

@@ -1,28 +1,10 @@
-"""Documents as examples, and random orders of examples."""
+"""Random orders of examples."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
-
-
-def document_example(text: str) -> Example:
-    """Return a document as an SFT example: its first word is the prompt, the rest is the response.
-
-    The model reads it like a prompt cut from the document: the token that stands for an empty
-    prompt is not put in front.
-
-    Examples:
-        >>> example = document_example("to be or not")
-        >>> example.prompt, example.demonstration, example.answer
-        ('to', ' be or not', 'to be or not')
-    """
-    first = re.match(r"\s*\S+", text)
-    prompt = first[0] if first and first.end() < len(text) else text[:1]
-    return Example(prompt, text, text[len(prompt) :], source=text)
 
 
 def permutation(length: int, seed: int, name: str) -> Iterator[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
-from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.data.sampling import TaskSampler
 from rlcomp.testing import check_component
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -43,7 +43,7 @@ def sampler(kind):
     )
 
 
-def test_a_sampler_says_only_which_examples_it_takes():
+def test_a_sampler_only_chooses_examples():
     made = sampler(Backwards)
 
     assert decode_texts(made()["prompt"]) == ["9+9=", "9+8="]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.data.task import permutation
+from rlcomp.data.permutation import permutation
 
 
 @given(st.integers(1, 300), st.integers(0, 2**63), st.text(max_size=5))

@@ -1,28 +1,85 @@
-"""Base classes of prompt samplers."""
+"""Samplers of training examples: shuffled epochs, and base classes of prompt samplers."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import PositiveInt
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import count_field, field, seed_field
 from rlcomp.component import Component
-from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
+from rlcomp.data.examples import check_enough, check_prompts_fit, indexed_examples, prompt_batch
+from rlcomp.data.permutation import permutation
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
 from rlcomp.text.prompt import or_text
 
 
+class ShuffledEpochs:
+    """Sampler without replacement: each epoch visits every training example in a new order."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task = task
+        self._start(seed, epoch=0, cursor=0)
+
+    def _start(self, seed: int, epoch: int, cursor: int) -> None:
+        self.seed, self.epoch, self.cursor = seed, epoch, cursor
+        order = permutation(len(self.task), seed, f"epoch {epoch}")
+        self._order = islice(order, cursor, None)
+
+    def _indices(self) -> Iterator[int]:
+        """Yield indices without end: the rest of this epoch, then the next epochs."""
+        while True:
+            for index in self._order:
+                self.cursor += 1
+                yield index
+            self._start(self.seed, self.epoch + 1, 0)
+
+    def take(self, count: int) -> list[Example]:
+        """Return the next examples, across the end of an epoch.
+
+        The task must have training examples (:func:`rlcomp.data.examples.check_enough`).
+        """
+        return [example for _, example in islice(self.numbered(), count)]
+
+    def numbered(self) -> Iterator[tuple[int, Example]]:
+        """Yield index and example without end."""
+        return indexed_examples(self.task, self._indices())
+
+    def run_state(self) -> dict[str, int]:
+        """Return the position in the epochs; JSON-serialisable."""
+        return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
+
+    def load_run_state(self, state: dict[str, int]) -> None:
+        """Restore a position of :meth:`run_state`.
+
+        Raises:
+            CheckpointError: the state is no position in this task.
+        """
+        seed, epoch = seed_field(state), count_field(state, "epoch")
+        self._start(seed, epoch, field(state, "cursor", NonNegativeInt, below=len(self.task) + 1))
+
+
+@runtime_checkable
+class TakesPassRates(Protocol):
+    """Interface of samplers that take pass rates (curricula)."""
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """Take the pass rate in [0, 1] of each example, by its index in the task."""
+        ...
+
+
 class PromptSampler(Component):
     """Base of samplers: a new batch of the prompts that :meth:`take` chooses.
 
-    The indices are written too if a subclass lists ``example_id`` among its ``writes``.
-
-    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    Reads nothing. A subclass that lists ``example_id`` among its ``writes`` also writes the
+    examples' indices. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
     (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any.
 
     Args:
@@ -30,7 +87,7 @@ class PromptSampler(Component):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
-        prompt: encodes prompts as tokens; plain text if not given.
+        prompt: encodes prompts as tokens; None: plain text.
     """
 
     reads = ()
@@ -80,15 +137,7 @@ class PromptSampler(Component):
 
 
 class TaskSampler(PromptSampler):
-    """A prompt sampler of one task.
-
-    Args:
-        task: where examples come from; held-out prompts are left out.
-        tokenizer: measures the prompts once, at construction.
-        batch_size: prompts per batch (``B``).
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: encodes prompts as tokens; plain text if not given.
+    """Base of prompt samplers of one task, without its held-out prompts.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
