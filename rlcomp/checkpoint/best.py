@@ -16,7 +16,7 @@ from rlcomp.checkpoint.progress import step_name
 from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
-from rlcomp.files.atomic_write import clear, delete_drafts
+from rlcomp.files.atomic_write import delete_drafts, delete_path
 
 BEST = "best"
 Record = Mapping[str, Any]
@@ -88,7 +88,7 @@ def _holds(path: Path, record: Record) -> bool:
     if not path.is_dir():
         return False
     try:
-        best = open_checkpoint(path).place().get("best")
+        best = open_checkpoint(path).position().get("best")
     except CheckpointError:
         return False
     return isinstance(best, dict) and record in best.values()
@@ -98,7 +98,7 @@ def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
     if path == to:
         return
     draft = to.parent / f".tmp-{to.name}-{os.getpid()}"
-    clear(draft)
+    delete_path(draft)
     shutil.copytree(path, draft)
     checkpoint.put(draft, to)
 

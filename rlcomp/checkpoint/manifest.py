@@ -97,7 +97,7 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
         raise CheckpointError(f"{file}: {error}") from None
 
 
-def written_in(path: Path) -> dict[str, str]:
+def read_environment(path: Path) -> dict[str, str]:
     """Return the environment a checkpoint was written in; before 0.2 it has two entries."""
     manifest = read_json(path / MANIFEST)
     return _environment(manifest)

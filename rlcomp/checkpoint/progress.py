@@ -18,7 +18,7 @@ from rlcomp.arguments import (
 )
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.errors import CheckpointError
-from rlcomp.files.digests import MOST_MARKS
+from rlcomp.files.digests import MAX_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
 # The name of a checkpoint cannot hold more steps.
@@ -137,7 +137,7 @@ def _check_digests(record: dict[str, Any]) -> None:
     for file in ("metrics", "samples"):
         marks = field(record["digests"], file, list)
         sizes = [0, *(_size_of(mark) for mark in marks)]
-        if sizes != sorted({*sizes}) or sizes[-1] != record[file] or len(marks) > MOST_MARKS:
+        if sizes != sorted({*sizes}) or sizes[-1] != record[file] or len(marks) > MAX_MARKS:
             raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {record[file]}")
 
 

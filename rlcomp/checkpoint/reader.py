@@ -62,7 +62,7 @@ class SavedCheckpoint:
         keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
         return {node_of(key) for key in (*keys, *self.state()["nodes"])}
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the position of the run."""
         place: dict[str, Any] = self.state()["place"]
         return place

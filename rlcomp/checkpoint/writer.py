@@ -20,8 +20,8 @@ from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_who
 from rlcomp.checkpoint.state import collect
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.files.atomic_write import clear, delete_drafts, sync
-from rlcomp.files.untrusted import LARGEST
+from rlcomp.files.atomic_write import delete_drafts, delete_path, sync
+from rlcomp.files.untrusted import MAX_JSON_BYTES
 
 
 class Checkpoint(Component):
@@ -65,7 +65,7 @@ class Checkpoint(Component):
         final = directory / step_name(place)
         draft = directory / f".tmp-{final.name}-{os.getpid()}"
         try:
-            clear(draft)
+            delete_path(draft)
             draft.mkdir(parents=True)
             save_file(tensors, draft / TENSORS)
             (draft / STATE).write_text(_limited(json.dumps(state)))
@@ -116,7 +116,7 @@ class Checkpoint(Component):
             if path.is_dir() and self._can_read(path):
                 # After a kill, half a checkpoint would be unreadable and stay for ever.
                 draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
-                clear(draft)
+                delete_path(draft)
                 os.rename(path, draft)
                 shutil.rmtree(draft)
                 del self.readable[path]
@@ -141,7 +141,7 @@ class Checkpoint(Component):
 
 
 def _limited(text: str) -> str:
-    if len(text) > LARGEST:
+    if len(text) > MAX_JSON_BYTES:
         raise CheckpointError(
             f"the state of the run's parts has {len(text):,} characters, and would not be read "
             "back: save large states as tensors"

@@ -16,7 +16,7 @@ from rlcomp.report.early_stops import describe_early_end, read_early_ends
 from rlcomp.report.figures import run_figure
 from rlcomp.report.returns import objectives_of
 from rlcomp.report.samples import read_samples
-from rlcomp.trackers.display import ACCURACIES, held_out_rewards
+from rlcomp.trackers.metric_names import ACCURACIES, held_out_rewards
 
 CURVES = {
     "reward/mean": "reward",

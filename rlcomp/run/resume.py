@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rlcomp.checkpoint.manifest import CONFIG, written_in
+from rlcomp.checkpoint.manifest import CONFIG, read_environment
 from rlcomp.checkpoint.progress import check_within
 from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
@@ -76,7 +76,7 @@ def _unused(plan: Plan) -> frozenset[str]:
 
 def _warn_other_environment(saved: SavedCheckpoint) -> None:
     """Warn if the numbers of a continued run may differ from an uninterrupted run."""
-    if environment_changes := differences(written_in(saved.path), environment()):
+    if environment_changes := differences(read_environment(saved.path), environment()):
         warnings.warn(
             f"{saved.path} was written in another environment ({'; '.join(environment_changes)}): "
             "numbers from here on may differ in their last bits",
@@ -127,7 +127,7 @@ def _end_settings(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str]
     phases = [*(config.get("phases") or {}).items()]
     if not phases:  # a custom program: its phases are not settings
         return None
-    place, (name, last) = saved.place(), phases[-1]
+    place, (name, last) = saved.position(), phases[-1]
     if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
         return None
     return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"
@@ -212,7 +212,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
 def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
     """Refuse a checkpoint beyond the end of the record; name an earlier one if there is any."""
     try:
-        check_record(directory, saved.place())
+        check_record(directory, saved.position())
     except CheckpointError as error:
         reached = next((path for path in saved.older if _record_reaches(path, directory)), None)
         remedy = f"continue from an older checkpoint, resume={reached}, " if reached else ""
@@ -224,7 +224,7 @@ def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
 
 def _record_reaches(path: Path, directory: Path) -> bool:
     try:
-        check_record(directory, open_checkpoint(path).place())
+        check_record(directory, open_checkpoint(path).position())
     except CheckpointError:
         return False
     return True
@@ -251,7 +251,7 @@ def restore_newest(
     skipped: list[Path] = []
     while True:
         try:
-            check_within(candidate.path, candidate.place(), phases)
+            check_within(candidate.path, candidate.position(), phases)
             return candidate, candidate.restore(nodes, seed), skipped
         except CheckpointError as error:
             if not candidate.older:

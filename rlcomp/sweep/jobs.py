@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
-from rlcomp.files.untrusted import check_plain
+from rlcomp.files.untrusted import check_no_aliases
 
 # A day has 86,400 seconds, and every run takes at least one.
 MOST_JOBS = 10_000
@@ -119,7 +119,7 @@ def requested_overrides(directory: Path) -> list[str]:
     if not file.is_file():
         return []
     # Unresolved: interpolations have another value in every job.
-    check_plain(file)
+    check_no_aliases(file)
     whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     hydra = whole["hydra"]
     params = hydra["sweeper"].get("params") or {}

@@ -49,7 +49,7 @@ def test_a_state_without_a_seed_goes_with_any(tmp_path):
     (path / "manifest.json").unlink()
     write_manifest(path)
 
-    assert open_checkpoint(path).place()["total"] == 1
+    assert open_checkpoint(path).position()["total"] == 1
 
 
 def test_a_config_that_calls_resolvers_is_read_and_one_that_is_none_refused(tmp_path):

@@ -598,7 +598,7 @@ def test_a_checkpoint_of_the_first_format_is_read():
 
 
 def test_a_state_too_large_to_be_read_back_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "LARGEST", 100)
+    monkeypatch.setattr(writer, "MAX_JSON_BYTES", 100)
 
     with pytest.raises(CheckpointError, match="would not be read back: save large states as tens"):
         saver(tmp_path).save({"plain": Plain()}, place(1))
@@ -608,7 +608,7 @@ def test_a_state_too_large_to_be_read_back_is_not_written(tmp_path, monkeypatch)
 
 def test_a_file_too_large_for_ours_is_not_read(tmp_path, monkeypatch):
     path = saver(tmp_path).save({}, place(1))
-    monkeypatch.setattr("rlcomp.files.untrusted.LARGEST", 100)
+    monkeypatch.setattr("rlcomp.files.untrusted.MAX_JSON_BYTES", 100)
 
     with pytest.raises(CheckpointError, match="it is larger than 100 bytes"):
         open_checkpoint(path)
@@ -716,14 +716,14 @@ def test_a_place_with_all_fields_comes_back(tmp_path):
     where = {"phase": 0, "step": 0, "total": 10**11 - 1, "seed": 0, "best": {"rl": BEST}}
     where["trackers"] = {**trackers, "wandb": {"id": "a" * 64}}
 
-    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
+    assert open_checkpoint(saver(tmp_path).save({}, where)).position() == where
 
 
 @pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])
 def test_the_id_of_a_run_elsewhere_is_part_of_the_place(tmp_path, run):
     where = {**place(1), "trackers": {"wandb": {"id": run}, "mine": {"rows": 6}}}
 
-    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
+    assert open_checkpoint(saver(tmp_path).save({}, where)).position() == where
 
 
 @pytest.mark.parametrize(("part", "numbers"), [(Checkpoint, {"keep": 2})])
