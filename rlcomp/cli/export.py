@@ -266,10 +266,10 @@ def _checkpoint_folder(run: Path) -> Path:
 
 def _saved_steps(run: Path) -> str:
     """Return the steps of a run's checkpoints."""
-    from rlcomp.checkpoint.reader import checkpoints_in
+    from rlcomp.checkpoint.reader import list_checkpoints
 
     return (
-        ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_checkpoint_folder(run)))
+        ", ".join(str(int(path.name[5:])) for path in list_checkpoints(_checkpoint_folder(run)))
         or "none"
     )
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
-from rlcomp.checkpoint.state import check_tensors, copy_tensors, owned
+from rlcomp.checkpoint.state import check_tensors, copy_tensors, owned_tensors
 from rlcomp.config.build import Builder
 from rlcomp.config.migrations import of_version_0_1, update_classes
 from rlcomp.config.trust import POLICY, built_from, saved_node
@@ -127,7 +127,7 @@ def _trained_part(
         part = builder.build(wanted)
     if not isinstance(part, kind):
         raise CheckpointError(none)
-    here = owned(builder.built)
+    here = owned_tensors(builder.built)
     check_tensors(checkpoint.path, here, tensors)
     copy_tensors(here, tensors)
     return part, config, checkpoint.path

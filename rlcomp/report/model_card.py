@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import read_environment
-from rlcomp.checkpoint.progress import step_of
+from rlcomp.checkpoint.progress import parse_step
 from rlcomp.errors import CheckpointError
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.run_record import RUN_RECORD
@@ -42,7 +42,7 @@ def model_card(
     Raises:
         CheckpointError: the run's ``run.yaml`` was not written by rlcomp.
     """
-    run, step = _run_of(checkpoint), step_of(checkpoint.name)
+    run, step = _run_of(checkpoint), parse_step(checkpoint.name)
     choices, words = _asked(run) if run else ({}, [])
     head = {
         "library_name": "transformers",

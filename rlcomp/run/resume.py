@@ -12,7 +12,12 @@ from omegaconf import DictConfig
 
 from rlcomp.checkpoint.manifest import CONFIG, read_environment
 from rlcomp.checkpoint.progress import check_within
-from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.reader import (
+    SavedCheckpoint,
+    list_checkpoints,
+    newest_whole,
+    open_checkpoint,
+)
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compare import changed
 from rlcomp.config.migrations import of_version_0_1, update_classes
@@ -98,7 +103,7 @@ def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> Sav
         return checkpoint_at_path
     if overwrite and resume == "must":
         raise ConfigError("overwrite is true, but resume is must: leave one of them out")
-    checkpoints = [] if overwrite else checkpoints_in(home)
+    checkpoints = [] if overwrite else list_checkpoints(home)
     if not overwrite:
         _check_resume_mode(resume, checkpoints, home, directory)
     if not checkpoints:
@@ -200,7 +205,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
         if overwrite:
             raise ConfigError(f"overwrite is true, but would move {source.path}: leave it out")
         _check_record_reaches(source, directory)
-    elif not overwrite and (has_record(directory) or checkpoints_in(home)):
+    elif not overwrite and (has_record(directory) or list_checkpoints(home)):
         raise CheckpointError(
             f"resume is {path}, but {directory} holds the record of another run: "
             f"{START_ANEW_REMEDY}"
