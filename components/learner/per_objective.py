@@ -133,7 +133,7 @@ class PerObjectiveLearner(Learner):
             non_finite=non_finite,
             gradient_spike=gradient_spike,
         )
-        if self.strategy.in_parts:
+        if self.strategy.is_sharded:
             raise ConfigError(
                 "learner compares whole gradients of objectives, but parallel=shard splits them: "
                 "use parallel=replicate"

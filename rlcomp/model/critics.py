@@ -21,8 +21,8 @@ from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import numbered_actions, observed_size
 from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import ValueHead, parted, read_values
-from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import score_on_ranks
+from rlcomp.parallel.load_balancing import score_on_ranks
+from rlcomp.parallel.ranks import ranks
 
 
 class Critic(Component):
@@ -90,20 +90,18 @@ class Critic(Component):
     def values(self, batch: TensorDict) -> Tensor:
         """Compute values of a batch, shape ``[B, T]``, in reward units."""
         shared = None if torch.is_grad_enabled() else ranks()
-        if shared is not None and shared.holds(self):
+        if shared is not None and shared.can_share(self):
             columns = token_rows(type(self).__name__, batch)
-            values: Tensor = shared.together(self, "values_together", columns)
+            values: Tensor = shared.call_on_all(self, "values_on_ranks", columns)
             return values.to(batch["tokens"].device)
         return self._values(batch)
 
     def _values(self, batch: TensorDict) -> Tensor:
         return read_values(self.backbone, self._transformer, self.value_head, batch)
 
-    def values_together(self, rows: TensorDict) -> Tensor:
+    def values_on_ranks(self, rows: TensorDict) -> Tensor:
         """Compute values without gradient; each rank reads a part of the rows."""
-        return score_on_ranks(
-            here(), self, rows.to(self.value_head.weight.device), parted, Critic._values
-        )
+        return score_on_ranks(self, rows.to(self.value_head.weight.device), parted, Critic._values)
 
 
 def q_value(

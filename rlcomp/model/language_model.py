@@ -28,8 +28,8 @@ from rlcomp.model.generation import Generation, GenerationRequest
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
 from rlcomp.model.stop_tokens import stop_ids
-from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import score_on_ranks
+from rlcomp.parallel.load_balancing import score_on_ranks
+from rlcomp.parallel.ranks import ranks
 from rlcomp.text.answer_ids import note_stops
 from rlcomp.text.rows import pad_id, rollout_rows
 
@@ -200,19 +200,21 @@ class LanguageModel(Component):
         """Return the values of a logit function; without gradient, ranks share rows if they can."""
         columns, device = self._columns(batch, decoding), batch["tokens"].device
         group = None if torch.is_grad_enabled() or weights is not None else ranks()
-        if group is not None and group.holds(self) and self.scoring.same_on_ranks(make):
-            values: Tensor = group.together(self, "score_together", columns, make, decoding)
+        if group is not None and group.can_share(self) and self.scoring.same_on_ranks(make):
+            values: Tensor = group.call_on_all(self, "values_on_ranks", columns, make, decoding)
             return values.to(device)
         return self.scoring.read(columns, make, decoding, weights, device)
 
-    def score_together(self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding) -> Tensor:
+    def values_on_ranks(
+        self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding
+    ) -> Tensor:
         """Return the values of a logit function without gradient; each rank reads some rows."""
 
         def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
             return model.scoring.read_once(some, make, decoding)
 
         columns = self._columns(rows, decoding)
-        return score_on_ranks(here(), self, columns, self.scoring.pieces, read_by)
+        return score_on_ranks(self, columns, self.scoring.pieces, read_by)
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         return self.scoring.columns(type(self).__name__, batch, decoding)

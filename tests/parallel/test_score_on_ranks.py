@@ -96,6 +96,6 @@ def test_with_gradient_nothing_is_shared():
         policy = make("policy", tiny_policy)
         learner(make, "learner", policy, SFTLoss(reduction=TokenMean()))
         ranks.lead(make.nodes)
-        ranks.together = None
+        ranks.call_on_all = None
 
         assert policy.log_probs(rows()).requires_grad
