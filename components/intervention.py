@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.intervention import Intervention
 from rlcomp.interfaces.protocols import ExpertPolicy
 from rlcomp.metrics import progress
-from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.model.control import bounded_actions
 
 DecideFunction = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
 

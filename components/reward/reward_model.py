@@ -20,9 +20,8 @@ from rlcomp.functional.reward_ensemble import Combination, combine
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
-from rlcomp.model.scorer import Scorer
+from rlcomp.model.scorer import Scorer, TokenScorer
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
-from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.text.steps import StepTokens, split_steps
 
 

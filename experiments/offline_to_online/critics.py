@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModule
 from components.evaluator.episodes import first_return, greedy_steps
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.state import owned_tensors
-from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.model.control import bounded_actions
 from rlcomp.report.runs import finished
 from rlcomp.config.build import Builder
 from rlcomp.config.plan import read

@@ -157,7 +157,7 @@ def evaluate(
         request: suites and settings.
         out: the folder of verdicts, with one file for a model, a suite and its settings.
         config_dirs: directories of the user's own configs.
-        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.load_policy`.
 
     Raises:
         ConfigError: a setting cannot work.

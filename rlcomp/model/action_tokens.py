@@ -16,8 +16,7 @@ from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
 from rlcomp.component import Component, is_loss_input
 from rlcomp.functional.discretize import of_bins, to_bins
 from rlcomp.functional.reduction import masked
-from rlcomp.model.continuous_control import bounded_actions
-from rlcomp.model.control import observed_size
+from rlcomp.model.control import bounded_actions, observed_size
 
 Bins = Annotated[int, Ge(2)]
 

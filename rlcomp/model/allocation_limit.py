@@ -25,7 +25,7 @@ _SLACK, _SHARED = 1 << 27, 2
 _SMALLEST = 1 << 14
 
 
-class Allowance(TorchFunctionMode):
+class AllocationLimit(TorchFunctionMode):
     """Context in which a config cannot create tensors out of all proportion to its weights.
 
     A config of some bytes can describe a model that no memory holds, while its weight file has the
@@ -43,9 +43,9 @@ class Allowance(TorchFunctionMode):
         self.sizes = list(sizes)
         self.left = _SHARED * sum(max(size, _SMALLEST) for size in self.sizes) + _SLACK
         self.owner = owner
-        self._outer: Token[Allowance | None] | None = None
+        self._outer: Token[AllocationLimit | None] | None = None
 
-    def __enter__(self) -> Allowance:
+    def __enter__(self) -> AllocationLimit:
         """Activate this limit."""
         self._outer = _CURRENT.set(self)
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -86,4 +86,4 @@ class Allowance(TorchFunctionMode):
             )
 
 
-_CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+_CURRENT: ContextVar[AllocationLimit | None] = ContextVar("allowance", default=None)

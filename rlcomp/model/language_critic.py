@@ -14,8 +14,8 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.reduction import masked
+from rlcomp.model.backbone import token_rows
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_rows import token_rows
 from rlcomp.text.tokenizer import encode_all
 
 # Numbers of log_distribution that are in memory at once.

@@ -23,11 +23,10 @@ from rlcomp.engine.slots import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
-from rlcomp.model.causal_forward import CausalForward
+from rlcomp.model.causal_forward import CausalForward, stop_ids
 from rlcomp.model.generation import Generation, GenerationRequest
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
-from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.parallel.load_balancing import score_on_ranks
 from rlcomp.parallel.ranks import ranks
 from rlcomp.text.answer_ids import note_stops

@@ -16,7 +16,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from rlcomp.engine.memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.files.progress_bars import no_progress_bars
-from rlcomp.model.allocation_limit import Allowance
+from rlcomp.model.allocation_limit import AllocationLimit
 from rlcomp.text.folder import foreign, local_only
 from rlcomp.text.untrusted_files import check_regular, json_object
 
@@ -140,7 +140,7 @@ def read_weights(
     return model, report
 
 
-def _allowance(folder: Path, dtype: str) -> Allowance:
+def _allowance(folder: Path, dtype: str) -> AllocationLimit:
     sizes = [size for file in _weight_files(folder) for size in _sizes_in(file)]
     needed, (whole, _) = sum(sizes) * getattr(torch, dtype).itemsize, machine_memory()
     if needed > whole:
@@ -148,7 +148,7 @@ def _allowance(folder: Path, dtype: str) -> Allowance:
             f"the weights at '{folder}' take {needed / 2**30:,.0f} GiB in {dtype}, and this "
             f"machine has {whole / 2**30:,.0f}: take a smaller model, or a larger machine"
         )
-    return Allowance(sizes, str(folder / "config.json"))
+    return AllocationLimit(sizes, str(folder / "config.json"))
 
 
 def _weight_files(folder: Path) -> list[Path]:

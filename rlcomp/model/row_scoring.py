@@ -20,8 +20,8 @@ from rlcomp.engine.logit_functions import (
 from rlcomp.engine.routing import UNKNOWN, record_routes, routers_of
 from rlcomp.engine.scoring import ScoredTokens
 from rlcomp.errors import ConfigError
+from rlcomp.model.backbone import token_rows
 from rlcomp.model.causal_forward import CausalForward
-from rlcomp.model.token_rows import token_rows
 
 
 class RowScoring:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rlcomp.interfaces.policy import ScoresRows
 
 
-class CopiedWeights(nn.Module):
+class WeightSnapshot(nn.Module):
     """Copies of a policy's trainable weights, swapped into the policy to run it.
 
     With adapters the copy takes the memory of the adapters, never of a second model. Tied weights

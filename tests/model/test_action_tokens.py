@@ -10,7 +10,7 @@ from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.model.action_tokens import ActionTokenPolicy
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.testing import make_batch
 
 
@@ -106,7 +106,7 @@ def test_without_a_generator_the_most_likely_bins_are_taken():
 
 def test_other_weights_score_for_a_reference():
     made = policy()
-    copied = CopiedWeights(made)
+    copied = WeightSnapshot(made)
     tokens, _ = made.act(seen([0.5, -0.5, 0.0, 0.2]), None)
     batch = rows(tokens, torch.tensor([[False] * 4 + [True] * 2]))
     before = made.log_probs(batch).detach()

@@ -39,9 +39,7 @@ from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import recording
 from rlcomp.model.critics import Critic
-from rlcomp.model.scorer import Scorer
-from rlcomp.model.text_classifier import LabelClassifier
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import LabelClassifier, Scorer, TokenScorer
 from rlcomp.parallel.data_parallel import DataParallelUpdate, choose_strategy
 from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import ShardedWeights

@@ -8,7 +8,7 @@ from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan, below
 from rlcomp.config.reader import Node
 
-_ADAPTERS = ("rlcomp.model.adapters.", "rlcomp.model.quantized.")
+_ADAPTERS = "rlcomp.model.adapters."
 # Arguments of every learner of a language model.
 _LEARNER_ARGUMENTS = {"model", "losses", "optimizer"}
 
