@@ -17,7 +17,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.auxiliary_forward import aside
+from rlcomp.model.auxiliary_forward import muted_eval
 
 
 class Perplexity(HeldOutAnswers):
@@ -82,7 +82,7 @@ class Perplexity(HeldOutAnswers):
         """Evaluate and record; ignores the training batch."""
         answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
         own = self._nats(answered, "rollout_log_probs")
-        with aside(self.reference):
+        with muted_eval(self.reference):
             reference = self._nats(self.reference(answered), "ref_log_probs")
         right = (answered["correct"] & answered["reward_valid"]).cpu().view_as(own)
         every = torch.ones_like(right)

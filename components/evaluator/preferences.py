@@ -15,7 +15,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.auxiliary_forward import aside
+from rlcomp.model.auxiliary_forward import muted_eval
 from rlcomp.text.prompt import or_text
 
 
@@ -67,7 +67,7 @@ class HeldOutPairs(Component):
             sums = _sums(self.policy.log_probs(rows), rows)
         self._record("log_prob", sums)
         if "ref_log_probs" in self.reference.writes:
-            with aside(self.reference):
+            with muted_eval(self.reference):
                 scored = self.reference(rows.copy())
             sums = sums - _sums(scored["ref_log_probs"], rows)
             self._record("change", sums)

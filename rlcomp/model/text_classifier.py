@@ -26,7 +26,7 @@ _REMEDY = (
 
 
 def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a sequence classifier and its tokenizer, in evaluation mode and without gradients.
+    """Load a sequence classifier and its tokenizer, in eval mode and without gradients.
 
     Args:
         path: a folder written by ``save_pretrained`` of both (safetensors).
@@ -41,7 +41,7 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     kind = AutoModelForSequenceClassification
     model, report = read_weights(kind, path, config, message, remedy)
     if report["missing_keys"]:
-        # transformers would fill in random weights, such as a head over a language model.
+        # transformers would fill in random weights, such as the head of a classifier.
         raise DataError(f"{message} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
     check_filled(path, report)
     return model.eval().requires_grad_(False), load_tokenizer(path=path)
@@ -52,7 +52,7 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
 
     Args:
         model: the classifier.
-        label: the name in its ``id2label``; None if it has one output only.
+        label: the name in its ``id2label``; None for a single output.
         path: of the classifier, for messages.
 
     Raises:
@@ -86,7 +86,7 @@ def classify(
         raise DataError(f"a text has {width} tokens, but the reward model holds {limit}")
     if not all(ids):
         raise DataError(f"text {[bool(row) for row in ids].index(False)} has no token to read")
-    # The model takes the last token that is not padding.
+    # The model reads the last token that is not padding.
     pad = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = pad
     tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in ids])
@@ -110,12 +110,12 @@ def train_classifier(
     """Fit a sequence classifier to labels; NaN marks unknown ones.
 
     Args:
-        model: with ``K`` outputs; trained in place, left in evaluation mode without gradients.
+        model: with ``K`` outputs; trained in place, left in eval mode without gradients.
         tokenizer: must have a pad token.
         texts: ``N`` of them.
         labels: 1, 0, or NaN where unknown, shape ``[N, K]``.
         epochs: passes over the texts.
-        batch_size: texts per step.
+        batch_size: number of texts per step.
         lr: learning rate of AdamW.
         seed: of the order of the texts.
 
@@ -155,7 +155,7 @@ def _step(
     texts: list[str],
     labels: Tensor,
 ) -> float:
-    """Take one step of the optimiser; return the loss before it."""
+    """Take a step of the optimiser; return the loss before it."""
     with torch.enable_grad():
         logits = classify(model, tokenizer, texts)
         loss = multi_label_loss(logits, labels.to(logits))

@@ -38,7 +38,7 @@ def test_a_folder_gives_its_model_and_its_tokenizer(tmp_path):
         ConfigError, match=r"context_length is 33, but the model .* holds 32 tokens"
     ):
         pretrained_model(path=path, tokenizer=tokenizer, context_length=33)
-    with pytest.raises(ConfigError, match=r"whose token 2 is 'a' \(3 in this one\)"):
+    with pytest.raises(ConfigError, match=r"its token 2 is 'a' \(3 in this one\)"):
         pretrained_model(path=path, tokenizer=character_tokenizer(characters="ba"))
 
 

@@ -288,5 +288,5 @@ def test_a_tokenizer_of_other_tokens_is_refused(runs, tmp_path, saved_as):
     digits().save_pretrained(tmp_path)
     path = runs["a"] if saved_as == "run" else str(tmp_path)
 
-    with pytest.raises(ConfigError, match=r"whose token 2 is '0' \(3 in this one\)"):
+    with pytest.raises(ConfigError, match=r"its token 2 is '0' \(3 in this one\)"):
         soup(runs={"a": path}, weights={"a": 1.0}, tokenizer=other)
