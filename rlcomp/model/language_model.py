@@ -44,11 +44,12 @@ class LanguageModel(Component):
 
     Scoring under filters and with recorded choices: :class:`rlcomp.model.row_scoring.RowScoring`.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``log_probs`` ``[B, T]``, nats: ``log p(tokens[t] | tokens[<t])`` under ``decoding``,
-    0 at t = 0 and outside ``response_mask``; ``entropy`` ``[B, T]``, nats, at the temperature and
-    before any filter, with a graph only if a loss of the learner reads it; ``log_distribution``
-    ``[B, T, V]``, nats, of the same distribution, in a learner only if a loss reads it: it needs
-    memory for several times ``B * T * V`` numbers.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes, in nats,
+    ``log_probs`` ``[B, T]``: ``log p(tokens[t] | tokens[<t])`` under ``decoding``, 0 at t = 0 and
+    outside ``response_mask``; ``entropy`` ``[B, T]``, at the temperature and before any filter,
+    with a graph only if a loss of the learner reads it; ``log_distribution`` ``[B, T, V]``, of the
+    same distribution, in a learner only if a loss reads it: it needs memory for several times
+    ``B * T * V`` numbers.
 
     Args:
         model: a causal model of transformers.
@@ -202,12 +203,12 @@ class LanguageModel(Component):
         self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding
     ) -> Tensor:
         """Compute a logit function without gradient; each rank reads a part of the rows."""
-
-        def read(model: LanguageModel, piece: TensorDict) -> Tensor:
-            return model.scoring.read_once(piece, make, decoding)
-
-        columns = self._columns(rows, decoding)
-        return score_on_ranks(self, columns, self.scoring.split_rows, read)
+        return score_on_ranks(
+            self,
+            self._columns(rows, decoding),
+            self.scoring.split_rows,
+            lambda model, piece: model.scoring.read_once(piece, make, decoding),
+        )
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         return self.scoring.columns(type(self).__name__, batch, decoding)
