@@ -176,7 +176,7 @@ class RefillingCollector(Protocol):
 class RefillingPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
-    def slots(self, *, reread: bool = False) -> DecodeSlots:
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
         """Return decode slots, whose rows may begin and end at any step.
 
         Args:

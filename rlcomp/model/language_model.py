@@ -177,10 +177,7 @@ class LanguageModel(Component):
         return self._logit_values(batch, distribution_of, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
-        """Compute ``sum_v p_v^2`` under ``decoding``, ``[B, T]``, without gradient.
-
-        It is 0 outside ``response_mask``.
-        """
+        """Compute ``sum_v p_v^2`` under ``decoding``, ``[B, T]``, without gradient, 0 if masked."""
         with torch.no_grad():
             return self._logit_values(batch, squared_probs_of, None, self.decoding)
 
@@ -203,10 +200,11 @@ class LanguageModel(Component):
         self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding
     ) -> Tensor:
         """Compute a logit function without gradient; each rank reads a part of the rows."""
+        columns, split = self._columns(rows, decoding), self.scoring.split_rows
         return score_on_ranks(
             self,
-            self._columns(rows, decoding),
-            self.scoring.split_rows,
+            columns,
+            split,
             lambda model, piece: model.scoring.read_once(piece, make, decoding),
         )
 
@@ -282,17 +280,18 @@ class LanguageModel(Component):
         self.check_prompts(prompts, 1)
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
-    def slots(self, *, reread: bool = False) -> DecodeSlots:
-        """Return decode slots for rows that begin and end at any time, under ``decoding``.
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
+        """Return decode slots under the policy's own decoding distribution.
 
-        With ``reread``, or without the native decode loop, new weights compute the KV cache again.
+        With ``reread``, or without the native loop, contexts are computed again after a change of
+        the weights.
 
         Raises:
-            ConfigError: a sampler engine decodes, or routes are to be kept.
+            ConfigError: a sampler engine decodes, or routes are recorded.
         """
         if self.sampler_engine is not None or self.decoding.keep_routing == "rollout":
             raise ConfigError(
-                "only rlcomp's own decode loop refills seats, and it records no routes there: set "
+                "decode slots need our own decode loop, and record no routes: set "
                 "sampler_engine=own and decoding.keep_routing=none, or cluster.schedule=fixed"
             )
         return self.generation.slots(self.decoding, reread=reread)
