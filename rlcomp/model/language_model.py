@@ -268,9 +268,8 @@ class LanguageModel(Component):
     ) -> SamplingSession:
         """Return a session of turns, one row per prompt.
 
-        Its first turn samples the tokens of :meth:`generate` with the same generator. Equal prompts
-        are read once. Arguments are those of
-        :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
+        Its first turn samples the tokens of :meth:`generate` with the same generator. Arguments are
+        those of :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
 
         Raises:
             ConfigError: a prompt is a text.
