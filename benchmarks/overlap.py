@@ -432,7 +432,7 @@ class Tailed(LanguageModel):
         )
         return rollout_rows(prompts, sampled, pad=0, version=self.version)
 
-    def seats(self, *, reread=False):
+    def decode_slots(self, *, reread=False):
         """Seats that are left after so many tokens."""
         return TailedSeats()
 

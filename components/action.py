@@ -12,7 +12,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.protocols import FreezesParameters, HasOptimizerState
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 
 
 class Freeze(nn.Module):
@@ -98,7 +98,7 @@ class Snapshot(nn.Module):
 
     def __init__(self, *, policy: Policy) -> None:
         super().__init__()
-        self.copied = CopiedWeights(policy)
+        self.copied = WeightSnapshot(policy)
         self.register_buffer("taken", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:

@@ -13,8 +13,7 @@ from rlcomp.component import Component
 from rlcomp.data.transitions import read_transitions
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import record
-from rlcomp.model.continuous_control import bounded_actions
-from rlcomp.model.control import observed_size
+from rlcomp.model.control import bounded_actions, observed_size
 
 # Tolerance as a share of the range of an action: float32, and clipping by a simulator.
 _ROUNDING = 1e-4

@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.protocols import ExpertPolicy
 from rlcomp.interfaces.stages import Intervention
 from rlcomp.metrics import progress
-from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.model.control import bounded_actions
 
 Command = Sequence[float] | Tensor | None
 DecideFunction = Callable[[int, Tensor, Tensor], Command]

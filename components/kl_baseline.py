@@ -15,7 +15,7 @@ from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.keys import Key, OwnKey
-from rlcomp.model.auxiliary_forward import aside
+from rlcomp.model.auxiliary_forward import muted_eval
 from rlcomp.run.check_flow import built_flow
 from rlcomp.text.rows import demonstration_rows
 
@@ -75,7 +75,7 @@ class MismatchedKL(Component):
         baseline = torch.zeros((), device=batch["tokens"].device)
         if self.is_read:
             rows = self._mismatched(batch).to(self.policy.device)
-            with torch.no_grad(), aside(self.reference):
+            with torch.no_grad(), muted_eval(self.reference):
                 gap = self.policy.log_probs(rows) - self.reference(rows.copy())["ref_log_probs"]
             mean = masked(gap, rows["response_mask"]).sum(1).mean()
             baseline = mean.clamp(min=0).to(batch["tokens"].device)

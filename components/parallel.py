@@ -7,7 +7,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.parallel.ranks import here
+from rlcomp.parallel.ranks import current_ranks
 from rlcomp.parallel.sharded import ShardedWeights, check_sharded
 from rlcomp.parallel.weights import ReplicatedWeights
 
@@ -38,14 +38,15 @@ class Hybrid(metaclass=Checked):
     def weights(self, module: nn.Module) -> ShardedWeights:
         """Return the weights of a trained model."""
         check_sharded(module)
-        copies, left = divmod(here().size, self.parts)
+        ranks = current_ranks()
+        copies, left = divmod(ranks.size, self.parts)
         if left:
             raise ConfigError(
-                f"parallel.parts is {self.parts}, which does not divide {here().size} ranks: set "
+                f"parallel.parts is {self.parts}, which does not divide {ranks.size} ranks: set "
                 "parallel.parts to the GPUs of a machine, or use parallel=shard"
             )
         names = ("copies", "parts")
-        mesh = init_device_mesh(here().device.type, (copies, self.parts), mesh_dim_names=names)
+        mesh = init_device_mesh(ranks.device.type, (copies, self.parts), mesh_dim_names=names)
         return ShardedWeights(module, mesh)
 
 
@@ -95,4 +96,5 @@ class Shard(metaclass=Checked):
     def weights(self, module: nn.Module) -> ShardedWeights:
         """Return the weights of a trained model."""
         check_sharded(module)
-        return ShardedWeights(module, init_device_mesh(here().device.type, (here().size,)))
+        ranks = current_ranks()
+        return ShardedWeights(module, init_device_mesh(ranks.device.type, (ranks.size,)))

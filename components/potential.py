@@ -11,7 +11,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.functional.reduction import masked
 from rlcomp.keys import Key, OwnKey
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import TokenScorer
 
 
 class StepScore(Component):

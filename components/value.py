@@ -12,8 +12,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.policy import SupportsTurns
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.metrics import record, record_total, recording
-from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.critics import Critic
+from rlcomp.model.critics import ActorCritic, Critic
 from rlcomp.model.language_critic import LanguageCritic
 from rlcomp.pareto.objective_critic import ObjectiveCritic
 from rlcomp.seed import new_generator

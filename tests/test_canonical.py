@@ -9,7 +9,7 @@ from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.canonical import canonical
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError
-from rlcomp.model.token_rows import token_rows
+from rlcomp.model.backbone import token_rows
 from rlcomp.testing import check_component, example_batch, make_batch
 
 

@@ -899,7 +899,7 @@ def test_every_option_composes_and_lists_exactly_its_constructors_arguments(opti
 def test_every_option_builds_and_keeps_the_contract(option, planned, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     if option == "adapter/qlora":  # only slow elsewhere, and refused for that
-        monkeypatch.setattr("rlcomp.model.quantized._has_gpu", lambda: True)
+        monkeypatch.setattr("rlcomp.model.adapters._has_gpu", lambda: True)
     plan, _, mine = planned
     builder = Builder(plan, seed=0)
 

@@ -66,7 +66,7 @@ class DelayedCollector(Component):
                 self.queue.append(BufferedRollout(self.collector(batch.copy()), ledger))
         stale, newest = self.queue.popleft(), self.queue[-1].rows
         # A new TensorDict, because later stages write into it.
-        rows = stale.on(newest["response_mask"].device)
+        rows = stale.rows_on(newest["response_mask"].device)
         merge(stale.ledger)
         record_age(rows, int(newest["policy_version"].max()))
         return rows

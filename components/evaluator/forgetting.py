@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.checkpoint.state_fields import field, names
+from rlcomp.checkpoint.state_fields import check_fields, field
 from rlcomp.component import Component
 from rlcomp.data.examples import demonstrations
 from rlcomp.data.held_out_answers import HeldOutAnswers
@@ -133,7 +133,7 @@ class Forgetting(HeldOutAnswers):
         Raises:
             CheckpointError: it is malformed, or of another number of prompts.
         """
-        names(state, ("accuracy", "loss"))
+        check_fields(state, ("accuracy", "loss"))
         rates = field(state, "accuracy", list[float | None] | None)
         loss = field(state, "loss", float | None)
         prompts = len(self.policy_prompts)

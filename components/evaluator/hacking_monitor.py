@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
 from rlcomp.batch import decode_texts
-from rlcomp.checkpoint.state_fields import field, names
+from rlcomp.checkpoint.state_fields import check_fields, field
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.statistics import Estimate, clustered_mean, pool, z_score
@@ -131,7 +131,7 @@ class HackingMonitor(Component):
         Raises:
             CheckpointError: they are malformed.
         """
-        names(state, ("count", "first", "last", "best"))
+        check_fields(state, ("count", "first", "last", "best"))
         self.count = field(state, "count", NonNegativeInt)
         self.first, self.last = _audits(state, "first"), _audits(state, "last")
         best = field(state, "best", list[float] | None)

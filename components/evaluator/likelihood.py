@@ -23,7 +23,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.auxiliary_forward import aside
+from rlcomp.model.auxiliary_forward import muted_eval
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
 from rlcomp.text.reasoning import first_targets
@@ -95,7 +95,7 @@ class Perplexity(HeldOutAnswers):
         """Evaluate and record; ignores the training batch."""
         answered = self.answers(self.policy_prompts, self.samples_per_prompt, None)
         own = self._nats(answered, "rollout_log_probs")
-        with aside(self.reference):
+        with muted_eval(self.reference):
             reference = self._nats(self.reference(answered), "ref_log_probs")
         right = (answered["correct"] & answered["reward_valid"]).cpu().view_as(own)
         every = torch.ones_like(right)
@@ -172,7 +172,7 @@ class HeldOutPairs(Component):
             sums = _sums(self.policy.log_probs(rows), rows)
         self._record("log_prob", sums)
         if "ref_log_probs" in self.reference.writes:
-            with aside(self.reference):
+            with muted_eval(self.reference):
                 scored = self.reference(rows.copy())
             sums = sums - _sums(scored["ref_log_probs"], rows)
             self._record("change", sums)

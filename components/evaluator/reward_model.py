@@ -26,9 +26,7 @@ from rlcomp.functional.statistics import (
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.scorer import Scorer
-from rlcomp.model.text_classifier import LabelClassifier
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import LabelClassifier, Scorer, TokenScorer
 from rlcomp.report.figures import save_reliability
 from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import demonstration_rows

@@ -21,7 +21,7 @@ from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.verdicts import read_verdict, verdict_options
 from rlcomp.metrics import record
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import answer_ids, decode_rows
 
@@ -71,7 +71,7 @@ class SelfPlayWinRate(Component):
         self.player = player
         self.matches_per_prompt = matches_per_prompt
         self.name = name
-        self.copies = nn.ModuleList(CopiedWeights(player.policy) for _ in range(keep))
+        self.copies = nn.ModuleList(WeightSnapshot(player.policy) for _ in range(keep))
         self.register_buffer("taken", torch.zeros((), dtype=torch.int64))
         # The same matches at every evaluation, so that only the policies differ.
         self.seed = torch.initial_seed()
@@ -94,7 +94,7 @@ class SelfPlayWinRate(Component):
     def _win_rate(self, number: int) -> float:
         """Return the win rate against a copy over both seats; NaN if all matches failed."""
         copy = self.copies[number]
-        assert isinstance(copy, CopiedWeights)
+        assert isinstance(copy, WeightSnapshot)
         wins = []
         for seat in range(2):
             weights = [nullcontext if seat == own else copy.in_place for own in range(2)]

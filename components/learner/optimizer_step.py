@@ -15,7 +15,7 @@ from rlcomp.checkpoint.optimizer_state import (
     match_optimizer_state,
 )
 from rlcomp.errors import NumericalError
-from rlcomp.model.memory_layout import check_dense, match_strides
+from rlcomp.model.optimizer import check_dense, match_strides
 from rlcomp.parallel.update_strategy import LocalUpdate
 
 

@@ -139,7 +139,7 @@ class PerObjectiveLearner(Learner):
 
     def _set_objectives(self, losses: dict[str, TensorDictModuleBase]) -> None:
         """Divide the losses by whether they read ``advantage``, the parameters by ``compared``."""
-        if self.strategy.in_parts:
+        if self.strategy.is_sharded:
             raise ConfigError(
                 "learner compares whole gradients of objectives, but parallel=shard splits them: "
                 "use parallel=replicate"

@@ -13,7 +13,7 @@ from torchrl.modules import ProbabilisticActor
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.component import Component
 from rlcomp.functional.goal_conditioned import info_nce
-from rlcomp.model.critics import ContrastiveCritic
+from rlcomp.model.control import ContrastiveCritic
 
 
 class ContrastiveLoss(Component):

@@ -18,7 +18,7 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Probabili
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.metrics import record
-from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.model.control import bounded_actions
 from rlcomp.seed import new_generator
 
 

@@ -12,7 +12,7 @@ from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.interfaces.policy import FullDistributionPolicy, ScoresRows
 from rlcomp.interfaces.reference import Reference, full_distribution_policy
 from rlcomp.keys import Key
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 
 
 class FrozenReference(Reference):
@@ -45,7 +45,7 @@ class FrozenReference(Reference):
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.full = full
-        self.copied = CopiedWeights(policy)
+        self.copied = WeightSnapshot(policy)
 
     def begin_phase(self) -> None:
         """Take a new copy."""

@@ -20,7 +20,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key
 from rlcomp.metrics import record
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.text.reasoning import rows_without_thought
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 
@@ -204,7 +204,7 @@ class DenseMatch(PrefixMatch):
         self.scale = scale
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
-        self.copied = CopiedWeights(policy)
+        self.copied = WeightSnapshot(policy)
         # Keep the last of equal tokens: byte tokens come first and only serve missing pieces.
         self._ids = {part: index for index, part in enumerate(self.table) if part}
         self._longest = max(map(len, self._ids))

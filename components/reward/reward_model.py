@@ -21,9 +21,8 @@ from rlcomp.functional.reward_model import Combination, combine_scores
 from rlcomp.interfaces.reward import TextReward, write_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
-from rlcomp.model.scorer import Scorer
+from rlcomp.model.scorer import Scorer, TokenScorer
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
-from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.text.reasoning import StepTokens, split_steps
 
 

@@ -18,7 +18,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.keys import Key
 from rlcomp.metrics import record
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.text.reasoning import (
     ThoughtEnd,
     first_targets,
@@ -167,7 +167,7 @@ class InformationGain(ThoughtLikelihood):
         super().__init__(policy=policy, num_tokens=num_tokens, think_end=think_end)
         self.tau = tau
         self.think_start = think_start
-        self.copied = CopiedWeights(policy)
+        self.copied = WeightSnapshot(policy)
         # Version of the policy at the last scoring in this phase; -1: none yet.
         self.register_buffer("last_version", torch.tensor(-1))
 

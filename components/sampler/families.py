@@ -10,7 +10,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import MinLen, NonNegativeInt, PositiveInt, Probability
-from rlcomp.checkpoint.state_fields import field, names
+from rlcomp.checkpoint.state_fields import check_fields, field
 from rlcomp.data.sampling import PromptSampler, ShuffledEpochs
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.prompt import PromptFormat
@@ -144,8 +144,8 @@ class Families(PromptSampler):
         """Restore levels and places in the epochs."""
         self.turn = field(state, "turn", NonNegativeInt, below=len(self.families))
         level, places = field(state, "level", dict), field(state, "examples", dict)
-        names(level, [*self.families])
-        names(places, [*self.families])
+        check_fields(level, [*self.families])
+        check_fields(places, [*self.families])
         for name, levels in self.examples.items():
             self.level[name] = field(level, name, NonNegativeInt, below=len(levels))
             for examples, place in zip(levels, field(places, name, list), strict=True):

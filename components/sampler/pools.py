@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
-from rlcomp.checkpoint.state_fields import names
+from rlcomp.checkpoint.state_fields import check_fields
 from rlcomp.data.sampling import PromptSampler, ShuffledEpochs
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.prompt import PromptFormat
@@ -100,7 +100,7 @@ class TaskPools(PromptSampler):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the places in the epochs."""
-        names(state, [*self.examples])
+        check_fields(state, [*self.examples])
         for name, examples in self.examples.items():
             examples.load_run_state(state[name])
 

@@ -10,8 +10,8 @@ from tensordict.nn import TensorDictModule
 
 from components.evaluator.episodes import first_return, greedy_steps
 from rlcomp.checkpoint.reader import open_checkpoint
-from rlcomp.checkpoint.state import owned
-from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.checkpoint.state import owned_tensors
+from rlcomp.model.control import bounded_actions
 from rlcomp.report.runs import finished
 from rlcomp.config.build import Builder
 from rlcomp.config.plan import read
@@ -30,7 +30,7 @@ def built(run, starts):
     loss, evaluation = (builder.build(plan.nodes[name]) for name in ("loss", "evaluation"))
     tensors = saved.tensors()
     with torch.no_grad():
-        for name, tensor in owned(builder.built).items():
+        for name, tensor in owned_tensors(builder.built).items():
             if not name.startswith("evaluation_environment"):  # which has more copies here
                 tensor.copy_(tensors[name])
     return loss.objective, evaluation

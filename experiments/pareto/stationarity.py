@@ -19,7 +19,7 @@ from tensordict import TensorDict
 
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
-from rlcomp.checkpoint.state import owned
+from rlcomp.checkpoint.state import owned_tensors
 from rlcomp.pareto.objectives import centre_rewards, stack_rewards
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
@@ -84,7 +84,7 @@ def built(saved: SavedCheckpoint, prompts):
     nodes = {name: builder.build(plan.nodes[name]) for name in (*SAMPLED, "objectives", "policy")}
     tensors = saved.tensors()
     with torch.no_grad():
-        for name, tensor in owned(builder.built).items():
+        for name, tensor in owned_tensors(builder.built).items():
             tensor.copy_(tensors[name])
     return nodes
 

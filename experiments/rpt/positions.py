@@ -7,7 +7,7 @@ import torch
 
 from components.worlds.running_sum.task import RunningSum
 from rlcomp.model.next_token import next_token_entropies
-from rlcomp.model.load_model import trained_policy
+from rlcomp.model.load_model import load_policy
 from rlcomp.text.tokenizer import encode_all
 
 THRESHOLD = 1.3
@@ -23,7 +23,7 @@ def kind(text, place):
 
 def entropies(base, count):
     """By kind: the base's entropy at each position from the third operand on, in nats."""
-    policy, config = trained_policy(base)
+    policy, config = load_policy(base)
     settings = {name: value for name, value in config.corpus.items() if name != "_target_"}
     corpus = RunningSum(**settings)
     texts = [corpus.example(index).answer for index in range(min(count, len(corpus)))]

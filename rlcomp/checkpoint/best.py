@@ -1,7 +1,7 @@
 """Best checkpoints: one for each phase that names a best step, under ``checkpoints/best``.
 
-A record of such a step (``phase``, ``metric``, ``better``, ``value``, ``step``, ``total``) is part
-of the run's position, so every checkpoint holds the records of its run, and a best one its own.
+The records of these steps (``phase``, ``metric``, ``better``, ``value``, ``step``, ``total``) are
+part of the run's position, so every checkpoint holds them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.checkpoint.progress import step_name
-from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
-from rlcomp.files.atomic_write import clear, delete_drafts
+from rlcomp.files.atomic_write import delete_drafts, delete_path
 
 BEST = "best"
 Record = Mapping[str, Any]
@@ -25,86 +25,85 @@ Record = Mapping[str, Any]
 def save_best(
     checkpoint: Checkpoint,
     nodes: Mapping[str, object],
-    place: dict[str, Any],
+    position: dict[str, Any],
     records: list[Record],
 ) -> None:
-    """Write the checkpoint of a best step, and delete those that no record names.
+    """Write the checkpoint of a best step, and delete the best checkpoints without a record.
 
     Args:
         checkpoint: of the run.
         nodes: the saved nodes, by name.
-        place: the position of the run.
-        records: the best step of each phase so far, this one among them.
+        position: of the run.
+        records: the best step of each phase so far, this one included.
     """
-    home = checkpoint.directory / BEST
-    checkpoint.write(home, nodes, place)
-    _delete(checkpoint, {step_name(record) for record in records})
+    checkpoint.write(checkpoint.directory / BEST, nodes, position)
+    _delete_others(checkpoint, {step_name(record) for record in records})
 
 
 def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path | None) -> None:
     """Set up ``best`` for a run that starts, or continues, with these records.
 
     Checkpoints of an abandoned continuation, or of an earlier run in this directory, are deleted.
-    A missing one is copied from beside the checkpoint that the run continues from, if it is there.
+    A missing one is copied from the folder of ``source``, if it is there.
 
     Args:
         checkpoint: of the run.
         records: the best step of each phase so far.
-        source: the checkpoint that the run continues from.
+        source: the checkpoint to continue from.
 
     Raises:
         CheckpointError: the directory cannot be written.
     """
-    home, names = checkpoint.directory / BEST, set()
+    folder, names = checkpoint.directory / BEST, set()
     try:
         for record in records:
-            paths = (path for path in _candidates(home, source, record) if _holds(path, record))
-            if (path := next(paths, None)) is not None:
-                _copy(checkpoint, path, home / step_name(record))
+            paths = _candidates(folder, source, record)
+            if (path := next((path for path in paths if _holds(path, record)), None)) is not None:
+                _copy(checkpoint, path, folder / step_name(record))
                 names.add(step_name(record))
-        _delete(checkpoint, names)
+        _delete_others(checkpoint, names)
     except OSError as error:
-        raise CheckpointError(f"{home} cannot be written ({error}): is it writable?") from error
+        raise CheckpointError(f"{folder} cannot be written ({error}): is it writable?") from error
 
 
 def best_checkpoint(checkpoint: Checkpoint | None, record: Record) -> str | None:
-    """Return ``checkpoints/best/step-...``, the checkpoint of a best step, or None if missing."""
+    """Return the checkpoint of a best step (``checkpoints/best/step-...``); None if missing."""
     if checkpoint is None or not (checkpoint.directory / BEST / step_name(record)).is_dir():
         return None
     return f"{checkpoint.directory.name}/{BEST}/{step_name(record)}"
 
 
-def _candidates(home: Path, source: Path | None, record: Record) -> Iterator[Path]:
-    """Yield the paths where the checkpoint of a best step may be."""
+def _candidates(folder: Path, source: Path | None, record: Record) -> Iterator[Path]:
+    """Yield the possible paths of the checkpoint of a best step."""
     name = step_name(record)
-    yield home / name
+    yield folder / name
     # The source is run/checkpoints/step-... or run/checkpoints/best/step-...
-    for folder in () if source is None else source.parents[:3]:
-        yield from (folder / BEST / name, folder / name)
+    for parent in () if source is None else source.parents[:3]:
+        yield from (parent / BEST / name, parent / name)
 
 
 def _holds(path: Path, record: Record) -> bool:
-    """Return whether a checkpoint is whole and its run has this record of a best step."""
+    """Return whether a checkpoint can be read and has this record of a best step."""
     if not path.is_dir():
         return False
     try:
-        best = open_checkpoint(path).place().get("best")
+        best = open_checkpoint(path).position().get("best")
     except CheckpointError:
         return False
     return isinstance(best, dict) and record in best.values()
 
 
-def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
-    if path == to:
+def _copy(checkpoint: Checkpoint, path: Path, target: Path) -> None:
+    if path == target:
         return
-    draft = to.parent / f".tmp-{to.name}-{os.getpid()}"
-    clear(draft)
+    draft = target.parent / f".tmp-{target.name}-{os.getpid()}"
+    delete_path(draft)
     shutil.copytree(path, draft)
-    checkpoint.put(draft, to)
+    checkpoint.publish(draft, target)
 
 
-def _delete(checkpoint: Checkpoint, names: set[str]) -> None:
-    """Delete all best checkpoints but those of these names."""
-    home = checkpoint.directory / BEST
-    checkpoint.delete(path for path in checkpoints_in(home) if path.name not in names)
-    delete_drafts(home)
+def _delete_others(checkpoint: Checkpoint, names: set[str]) -> None:
+    """Delete all best checkpoints but those with these names."""
+    folder = checkpoint.directory / BEST
+    checkpoint.delete(path for path in list_checkpoints(folder) if path.name not in names)
+    delete_drafts(folder)

@@ -1,4 +1,4 @@
-"""Buffered rollouts: their rows, and the metrics that were recorded with them."""
+"""Buffered rollouts: their rows and metrics, and their saved state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.checkpoint.state_fields import field, names, tensor_field
+from rlcomp.checkpoint.state_fields import check_fields, field, tensor_field
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import Ledger, record
 
@@ -21,38 +21,38 @@ class BufferedRollout:
 
     Attributes:
         rows: the batch.
-        ledger: metrics that were recorded during the rollout, for that step.
-        seconds: duration of the rollout; None from a checkpoint, which holds no times.
+        ledger: metrics of the rollout, for that step.
+        seconds: duration of the rollout; None for one from a checkpoint.
     """
 
     rows: TensorDict
     ledger: Ledger
     seconds: float | None = None
 
-    def on(self, device: torch.device) -> TensorDict:
-        """Return its rows on a device; from a checkpoint they come on the CPU."""
+    def rows_on(self, device: torch.device) -> TensorDict:
+        """Return the rows on a device; those from a checkpoint are on the CPU."""
         return self.rows.apply(lambda entry: entry.to(device))
 
     def state(self) -> dict[str, Any]:
-        """Return its state, for a checkpoint."""
+        """Return the state for a checkpoint."""
         return {"rows": self.rows.to_dict(), "recorded": ledger_state(self.ledger)}
 
 
 def record_age(rows: TensorDict, newest: int) -> None:
-    """Record ``rollout/staleness``: by how many versions response tokens are behind.
+    """Record ``rollout/staleness``: the updates of the policy since each response token.
 
     Args:
         rows: of a buffered rollout.
         newest: version of the policy.
 
     Raises:
-        FlowError: a token is of newer weights.
+        FlowError: a token is of a newer version.
     """
     age = newest - rows["policy_version"]
     if bool((age < 0)[rows["response_mask"]].any()):
         raise FlowError(
-            "a rollout that waited is of newer weights than the policy's: the policy lost its "
-            "version when the run was continued; keep it in a buffer or in run_state"
+            "a buffered rollout is of newer weights than the policy's: the policy lost its version "
+            "when the run was continued; keep it in a buffer or in run_state"
         )
     record("rollout/staleness", age, where=rows["response_mask"])
 
@@ -63,7 +63,7 @@ def load_buffered_rollout(state: object) -> BufferedRollout:
     Raises:
         CheckpointError: the rows are no batch of tensors, or the ledger is none.
     """
-    names(state, ("rows", "recorded"))
+    check_fields(state, ("rows", "recorded"))
     return BufferedRollout(
         load_rows(field(state, "rows", dict)), load_ledger(field(state, "recorded", dict))
     )
@@ -77,12 +77,12 @@ def load_rows(rows: dict[str, Any]) -> TensorDict:
     """
     batch = TensorDict(rows).auto_batch_size_(1)
     if not _all_tensors(rows) or not batch.batch_dims:
-        raise CheckpointError("a rollout that waits is no batch of tensors")
+        raise CheckpointError("a buffered rollout is no batch of tensors")
     return batch
 
 
 def ledger_state(ledger: Ledger) -> dict[str, Any]:
-    """Return the state of a ledger; numbers are tensors, since JSON has no NaN."""
+    """Return the state of a ledger; its numbers are a tensor, because JSON has no NaN."""
     numbers = [[ledger.sums[name], ledger.counts[name]] for name in ledger.sums]
     return {
         "names": list(ledger.sums),
@@ -98,7 +98,7 @@ def load_ledger(state: object) -> Ledger:
     Raises:
         CheckpointError: the state is no ledger; names the field.
     """
-    names(state, ("names", "numbers", "totals", "samples"))
+    check_fields(state, ("names", "numbers", "totals", "samples"))
     ledger, metrics = Ledger(), field(state, "names", list[str])
     numbers = tensor_field(state, "numbers", torch.float64, [len(metrics), 2])
     ledger.sums = dict(zip(metrics, numbers[:, 0].tolist(), strict=True))

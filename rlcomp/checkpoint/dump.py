@@ -1,7 +1,7 @@
-"""Dumps of an optimiser step: its rows, and the state of its learner before the step.
+"""Dumps of an optimiser step: a folder with ``batch.safetensors`` and a checkpoint of the learner.
 
-A folder with ``batch.safetensors`` and a checkpoint (:mod:`rlcomp.checkpoint.writer`) of the
-learner alone: parameters, optimiser, generators, and the run's config.
+The checkpoint (:mod:`rlcomp.checkpoint.writer`) has parameters, optimiser and generators before the
+step, and the run's config.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Dump:
 
     Attributes:
         saved: the checkpoint of the learner.
-        node: its config path.
+        node: config path of the learner.
         progress: progress of the phase at the step.
         batch: the rows of the step.
     """
@@ -46,29 +46,29 @@ def write_dump(
     node: str,
     learner: object,
     batch: TensorDict,
-    place: dict[str, Any],
+    position: dict[str, Any],
     progress: float,
 ) -> Path:
-    """Write a dump beside the checkpoints of a run; replace an earlier one of that step.
+    """Write a dump beside the checkpoints of a run and return its folder; replace an earlier one.
 
     Args:
-        checkpoint: of the run: gives the directory and the config.
+        checkpoint: of the run; gives the directory and the config.
         node: config path of the learner.
-        learner: as it was before the step.
+        learner: its state before the step.
         batch: the rows of the step.
-        place: of the run, before the step.
+        position: of the run before the step.
         progress: of the phase.
-
-    Returns:
-        Its folder.
 
     Raises:
         CheckpointError: it cannot be written.
     """
-    folder = checkpoint.directory / f"dump-{place['total'] + 1:08d}"
-    checkpoint.write(folder, {node: learner}, place)
+    folder = checkpoint.directory / f"dump-{position['total'] + 1:08d}"
+    checkpoint.write(folder, {node: learner}, position)
     tensors = {
-        json.dumps(key if isinstance(key, tuple) else (key,)): _stored(entry)
+        # Cloned: safetensors refuses two entries that share their memory.
+        json.dumps(key if isinstance(key, tuple) else (key,)): entry.cpu().clone(
+            memory_format=torch.contiguous_format
+        )
         for key, entry in batch.items(include_nested=True, leaves_only=True)
         if isinstance(entry, Tensor)
     }
@@ -78,11 +78,6 @@ def write_dump(
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder / _BATCH} cannot be written ({error})") from error
     return folder
-
-
-def _stored(entry: Tensor) -> Tensor:
-    # Cloned: safetensors refuses two entries that share their memory.
-    return entry.cpu().clone(memory_format=torch.contiguous_format)
 
 
 def read_dump(folder: Path) -> Dump:
@@ -96,9 +91,9 @@ def read_dump(folder: Path) -> Dump:
         raise CheckpointError(f"{folder} is no dump of an optimiser step: it has no {_BATCH}")
     checkpoint = open_checkpoint(folder)
     try:
-        with safe_open(file, framework="pt") as stored:
-            metadata = stored.metadata() or {}
-            entries = {_key(name): stored.get_tensor(name) for name in stored.keys()}
+        with safe_open(file, framework="pt") as reader:
+            metadata = reader.metadata() or {}
+            entries = {_key(name): reader.get_tensor(name) for name in reader.keys()}
         batch = TensorDict(entries, batch_size=[int(metadata["rows"])])
         if not 0 <= (progress := float(metadata["progress"])) <= 1:
             raise ValueError(f"progress is {progress}: must be between 0 and 1")

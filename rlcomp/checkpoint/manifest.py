@@ -1,4 +1,4 @@
-"""Manifest of a checkpoint: its format, and size and SHA-256 of every file."""
+"""Manifest of a checkpoint: format, environment, and size and SHA-256 of every file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from rlcomp.files.untrusted import read_json
 
 FORMAT = 1
 # Limits of an environment: entries, and characters of each.
-_MOST_WORDS, _LONGEST_WORD = 64, 200
+_MAX_ENTRIES, _MAX_CHARACTERS = 64, 200
 # Number of checkpoints in a message, the last ones.
-_SHOWN = 8
+_LISTED = 8
 MANIFEST = "manifest.json"
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
 
@@ -44,8 +44,7 @@ def check_files(path: Path) -> None:
     """Check that a checkpoint has exactly the files of its manifest, unchanged.
 
     Raises:
-        CheckpointError: a file is missing, changed, foreign or of another format; names it and
-            the remedy.
+        CheckpointError: a file is missing, changed, foreign or of another format.
     """
     _check_folder(path)
     listed = _read_manifest(path / MANIFEST)
@@ -61,11 +60,11 @@ def check_files(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse links, of the folder and in it: the checkpoint is untrusted."""
+    """Refuse a folder that is, or contains, a link: the checkpoint is untrusted."""
     if not path.exists() and path.parent.is_dir():
-        there = sorted(entry.name for entry in path.parent.glob("step-*"))[-_SHOWN:]
+        names = sorted(entry.name for entry in path.parent.glob("step-*"))[-_LISTED:]
         raise CheckpointError(
-            f"{path} is not there; {path.parent} has {', '.join(there) or 'no checkpoint'}"
+            f"{path} is not there; {path.parent} has {', '.join(names) or 'no checkpoint'}"
         )
     if path.is_symlink() or not path.is_dir():
         raise CheckpointError(f"{path} is no directory: a checkpoint is one, and no link to one")
@@ -80,10 +79,10 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
         raise CheckpointError(f"{file} is missing")
     manifest = read_json(file)
     try:
-        written = field(manifest, "format", PositiveInt)
-        if written != FORMAT:
+        version = field(manifest, "format", PositiveInt)
+        if version != FORMAT:
             raise CheckpointError(
-                f"format {written}, this version reads format {FORMAT}: take the rlcomp that wrote "
+                f"format {version}, this version reads format {FORMAT}: take the rlcomp that wrote "
                 "it"
             )
         field(manifest, "torch", str)
@@ -97,10 +96,9 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
         raise CheckpointError(f"{file}: {error}") from None
 
 
-def written_in(path: Path) -> dict[str, str]:
-    """Return the environment a checkpoint was written in; before 0.2 it has two entries."""
-    manifest = read_json(path / MANIFEST)
-    return _environment(manifest)
+def read_environment(path: Path) -> dict[str, str]:
+    """Return the environment of the run that wrote a checkpoint; before 0.2 two entries."""
+    return _environment(read_json(path / MANIFEST))
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -108,7 +106,7 @@ def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
     entries: dict[str, str] = field(
         {"environment": minimal, **manifest}, "environment", dict[str, str]
     )
-    if len(entries) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in entries.values()):
+    if len(entries) > _MAX_ENTRIES or any(len(text) > _MAX_CHARACTERS for text in entries.values()):
         raise CheckpointError("'environment' is longer than rlcomp writes it")
     return entries
 

@@ -1,4 +1,4 @@
-"""Progress of a run: phase, steps, trackers' positions, best steps, digests of its inputs."""
+"""Position of a run: phase, steps, trackers' positions, best steps, digests of its inputs."""
 
 from __future__ import annotations
 
@@ -16,93 +16,92 @@ from rlcomp.arguments import (
     PositiveInt,
     problem,
 )
-from rlcomp.checkpoint.state_fields import field, names
+from rlcomp.checkpoint.state_fields import check_fields, field
 from rlcomp.errors import CheckpointError
-from rlcomp.files.digests import MOST_MARKS
+from rlcomp.files.digests import MAX_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
-# The name of a checkpoint cannot hold more steps.
+# The name of a checkpoint has at most 11 digits.
 _Steps = Annotated[int, Lt(10**11)]
 
 
-def step_name(place: Mapping[str, Any]) -> str:
+def step_name(position: Mapping[str, Any]) -> str:
     """Return the name of the checkpoint after a step, from its ``total``.
 
     Examples:
         >>> step_name({"total": 40})
         'step-00000040'
     """
-    return f"step-{place['total']:08d}"
+    return f"step-{position['total']:08d}"
 
 
-def step_of(name: str) -> int | None:
-    """Return the total steps in the name of a checkpoint; None if the name is no checkpoint's."""
+def parse_step(name: str) -> int | None:
+    """Return the total steps in the name of a checkpoint; None for another name."""
     match = _STEP.fullmatch(name)
     return int(match[1]) if match else None
 
 
-def check_progress(place: object, name: str) -> dict[str, Any]:
-    """Check a position that was read from a checkpoint, and return it.
+def check_progress(position: object, name: str) -> dict[str, Any]:
+    """Return the saved position of a run after checking it.
 
-    Args:
-        place: the position.
-        name: of the checkpoint; if it has a step, it must be the position's.
+    A step in the ``name`` of the checkpoint must be that of the position.
 
     Raises:
         CheckpointError: a field is missing, of another type or out of range; names it.
     """
-    names(place, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
-    assert isinstance(place, dict)
+    check_fields(position, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
+    assert isinstance(position, dict)
     for count in ("phase", "step", "total"):
-        field(place, count, NonNegativeInt)
-    field(place, "total", _Steps)
-    if place["step"] > place["total"]:
-        raise CheckpointError(f"'step' is {place['step']}, but 'total' is {place['total']}")
-    if step_of(name) not in (None, place["total"]):
-        raise CheckpointError(f"'total' is {place['total']}, but the checkpoint's name is {name}")
-    if "seed" in place:
-        field(place, "seed", NonNegativeInt)
-    if "inputs" in place:
-        field(place, "inputs", dict[str, dict[str, str]])
-    for tracker in field(place, "trackers", dict):
-        _check_tracker(place["trackers"], tracker)
-    for phase in field(place, "best", dict) if "best" in place else ():
-        _check_best(place["best"], phase, place["total"])
-    return place
+        field(position, count, NonNegativeInt)
+    field(position, "total", _Steps)
+    step, total = position["step"], position["total"]
+    if step > total:
+        raise CheckpointError(f"'step' is {step}, but 'total' is {total}")
+    if parse_step(name) not in (None, total):
+        raise CheckpointError(f"'total' is {total}, but the checkpoint's name is {name}")
+    if "seed" in position:
+        field(position, "seed", NonNegativeInt)
+    if "inputs" in position:
+        field(position, "inputs", dict[str, dict[str, str]])
+    for tracker in field(position, "trackers", dict):
+        _check_tracker(position["trackers"], tracker)
+    for phase in field(position, "best", dict) if "best" in position else ():
+        _check_best(position["best"], phase, total)
+    return position
 
 
-def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int]) -> None:
+def check_within(path: Path, position: Mapping[str, Any], phases: Mapping[str, int]) -> None:
     """Check that a position lies within the phases of a run.
 
     Args:
-        where: the checkpoint, for the message.
-        place: the position.
+        path: of the checkpoint, for the message.
+        position: of the run.
         phases: steps by name.
 
     Raises:
         CheckpointError: the position is behind the end of a phase, or of the run.
     """
-    phase, step = place["phase"], place["step"]
+    phase, step = position["phase"], position["step"]
     if phase > len(phases) or (phase == len(phases) and step):
         raise CheckpointError(
-            f"{where} is at step {step} of phase {phase + 1}, but the run has {len(phases)} "
+            f"{path} is at step {step} of phase {phase + 1}, but the run has {len(phases)} "
             "phases: name an older checkpoint (resume=PATH), or resume with its phases"
         )
     name, steps = [*phases.items(), ("", 0)][phase]
     if step > steps:
         raise CheckpointError(
-            f"{where} is at step {step} of phase '{name}', which has {steps} steps: set "
+            f"{path} is at step {step} of phase '{name}', which has {steps} steps: set "
             f"phases.{name}.steps to {step} or more, or name an older checkpoint (resume=PATH)"
         )
 
 
 def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
-    """Check the position of one of our own trackers; others may hold anything."""
+    """Check the position of a tracker of rlcomp; others may hold anything."""
     position = field(trackers, tracker, dict)
     if tracker == "json_lines":
         _check_lines(position)
     if tracker == "display" and "latest" in position:
-        _check_shown(field(position, "latest", dict))
+        _check_display(field(position, "latest", dict))
     if tracker == "wandb":
         run = field(position, "id", str | None)
         if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
@@ -113,16 +112,16 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
                 field(numbers, key, kind)
 
 
-def _check_shown(latest: dict[str, Any]) -> None:
-    """Check that the display shows numbers; NaN is one."""
+def _check_display(latest: dict[str, Any]) -> None:
+    """Check that the values of the display are numbers, or NaN."""
     for name, value in latest.items():
         if not isinstance(value, (int, float)):
             raise CheckpointError(f"'latest' of {name!r:.40} is {value!r:.40}: must be a number")
 
 
 def _check_lines(record: dict[str, Any]) -> None:
-    """Check the sizes, digests and ends of the record's files."""
-    names(record, ("metrics", "samples"), ("ended", "digests"))
+    """Check the sizes and digests of the record's files, and the phases that ended early."""
+    check_fields(record, ("metrics", "samples"), ("ended", "digests"))
     for file in ("metrics", "samples"):
         field(record, file, NonNegativeInt)
     if "digests" in record:
@@ -132,16 +131,16 @@ def _check_lines(record: dict[str, Any]) -> None:
 
 
 def _check_digests(record: dict[str, Any]) -> None:
-    """Check that the marks of each file grow up to its size."""
-    names(field(record, "digests", dict), ("metrics", "samples"))
+    """Check that the marks of each file increase up to its size."""
+    check_fields(field(record, "digests", dict), ("metrics", "samples"))
     for file in ("metrics", "samples"):
         marks = field(record["digests"], file, list)
-        sizes = [0, *(_size_of(mark) for mark in marks)]
-        if sizes != sorted({*sizes}) or sizes[-1] != record[file] or len(marks) > MOST_MARKS:
+        sizes = [0, *map(_mark_size, marks)]
+        if sizes != sorted({*sizes}) or sizes[-1] != record[file] or len(marks) > MAX_MARKS:
             raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {record[file]}")
 
 
-def _size_of(mark: object) -> int:
+def _mark_size(mark: object) -> int:
     fault = problem(tuple[PositiveInt, str], mark)
     if fault or not re.fullmatch("[0-9a-f]{64}", mark[1]):  # type: ignore[index]
         raise CheckpointError(f"'digests' hold {mark!r:.60}: must be a size and a SHA-256")
@@ -149,7 +148,7 @@ def _size_of(mark: object) -> int:
 
 
 def _check_ended(row: object) -> None:
-    """Check the row of a phase that was ended early."""
+    """Check the record of a phase that ended early."""
     for name in ("phase", "reason"):
         field(row, name, NonEmptyText)
     for name in ("total", "step", "steps"):
@@ -160,7 +159,7 @@ def _check_ended(row: object) -> None:
 def _check_best(best: dict[str, Any], phase: str, total: int) -> None:
     """Check the record of the best step of a phase."""
     record = field(best, phase, dict)
-    names(record, ("phase", "metric", "better", "value", "step", "total"))
+    check_fields(record, ("phase", "metric", "better", "value", "step", "total"))
     for name, kind in (("metric", NonEmptyText), ("value", float), ("step", PositiveInt)):
         field(record, name, kind)
     field(record, "better", Literal["higher", "lower"])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.arguments import problem
-from rlcomp.checkpoint.state_fields import field, names, tensor_field
+from rlcomp.checkpoint.state_fields import check_fields, field, tensor_field
 from rlcomp.errors import CheckpointError
 
 # Words of the Mersenne twister's state, of 32 bits each.
@@ -18,7 +18,7 @@ _WORDS = 624
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of the global generators, as a tree of plain values and tensors."""
+    """Return the state of the global generators as a tree of plain values and tensors."""
     name, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
@@ -39,12 +39,12 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def check_random_state(state: object) -> dict[str, Any]:
-    """Check the state of the global generators, and return it.
+    """Return the state of the global generators after checking it.
 
     Raises:
         CheckpointError: the state of a generator is invalid; names it.
     """
-    names(state, ("torch", "cuda", "python", "numpy"))
+    check_fields(state, ("torch", "cuda", "python", "numpy"))
     assert isinstance(state, dict)
     check_generator("torch", torch.default_generator, state["torch"])
     devices = field(state, "cuda", list)
@@ -56,10 +56,10 @@ def check_random_state(state: object) -> dict[str, Any]:
 
 
 def check_generator(name: str, generator: torch.Generator, state: object) -> None:
-    """Check that a generator accepts a state; the generator is not changed.
+    """Check that a generator accepts a state, without changing the generator.
 
     Raises:
-        CheckpointError: the state is of another length or dtype; names the generator.
+        CheckpointError: the state has another length or dtype; names the generator.
     """
     try:
         if not isinstance(state, Tensor):
@@ -82,14 +82,14 @@ def _check_python(state: object) -> None:
 
 
 def _check_numpy(state: object) -> None:
-    """Check ``["MT19937", 624 words, position, whether a Gaussian waits, that Gaussian]``."""
+    """Check ``["MT19937", 624 words, position, has a next Gaussian, next Gaussian]``."""
     if not isinstance(state, list) or len(state) != 5 or state[0] != "MT19937":
         raise CheckpointError(f"'numpy' is {state!r:.60}: no state of its generator")
-    _, _, position, waits, gaussian = state
+    _, _, position, has_gaussian, gaussian = state
     words = tensor_field({"numpy": state[1]}, "numpy", torch.int64, [_WORDS])
-    fault = problem(tuple[int, int, float], (position, waits, gaussian))
-    # A position behind the end would make NumPy read foreign memory.
-    if fault or not 0 <= position <= _WORDS or waits not in (0, 1):
+    fault = problem(tuple[int, int, float], (position, has_gaussian, gaussian))
+    # NumPy would read foreign memory at a position behind the end.
+    if fault or not 0 <= position <= _WORDS or has_gaussian not in (0, 1):
         raise CheckpointError(f"'numpy' ends with {state[2:]!r:.80}: no position and Gaussian")
     if bool(((words < 0) | (words >= 2**32)).any()):
         raise CheckpointError("'numpy': must have words of 32 bits")

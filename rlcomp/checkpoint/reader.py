@@ -1,4 +1,4 @@
-"""Reader of checkpoints: a checkpoint is untrusted, so opening checks everything."""
+"""Reader of checkpoints; they are untrusted, so opening one checks everything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from torch import Tensor
 
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
-from rlcomp.checkpoint.progress import check_progress, step_of
-from rlcomp.checkpoint.state import node_of, restore
-from rlcomp.checkpoint.state_fields import field, names
-from rlcomp.checkpoint.tree import join_tree
+from rlcomp.checkpoint.progress import check_progress, parse_step
+from rlcomp.checkpoint.state import node_path, restore
+from rlcomp.checkpoint.state_fields import check_fields, field, join_tree
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.files.untrusted import parse_json, read_json, read_saved_config
 
@@ -28,8 +27,8 @@ class SavedCheckpoint:
 
     Attributes:
         path: its directory.
-        older: others of its run, the newest first, for the case that this one cannot be restored.
-        skipped: nodes whose state is neither restored nor missed.
+        older: fallbacks if this one cannot be restored, the newest first.
+        skipped: nodes whose state is ignored.
     """
 
     path: Path
@@ -41,34 +40,34 @@ class SavedCheckpoint:
 
         Args:
             nodes: the run's nodes, by name.
-            seed: the run's seed. If it differs from the saved run's, generators keep the new seed
-                (several seeds from one warm start) and only the rest is restored.
+            seed: of the run. If the saved run has another one, generators keep their state (several
+                seeds from one warm start), and the rest is restored.
 
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes, or a state is invalid.
         """
         state = self.state()
-        place: dict[str, Any] = state["place"]
-        redraw = seed is not None and seed != place.get("seed", seed)
+        position: dict[str, Any] = state["place"]
+        redraw = seed is not None and seed != position.get("seed", seed)
         restore(self.path, nodes, self.tensors(), state, redraw, self.skipped)
-        return place
+        return position
 
     def nodes(self) -> set[str]:
-        """Return the paths of the nodes that have state in it.
+        """Return the paths of the nodes with saved state.
 
         Raises:
             CheckpointError: it cannot be read.
         """
         keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
-        return {node_of(key) for key in (*keys, *self.state()["nodes"])}
+        return {node_path(key) for key in (*keys, *self.state()["nodes"])}
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the position of the run."""
-        place: dict[str, Any] = self.state()["place"]
-        return place
+        position: dict[str, Any] = self.state()["place"]
+        return position
 
     def state(self) -> dict[str, Any]:
-        """Return the checked state but the tensors: ``nodes``, ``random``, ``passing``, ``place``.
+        """Return the checked state without tensors: ``nodes``, ``random``, ``passing``, ``place``.
 
         Raises:
             CheckpointError: a field is missing, of another type or out of range; names it.
@@ -76,7 +75,7 @@ class SavedCheckpoint:
         file = self.path / STATE
         state = read_json(file)
         try:
-            names(state, ("nodes", "random", "place"), ("passing",))
+            check_fields(state, ("nodes", "random", "place"), ("passing",))
             check_progress(state["place"], self.path.name)
             field(state, "nodes", dict)
             if fault := problem(list[str], state.get("passing", [])):
@@ -94,27 +93,27 @@ class SavedCheckpoint:
         """
         file = self.path / TENSORS
         try:
-            with safe_open(file, "pt") as opened:
-                return {name: opened.get_tensor(name) for name in opened.keys()}
+            with safe_open(file, "pt") as reader:
+                return {name: reader.get_tensor(name) for name in reader.keys()}
         except Exception as error:  # a dtype that torch lacks is no SafetensorError
             raise CheckpointError(f"{file} cannot be read: {error}") from error
 
 
-def checkpoints_in(directory: Path) -> list[Path]:
+def list_checkpoints(directory: Path) -> list[Path]:
     """Return the checkpoints in a directory, the newest first."""
-    steps = {path: step_of(path.name) for path in directory.glob("step-*")}
+    steps = {path: parse_step(path.name) for path in directory.glob("step-*")}
     return sorted((p for p in steps if steps[p] is not None), key=steps.__getitem__, reverse=True)  # type: ignore[arg-type]
 
 
 def newest_whole(paths: Sequence[Path], with_config: bool = False) -> SavedCheckpoint:
-    """Return the first of these checkpoints that is whole; warn of those before it.
+    """Return the first checkpoint that can be read; warn of those before it.
 
     Args:
         paths: the newest first.
-        with_config: require the config of the run, which the command line writes.
+        with_config: require the config of the run; only the command line writes it.
 
     Raises:
-        CheckpointError: no checkpoint is whole.
+        CheckpointError: no checkpoint can be read.
     """
     refused: list[CheckpointError] = []
     for index, path in enumerate(paths):
@@ -133,23 +132,23 @@ def newest_whole(paths: Sequence[Path], with_config: bool = False) -> SavedCheck
 
 
 def open_checkpoint(path: Path) -> SavedCheckpoint:
-    """Open a checkpoint by its directory, or the newest whole one of a run's directory.
+    """Open a checkpoint by its directory, or the newest readable one of a run's directory.
 
     Raises:
         CheckpointError: there is no checkpoint, or it was changed.
     """
-    if step_of(path.name) is not None or (path / MANIFEST).is_file():
+    if parse_step(path.name) is not None or (path / MANIFEST).is_file():
         return _open(path.resolve() if path.is_symlink() else path)
-    paths = [*checkpoints_in(path), *checkpoints_in(path / "checkpoints")]
+    paths = [*list_checkpoints(path), *list_checkpoints(path / "checkpoints")]
     if not paths:
         raise CheckpointError(
-            f"{path}: {_no_run(path)}: name a run's directory, or one of its checkpoints/step-..."
+            f"{path}: {_describe(path)}: name a run's directory, or one of its checkpoints/step-..."
         )
     return newest_whole(paths)
 
 
-def _no_run(path: Path) -> str:
-    """Describe a path that has no checkpoint."""
+def _describe(path: Path) -> str:
+    """Describe a path without checkpoints."""
     if any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
         return (
             f"it is a folder of transformers, such as rlcomp-export writes (rlcomp base={path} and "
@@ -157,41 +156,39 @@ def _no_run(path: Path) -> str:
         )
     if path.is_file():
         return "it is a file"
-    if runs := sorted(str(one.parent) for one in path.glob("*/checkpoints")):
+    if runs := sorted(str(folder.parent) for folder in path.glob("*/checkpoints")):
         return f"it is a folder of runs, {', '.join(runs[:3])}{', …' if runs[3:] else ''}"
     return "no whole checkpoint there" if path.exists() else "there is no such folder"
 
 
 def _open(path: Path) -> SavedCheckpoint:
-    """Open a checkpoint; check files, header, config, position and the trees of all states."""
+    """Open a checkpoint; check its files, header, config, position and all states."""
     try:
         check_files(path)
-        has_config = (path / CONFIG).is_file()
-        config = (
-            read_saved_config(path / CONFIG, trust=True) if has_config else None
-        )  # is only read
+        file = path / CONFIG
+        config = read_saved_config(file, trust=True) if file.is_file() else None  # not built
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     checkpoint = SavedCheckpoint(path)
-    state, unread = checkpoint.state(), dict.fromkeys(_header(path / TENSORS))
+    state, unused = checkpoint.state(), dict.fromkeys(_header(path / TENSORS))
     if config is not None:
         _check_seed(path, state["place"], config)
     try:
         for code in (state["random"], *state["nodes"].values()):
-            join_tree(code, unread)
-        if names := [name for name in unread if name.startswith("state/")]:
-            raise CheckpointError(f"nothing holds the tensor '{names[0]}'")
+            join_tree(code, unused)
+        if names := [name for name in unused if name.startswith("state/")]:
+            raise CheckpointError(f"no state has the tensor '{names[0]}'")
     except (CheckpointError, RecursionError) as error:
         raise CheckpointError(f"{path / STATE}: {error}") from error
     return checkpoint
 
 
-def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> None:
+def _check_seed(path: Path, position: Mapping[str, Any], config: DictConfig) -> None:
     """Check that state and config have one seed; a config without a seed is refused elsewhere."""
-    of_state, of_config = place.get("seed"), config.get("seed")
-    if isinstance(of_config, int) and of_state not in (None, of_config):
+    saved, configured = position.get("seed"), config.get("seed")
+    if isinstance(configured, int) and saved not in (None, configured):
         raise CheckpointError(
-            f"{path / STATE}: 'seed' is {of_state}, but {of_config} in {CONFIG} beside it: put "
+            f"{path / STATE}: 'seed' is {saved}, but {configured} in {CONFIG} beside it: put "
             "back the file that is of another run"
         )
 
@@ -199,8 +196,8 @@ def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> Non
 def _header(file: Path) -> list[str]:
     """Return the names of the tensors in a file."""
     try:
-        with safe_open(file, "pt") as opened:  # checks offsets and lengths, but not the JSON
-            names = list(opened.keys())
+        with safe_open(file, "pt") as reader:  # checks offsets and lengths, but not the JSON
+            names = list(reader.keys())
         with file.open("rb") as raw:
             parse_json(raw.read(int.from_bytes(raw.read(8), "little")))
     except (OSError, ValueError, SafetensorError) as error:

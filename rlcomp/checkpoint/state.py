@@ -1,4 +1,4 @@
-"""State of a run's nodes: collecting and restoring tensors, generators and plain values."""
+"""Collect and restore the state of a run's nodes: tensors, generators and plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.checkpoint.random_state import (
     random_state,
     set_random_state,
 )
-from rlcomp.checkpoint.tree import join_tree, split_tree
+from rlcomp.checkpoint.state_fields import join_tree, split_tree
 from rlcomp.errors import CheckpointError
 
 Value = TypeVar("Value")
@@ -24,13 +24,13 @@ Value = TypeVar("Value")
 
 @runtime_checkable
 class HasRunState(Protocol):
-    """A node with state that is neither parameter nor buffer.
+    """Interface of parts with state beside parameters and buffers.
 
     A class attribute ``begins_anew = True`` lets a run continue without the saved state.
     """
 
     def run_state(self) -> dict[str, Any]:
-        """Return the state, as a tree of plain values and tensors."""
+        """Return the state as a tree of plain values and tensors."""
         ...
 
     def load_run_state(self, state: dict[str, Any]) -> None:
@@ -40,28 +40,28 @@ class HasRunState(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """A part with pending work that will change its state, or another part's."""
+    """Interface of parts with pending work that will change a state, theirs or another part's."""
 
     def settle(self) -> None:
-        """Wait for the pending work: until the next step, the state stays as it is."""
+        """Complete the pending work: until the next step no state changes."""
         ...
 
 
-def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield all modules of all nodes, by ``node:path.``, and the nodes that are not modules.
+def named_parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the modules of all nodes by ``node:path.``, and the nodes that are no modules.
 
-    A tensor belongs to the node that owns it: the walk does not descend into other nodes.
+    A tensor belongs to one node: the walk does not descend into other nodes.
     """
-    own = {id(node) for node in nodes.values()}
+    ids = {id(node) for node in nodes.values()}
     for path, node in nodes.items():
         if isinstance(node, nn.Module):
-            yield from _descend(f"{path}:", node, own)
+            yield from _descend(f"{path}:", node, ids)
         else:
             yield f"{path}:", node
 
 
 def unsaved_state(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
-    """Return the classes of stages, or of their parts, whose state no node saves."""
+    """Return the classes of modules of the stages that have state but belong to no node."""
     known = {
         id(m) for node in nodes.values() if isinstance(node, nn.Module) for m in node.modules()
     }
@@ -74,16 +74,16 @@ def unsaved_state(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> l
 
 
 def _has_state(module: nn.Module) -> bool:
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    drawing = any(isinstance(value, torch.Generator) for value in vars(module).values())
-    return bool(own) or drawing or isinstance(module, HasRunState)
+    tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    generator = any(isinstance(value, torch.Generator) for value in vars(module).values())
+    return bool(tensors) or generator or isinstance(module, HasRunState)
 
 
-def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
-    """Return every parameter and buffer once, by name; tied weights under their first name."""
+def owned_tensors(nodes: Mapping[str, object]) -> dict[str, Tensor]:
+    """Return every parameter and buffer once by name; tied weights by their first name."""
     tensors: dict[str, Tensor] = {}
     ids: set[int] = set()
-    for prefix, module in parts(nodes):
+    for prefix, module in named_parts(nodes):
         if isinstance(module, nn.Module):
             named = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
             for name, tensor in named:
@@ -94,56 +94,57 @@ def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
 
 
 def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
-    """Return every generator that is an attribute of a module, by name."""
+    """Return the generators among the attributes of modules, by name."""
     return {
         f"{prefix}{name}": value
-        for prefix, part in parts(nodes)
+        for prefix, part in named_parts(nodes)
         if isinstance(part, nn.Module)
         for name, value in vars(part).items()
         if isinstance(value, torch.Generator)
     }
 
 
-def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[str, nn.Module]]:
+def _descend(prefix: str, module: nn.Module, ids: set[int]) -> Iterator[tuple[str, nn.Module]]:
     yield prefix, module
     for name, child in module.named_children():
-        if id(child) not in own:
-            yield from _descend(f"{prefix}{name}.", child, own)
+        if id(child) not in ids:
+            yield from _descend(f"{prefix}{name}.", child, ids)
 
 
 def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return all tensors and all other state of a run, after all parts have settled.
+    """Return the tensors and all other state of a run.
 
-    A part that settled later could change a state that was already collected.
+    All parts settle first: one that settled later could change a collected state.
     """
-    for _, part in parts(nodes):
+    for _, part in named_parts(nodes):
         if isinstance(part, Settles):
             part.settle()
     tensors = {
         key: tensor.detach().to("cpu", copy=True).contiguous()
-        for key, tensor in owned(nodes).items()
+        for key, tensor in owned_tensors(nodes).items()
     }
     tensors |= {key: generator.get_state() for key, generator in generators(nodes).items()}
     state: dict[str, Any] = {}
     stateful = _stateful(nodes)
     for prefix, part in stateful.items():
-        state[prefix], own = split_tree(part.run_state(), f"state/{prefix}")
-        tensors |= own
-    tree, own = split_tree(random_state(), "state/random")
-    return tensors | own, {"nodes": state, "random": tree, "passing": _passing(stateful)}
+        state[prefix], part_tensors = split_tree(part.run_state(), f"state/{prefix}")
+        tensors |= part_tensors
+    tree, random_tensors = split_tree(random_state(), "state/random")
+    tensors |= random_tensors
+    return tensors, {"nodes": state, "random": tree, "passing": _optional_parts(stateful)}
 
 
 def _stateful(nodes: Mapping[str, object]) -> dict[str, HasRunState]:
-    return {prefix: part for prefix, part in parts(nodes) if isinstance(part, HasRunState)}
+    return {prefix: part for prefix, part in named_parts(nodes) if isinstance(part, HasRunState)}
 
 
-def _passing(stateful: Mapping[str, HasRunState]) -> list[str]:
-    """Return the parts whose state may be missing, or left behind."""
+def _optional_parts(stateful: Mapping[str, HasRunState]) -> list[str]:
+    """Return the parts whose state may be missing, or ignored."""
     return [prefix for prefix, part in stateful.items() if getattr(part, "begins_anew", False)]
 
 
 def restore(
-    where: Path,
+    path: Path,
     nodes: Mapping[str, object],
     tensors: dict[str, Tensor],
     state: dict[str, Any],
@@ -152,92 +153,95 @@ def restore(
 ) -> None:
     """Restore the state of :func:`collect` into the nodes: all of it, or nothing.
 
-    States are loaded first, since only they can fail; tensors and generators are checked before.
+    Tensors and generators are checked, then states are loaded, since only they can fail, and then
+    the rest is copied.
 
     Args:
-        where: the checkpoint, for the messages.
-        nodes: those of this run, by name.
-        tensors: all tensors, by ``node:name``.
+        path: of the checkpoint, for messages.
+        nodes: of this run, by name.
+        tensors: all tensors by ``node:name``.
         state: all other state.
-        redraw: leave generators as they are.
-        skipped: nodes whose state is neither restored nor missed.
+        redraw: whether generators keep their state.
+        skipped: nodes whose state is ignored.
 
     Raises:
         CheckpointError: the nodes, or shapes or dtypes of their tensors, differ, or a state is
-            invalid. Two things may be missing: the count of a policy's updates, because 0.1 did
-            not save it, and the state of parts with ``begins_anew``.
+            invalid. Two things may be missing: the count of a policy's updates (0.1 did not save
+            it) and the state of parts with ``begins_anew``.
     """
-    tensors, codes = _but(tensors, skipped), _but(state["nodes"], skipped)
-    drawn = _but(generators(nodes), skipped)
-    stateful = _but(_stateful(nodes), skipped)
-    passing = {*state.get("passing", ()), *_passing(stateful)}
+    tensors, codes = _without(tensors, skipped), _without(state["nodes"], skipped)
+    own_generators = _without(generators(nodes), skipped)
+    stateful = _without(_stateful(nodes), skipped)
+    optional = {*state.get("passing", ()), *_optional_parts(stateful)}
     keys = {key for key in tensors if not key.startswith("state/")}
-    own = _but(owned(nodes), skipped)
-    here = {k: v for k, v in own.items() if k in keys or not _since_0_2(k)}
-    differing = sorted((here.keys() | drawn.keys()) ^ keys) + sorted(
-        (stateful.keys() ^ codes.keys()) - passing
-    )
-    if differing:
+    own = {
+        key: tensor
+        for key, tensor in _without(owned_tensors(nodes), skipped).items()
+        if key in keys or not _is_update_count(key)
+    }
+    differences = sorted((own.keys() | own_generators.keys()) ^ keys)
+    differences += sorted((stateful.keys() ^ codes.keys()) - optional)
+    if differences:
         raise CheckpointError(
-            f"{where} is of another run: it and the config differ in '{differing[0]}'; resume with "
-            "the config it was written with, or choose another directory"
+            f"{path} is of another run: it and the config differ in '{differences[0]}'; resume "
+            "with the config it was written with, or choose another directory"
         )
-    check_tensors(where, here, tensors)
-    with _checkpoint_errors(where):
-        for key, generator in drawn.items():
+    check_tensors(path, own, tensors)
+    with _checkpoint_errors(path):
+        for key, generator in own_generators.items():
             check_generator(key, generator, tensors[key])
-        left = dict(tensors)  # join_tree takes tensors out
-        random = check_random_state(join_tree(state["random"], left))
-        states = {key: join_tree(code, left) for key, code in codes.items()}
-    _load_states(where, {k: (part, states[k]) for k, part in stateful.items() if k in states})
-    copy_tensors(here, tensors)
+        unused = dict(tensors)  # join_tree removes tensors
+        random = check_random_state(join_tree(state["random"], unused))
+        states = {key: join_tree(code, unused) for key, code in codes.items()}
+    _load_states(path, {k: (part, states[k]) for k, part in stateful.items() if k in states})
+    copy_tensors(own, tensors)
     if not redraw:
-        for key, generator in drawn.items():
+        for key, generator in own_generators.items():
             generator.set_state(tensors[key])
         set_random_state(random)
 
 
-def _but(values: Mapping[str, Value], skipped: Collection[str]) -> dict[str, Value]:
-    """Return the values by ``node:name`` but those of some nodes."""
-    return {key: value for key, value in values.items() if node_of(key) not in skipped}
+def _without(values: Mapping[str, Value], skipped: Collection[str]) -> dict[str, Value]:
+    """Return the values by ``node:name`` without those of the skipped nodes."""
+    return {key: value for key, value in values.items() if node_path(key) not in skipped}
 
 
-def node_of(key: str) -> str:
+def node_path(key: str) -> str:
     """Return the node of a key ``node:name``.
 
     Examples:
-        >>> node_of("sft_learner.optimizer:state.0")
+        >>> node_path("sft_learner.optimizer:state.0")
         'sft_learner.optimizer'
     """
     return key.partition(":")[0]
 
 
-def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Check that every tensor of a run was saved, with its shape and dtype, and is finite.
+def check_tensors(path: Path, own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Check that every tensor of a run was saved with its shape and dtype, and is plausible.
 
     Raises:
         CheckpointError: a tensor is missing, differs or is not finite; names it. Only the count of
             a policy's updates may be missing: 0.1 did not save it.
     """
-    for key, tensor in here.items():
-        there = tensors.get(key)
-        if there is None and _since_0_2(key):
+    for key, tensor in own.items():
+        saved = tensors.get(key)
+        if saved is None and _is_update_count(key):
             continue
-        if there is None or (tensor.shape, tensor.dtype) != (there.shape, there.dtype):
-            was = "not" if there is None else f"{list(there.shape)} {there.dtype}"
+        if saved is None or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
+            was = "not" if saved is None else f"{list(saved.shape)} {saved.dtype}"
             raise CheckpointError(
-                f"{where} is of another run: '{key}' is {was} there, {list(tensor.shape)} "
+                f"{path} is of another run: '{key}' is {was} there, {list(tensor.shape)} "
                 f"{tensor.dtype} here; resume with the config it was written with, or choose "
                 "another directory"
             )
-        if fault := _unlikely(tensor, there):
-            raise CheckpointError(f"{where}: '{key}' {fault}: no run goes on from that")
+        if fault := _implausible(tensor, saved):
+            raise CheckpointError(f"{path}: '{key}' {fault}: no run goes on from that")
 
 
-def _unlikely(own: Tensor, saved: Tensor) -> str | None:
+def _implausible(own: Tensor, saved: Tensor) -> str | None:
     """Describe a value that training cannot have produced; None if the tensor is possible.
 
-    A buffer may hold infinities from the beginning. A single whole number is a count.
+    A buffer may have infinities from the start. A single integer is a count.
     """
     if own.is_floating_point() and bool(own.isfinite().all()) and not bool(saved.isfinite().all()):
         return "is not finite"
@@ -245,22 +249,22 @@ def _unlikely(own: Tensor, saved: Tensor) -> str | None:
     return "is below 0" if counts and int(saved) < 0 else None
 
 
-def copy_tensors(here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+def copy_tensors(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
     """Copy checked saved tensors into the tensors of the same names."""
     with torch.no_grad():
-        for key, tensor in here.items():
+        for key, tensor in own.items():
             if key in tensors:
                 tensor.copy_(tensors[key])
 
 
-def _load_states(where: Path, states: Mapping[str, tuple[HasRunState, dict[str, Any]]]) -> None:
+def _load_states(path: Path, states: Mapping[str, tuple[HasRunState, dict[str, Any]]]) -> None:
     """Load the state of every part; restore the old states if one is refused."""
     before: list[tuple[HasRunState, dict[str, Any]]] = []
     for key, (part, state) in states.items():
         code, tensors = split_tree(part.run_state(), key)  # a copy
         before.append((part, join_tree(code, tensors)))
         try:
-            with _checkpoint_errors(where, f"the state of '{key}': "):
+            with _checkpoint_errors(path, f"the state of '{key}': "):
                 part.load_run_state(state)
         except CheckpointError:
             for loaded, old in before:
@@ -269,22 +273,16 @@ def _load_states(where: Path, states: Mapping[str, tuple[HasRunState, dict[str, 
 
 
 @contextmanager
-def _checkpoint_errors(where: Path, what: str = "") -> Iterator[None]:
-    """Turn any error within the context into a ``CheckpointError`` of this checkpoint.
-
-    A state is untrusted: a part may raise anything for a state that it never wrote.
-    """
+def _checkpoint_errors(path: Path, prefix: str = "") -> Iterator[None]:
+    """Turn any error within the context into a ``CheckpointError``: states are untrusted."""
     try:
         yield
     except CheckpointError as error:
-        raise CheckpointError(f"{where}: {what}{error}") from error
+        raise CheckpointError(f"{path}: {prefix}{error}") from error
     except Exception as error:
-        raise CheckpointError(f"{where}: {what}{type(error).__name__}: {error}") from error
+        raise CheckpointError(f"{path}: {prefix}{type(error).__name__}: {error}") from error
 
 
-def _since_0_2(key: str) -> bool:
-    """Return whether a tensor is a policy's count of updates, which checkpoints of 0.1 lack.
-
-    It then stays 0: only versions of later rollouts are compared with it.
-    """
+def _is_update_count(key: str) -> bool:
+    """Return whether a tensor is a policy's count of updates; checkpoints of 0.1 lack it."""
     return key.replace(":", ".").endswith(".updates")

@@ -1,4 +1,4 @@
-"""Typed fields of a saved state, checked before they are used."""
+"""Saved state: checks of its fields, and its form as JSON plus named tensors (no pickle)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlcomp.errors import CheckpointError
 
 
 def field(state: object, name: str, kind: Any, below: float | None = None) -> Any:  # noqa: ANN401
-    """Return a checked field of a saved state.
+    """Return a field of a saved state; check its type.
 
     Args:
-        state: the state, a mapping.
+        state: a mapping.
         name: of the field.
-        kind: an annotation, as in constructors (:mod:`rlcomp.arguments`): ``NonNegativeInt``,
-            ``list[float]``. Numbers are finite.
+        kind: an annotation (:mod:`rlcomp.arguments`): ``NonNegativeInt``, ``list[float]``. Numbers
+            are finite.
         below: a number must be less than this.
 
     Raises:
@@ -43,7 +43,7 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
 
 
 def count_field(state: object, name: str, below: int = 2**63) -> int:
-    """Return a count of a saved state: a whole number from 0 below ``2^63``.
+    """Return an integer of a saved state, from 0 below ``below``.
 
     Raises:
         CheckpointError: the field is missing or of another kind; names it.
@@ -53,7 +53,7 @@ def count_field(state: object, name: str, below: int = 2**63) -> int:
 
 
 def seed_field(state: object, name: str = "seed") -> int:
-    """Return a seed of a saved state, a whole number from 0 below ``2^64``.
+    """Return a seed of a saved state, an integer from 0 below ``2^64``.
 
     Raises:
         CheckpointError: the field is missing or of another kind; names it.
@@ -64,7 +64,7 @@ def seed_field(state: object, name: str = "seed") -> int:
 def tensor_field(
     state: object, name: str, dtype: torch.dtype, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a tensor of a saved state, of this dtype and shape; None for any 1-d shape.
+    """Return a tensor of a saved state; check its dtype and shape (None for any vector).
 
     Raises:
         CheckpointError: the field is missing or of another kind; names it.
@@ -81,22 +81,102 @@ def tensor_field(
     return value
 
 
-def names(state: object, exactly: Sequence[str], perhaps: Sequence[str] = ()) -> None:
-    """Check that a state has these fields, and no others.
+def check_fields(state: object, required: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Check that a state has the required fields, and no others than the optional ones.
 
     Raises:
-        CheckpointError: a field is missing, or a field is there that nothing reads.
+        CheckpointError: a field is missing, or is none of these; names it.
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(f"the state is {_short(state)}: must be a mapping")
-    for name in exactly:
+    for name in required:
         if name not in state:
             raise CheckpointError(f"'{name}' is missing")
     for name in state:
-        if name not in (*exactly, *perhaps):
-            raise CheckpointError(f"'{name}'"[:60] + " is there, which nothing reads")
+        if name not in (*required, *optional):
+            raise CheckpointError(f"'{name}'"[:60] + " is no field of this state")
 
 
 def _short(value: object) -> str:
-    huge = isinstance(value, int) and abs(value) >= 10**60  # too long for repr, perhaps
+    huge = isinstance(value, int) and abs(value) >= 10**60  # perhaps too long for repr
     return "a huge number" if huge else f"{value!r:.60}"
+
+
+def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
+    """Split a tree into JSON and named tensors.
+
+    Raises:
+        CheckpointError: a value is neither plain nor a tensor; names its path.
+
+    Examples:
+        >>> split_tree({"steps": (1, 2)}, "a")[0]
+        {'dict': [['steps', {'tuple': [1, 2]}]]}
+    """
+    tensors: dict[str, Tensor] = {}
+
+    def encode(value: object, path: str) -> Any:  # noqa: ANN401
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, Tensor):
+            # Two paths may have the same name: {"a.b": x} and {"a": {"b": y}}.
+            name = path if path not in tensors else f"{path}#{len(tensors)}"
+            tensors[name] = value.detach().to("cpu", copy=True).contiguous()
+            return {"tensor": name}
+        if isinstance(value, dict):
+            pairs = [[encode(k, path), encode(v, f"{path}.{k}")] for k, v in value.items()]
+            return {"dict": pairs}
+        if isinstance(value, (list, tuple)):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {kind: [encode(item, f"{path}.{index}") for index, item in enumerate(value)]}
+        raise CheckpointError(
+            f"{path} is a {type(value).__name__}: cannot be saved; use plain values"
+        )
+
+    return encode(tree, path), tensors
+
+
+def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Join JSON and named tensors to a tree: the inverse of :func:`split_tree`.
+
+    Args:
+        code: the JSON.
+        tensors: by name; those of the tree are removed, so that none is in two places.
+
+    Raises:
+        CheckpointError: the JSON is no result of :func:`split_tree`, or a tensor is missing.
+
+    Examples:
+        >>> join_tree({"dict": [["steps", {"tuple": [1, 2]}]]}, {})
+        {'steps': (1, 2)}
+    """
+    if code is None or isinstance(code, (bool, int, float, str)):
+        return code
+    if not isinstance(code, dict) or len(code) != 1:
+        raise CheckpointError(f"{code!r:.60} is neither a plain value nor one of our marks")
+    ((kind, body),) = code.items()
+    if kind == "tensor":
+        if not isinstance(body, str) or body not in tensors:
+            raise CheckpointError(f"the tensor {body!r:.60} is not there, or in two places")
+        return tensors.pop(body)
+    if kind not in ("dict", "list", "tuple") or not isinstance(body, list):
+        raise CheckpointError(f"{code!r:.60} is no dict, list, tuple or tensor")
+    if kind == "dict":
+        return _join_dict(body, tensors)
+    items = [join_tree(item, tensors) for item in body]
+    return tuple(items) if kind == "tuple" else items
+
+
+def _join_dict(body: list[object], tensors: dict[str, Any]) -> dict[Any, Any]:
+    entries: dict[Any, Any] = {}
+    for pair in body:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise CheckpointError(f"{pair!r:.60} is no pair of a key and a value")
+        key = join_tree(pair[0], {})  # no tensor is a key
+        try:
+            twice = key in entries
+        except TypeError:
+            raise CheckpointError(f"{key!r:.60} cannot be a key") from None
+        if twice:
+            raise CheckpointError(f"the key {key!r:.60} is there twice")
+        entries[key] = join_tree(pair[1], tensors)
+    return entries

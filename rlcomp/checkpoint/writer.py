@@ -1,4 +1,4 @@
-"""Writer of checkpoints: one directory per step, safetensors and JSON, atomic writes."""
+"""Writer of checkpoints: one directory per step with safetensors and JSON, written atomically."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ from safetensors.torch import save_file
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.checkpoint.manifest import CONFIG, STATE, TENSORS, write_manifest
 from rlcomp.checkpoint.progress import check_progress, step_name
-from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.reader import (
+    SavedCheckpoint,
+    list_checkpoints,
+    newest_whole,
+    open_checkpoint,
+)
 from rlcomp.checkpoint.state import collect
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.files.atomic_write import clear, delete_drafts, sync
-from rlcomp.files.untrusted import LARGEST
+from rlcomp.files.atomic_write import delete_drafts, delete_path, sync
+from rlcomp.files.untrusted import MAX_JSON_BYTES
 
 
 class Checkpoint(Component):
-    """Rolling checkpoints: ``directory/step-NNNNNNNN``, of which the newest ``keep`` stay.
+    """Rolling checkpoints ``directory/step-NNNNNNNN``: the newest ``keep`` are kept.
 
-    A checkpoint that cannot be read (damaged, of a newer format) is never deleted. It is renamed to
-    ``unreadable-step-...`` where the run writes another checkpoint of that step.
+    A checkpoint that cannot be read (damaged, of a newer format) is never deleted. If the run
+    writes another one of that step, it is renamed to ``unreadable-step-...``.
 
-    The best step of a phase, where a stage names it (:func:`rlcomp.metrics.keep_best`), stays under
+    The best step of a phase, if a stage names it (:func:`rlcomp.metrics.keep_best`), is kept under
     ``directory/best`` (:mod:`rlcomp.checkpoint.best`).
 
     Args:
-        directory: made when the first checkpoint is written.
+        directory: created with the first checkpoint.
         keep: number of checkpoints to keep.
         config: text of the run's config, stored beside the tensors.
     """
@@ -46,35 +51,41 @@ class Checkpoint(Component):
         self.directory = Path(directory)
         self.keep = keep
         self.config = config
-        self.readable: dict[Path, bool] = {}  # of the checkpoints where this is known
+        self.readable: dict[Path, bool] = {}  # unknown ones are missing
 
-    def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+    def save(self, nodes: Mapping[str, object], position: dict[str, Any]) -> Path:
         """Write a checkpoint; delete the oldest."""
-        final = self.write(self.directory, nodes, place)
+        final = self.write(self.directory, nodes, position)
         self._prune(final)
         return final
 
-    def write(self, directory: Path, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+    def write(self, directory: Path, nodes: Mapping[str, object], position: dict[str, Any]) -> Path:
         """Write a checkpoint atomically into a directory.
 
         Raises:
             CheckpointError: it cannot be written, or could not be read back.
         """
         tensors, state = collect(nodes)
-        state["place"] = check_progress(place, "")
-        final = directory / step_name(place)
+        state["place"] = check_progress(position, "")
+        final = directory / step_name(position)
         draft = directory / f".tmp-{final.name}-{os.getpid()}"
         try:
-            clear(draft)
+            delete_path(draft)
             draft.mkdir(parents=True)
             save_file(tensors, draft / TENSORS)
-            (draft / STATE).write_text(_limited(json.dumps(state)))
+            text = json.dumps(state)
+            if len(text) > MAX_JSON_BYTES:
+                raise CheckpointError(
+                    f"the state of the run's parts has {len(text):,} characters, and would not be "
+                    "read back: save large states as tensors"
+                )
+            (draft / STATE).write_text(text)
             if self.config is not None:
                 (draft / CONFIG).write_text(self.config, encoding="utf-8")
             write_manifest(draft)
             for path in (*draft.iterdir(), draft):
                 sync(path)
-            self.put(draft, final)
+            self.publish(draft, final)
             sync(final.parent)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(
@@ -84,45 +95,45 @@ class Checkpoint(Component):
             shutil.rmtree(draft, ignore_errors=True)
         return final
 
-    def put(self, draft: Path, final: Path) -> None:
-        """Give a checkpoint its name; delete one of that name, or rename it if unreadable."""
+    def publish(self, draft: Path, final: Path) -> None:
+        """Rename a draft to a checkpoint; delete one of that name, or rename it if unreadable."""
         self.delete([final])
         if os.path.lexists(final):
-            os.rename(final, _free(final))
+            os.rename(final, _unreadable_name(final))
         os.rename(draft, final)
         self.readable[final] = True
 
     def _prune(self, newest: Path) -> None:
-        """Keep the newest; delete later ones of an abandoned continuation."""
-        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
-        mine = paths[paths.index(newest) :]
-        self.delete({*paths} - {*mine[: self.keep]})
+        """Delete old checkpoints, and later ones of an abandoned continuation."""
+        paths = [path for path in list_checkpoints(self.directory) if self._can_read(path)]
+        start = paths.index(newest)
+        self.delete({*paths} - {*paths[start : start + self.keep]})
         delete_drafts(self.directory)
 
     def tidy(self, newest: Path) -> None:
-        """Delete the remains of a kill: drafts, and all but the newest ``keep`` up to ``newest``.
+        """Delete the remains of a killed run: drafts, and old checkpoints up to ``newest``.
 
-        Later ones stay until this run writes its own: a user who continues from an older one may
-        want them.
+        Later ones are kept until this run writes its own: a user who continues from an older one
+        may want them.
         """
-        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        paths = [path for path in list_checkpoints(self.directory) if self._can_read(path)]
         if newest in paths:
             self.delete(paths[paths.index(newest) + self.keep :])
             delete_drafts(self.directory)
 
     def delete(self, paths: Iterable[Path]) -> None:
-        """Delete checkpoints; unreadable ones stay."""
+        """Delete the readable ones among these checkpoints."""
         for path in paths:
             if path.is_dir() and self._can_read(path):
-                # After a kill, half a checkpoint would be unreadable and stay for ever.
+                # Half a checkpoint would be unreadable, and never be deleted.
                 draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
-                clear(draft)
+                delete_path(draft)
                 os.rename(path, draft)
                 shutil.rmtree(draft)
                 del self.readable[path]
 
     def _can_read(self, path: Path) -> bool:
-        """Return whether a checkpoint is whole: this run wrote it, or it can be opened."""
+        """Return whether this run wrote a checkpoint, or can open it."""
         if path not in self.readable:
             try:
                 self.readable[path] = open_checkpoint(path).path == path
@@ -131,25 +142,16 @@ class Checkpoint(Component):
         return self.readable[path]
 
     def newest(self) -> SavedCheckpoint | None:
-        """Return the newest whole checkpoint; warn of broken ones. None if there is none.
+        """Return the newest readable checkpoint, None without any; warn of unreadable ones.
 
         Raises:
-            CheckpointError: checkpoints are there, but none can be read.
+            CheckpointError: there are checkpoints, but none can be read.
         """
-        paths = checkpoints_in(self.directory)
+        paths = list_checkpoints(self.directory)
         return newest_whole(paths) if paths else None
 
 
-def _limited(text: str) -> str:
-    if len(text) > LARGEST:
-        raise CheckpointError(
-            f"the state of the run's parts has {len(text):,} characters, and would not be read "
-            "back: save large states as tensors"
-        )
-    return text
-
-
-def _free(final: Path) -> Path:
-    """Return a free name for an unreadable checkpoint."""
+def _unreadable_name(final: Path) -> Path:
+    """Return an unused name for an unreadable checkpoint."""
     names = (final.with_name(f"unreadable-{final.name}{'-' * bool(n)}{n or ''}") for n in count())
     return next(name for name in names if not os.path.lexists(name))

@@ -156,7 +156,7 @@ def evaluate(
         request: suites and settings.
         out: the folder of verdicts, with a file for each model, suite and settings.
         config_dirs: directories of the user's own configs.
-        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.load_policy`.
 
     Raises:
         ConfigError: a setting cannot work.

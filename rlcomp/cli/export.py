@@ -58,7 +58,7 @@ def _app() -> None:
     export(**options)
     print(printable(f"written: {options['directory']}"))
     if name:
-        from rlcomp.model.hub import upload
+        from rlcomp.model.export import upload
 
         print(printable(f"uploaded: {upload(options['directory'], name, private=private)}"))
 
@@ -128,11 +128,11 @@ def export(
         critic: whether to write the critic instead of the policy.
         scorer: whether to write the reward model instead of the policy.
         dtype: of the weights; by default unchanged.
-        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.load_policy`.
 
     Raises:
         UserError: the folder is not empty, or both critic and reward model are requested.
-        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`, or there is no such
+        CheckpointError: as :func:`rlcomp.model.load_model.load_policy`, or there is no such
             step.
         ConfigError: the model cannot be written so.
     """
@@ -185,16 +185,15 @@ def _write_policy(
     """Write weights, config and tokenizer; return the model card."""
     from rlcomp.model.export import export_policy
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.load_model import is_run, starting_point, trained_part
-    from rlcomp.model.load_prompt_format import trained_prompt
+    from rlcomp.model.load_model import base_model_path, is_run, load_node, load_prompt_format
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
 
-    policy, config, checkpoint = trained_part(run_or_checkpoint, "policy", LanguageModel, trust)
-    prompt = trained_prompt(config, checkpoint / "config.yaml", policy.tokenizer, trust)
+    policy, config, checkpoint = load_node(run_or_checkpoint, "policy", LanguageModel, trust)
+    prompt = load_prompt_format(config, checkpoint / "config.yaml", policy.tokenizer, trust)
     if isinstance(prompt, ChatPrompt):  # its template may be a file of the run's own
         policy.tokenizer.chat_template = prompt.template.source
-    base = starting_point(config)
+    base = base_model_path(config)
     adapted_base = None if base is None or is_run(base) else base
     export_policy(_cast(policy, dtype), draft, merge=merge, adapts=adapted_base)
     return model_card(checkpoint, config, base=base)
@@ -205,27 +204,27 @@ def _write_critic(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust
     from rlcomp.model.critics import Critic
     from rlcomp.model.export import export_critic
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.load_model import starting_point, trained_part
+    from rlcomp.model.load_model import base_model_path, load_node
     from rlcomp.report.model_card import model_card
 
-    critic, config, checkpoint = trained_part(run_or_checkpoint, "critic", Critic, trust)
-    policy, _, _ = trained_part(checkpoint, "policy", LanguageModel, trust)
+    critic, config, checkpoint = load_node(run_or_checkpoint, "critic", Critic, trust)
+    policy, _, _ = load_node(checkpoint, "policy", LanguageModel, trust)
     export_critic(_cast(critic, dtype), policy.tokenizer, draft)
-    base = starting_point(config)
+    base = base_model_path(config)
     return model_card(checkpoint, config, base=base, pipeline="token-classification")
 
 
 def _write_scorer(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.export import export_scorer
-    from rlcomp.model.load_model import starting_point, trained_part
+    from rlcomp.model.load_model import base_model_path, load_node
     from rlcomp.model.scorer import Scorer
     from rlcomp.report.model_card import model_card
 
-    scorer, config, checkpoint = trained_part(run_or_checkpoint, "scorer", Scorer, trust)
+    scorer, config, checkpoint = load_node(run_or_checkpoint, "scorer", Scorer, trust)
     export_scorer(_cast(scorer, dtype), draft)
     return model_card(
-        checkpoint, config, base=starting_point(config), pipeline="text-classification"
+        checkpoint, config, base=base_model_path(config), pipeline="text-classification"
     )
 
 
@@ -266,10 +265,10 @@ def _checkpoint_folder(run: Path) -> Path:
 
 def _saved_steps(run: Path) -> str:
     """Return the steps of a run's checkpoints."""
-    from rlcomp.checkpoint.reader import checkpoints_in
+    from rlcomp.checkpoint.reader import list_checkpoints
 
     return (
-        ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_checkpoint_folder(run)))
+        ", ".join(str(int(path.name[5:])) for path in list_checkpoints(_checkpoint_folder(run)))
         or "none"
     )
 

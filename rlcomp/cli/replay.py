@@ -80,7 +80,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
     from rlcomp.interfaces.protocols import SupportsTrace
-    from rlcomp.model.allocation_limit import Allowance
+    from rlcomp.model.allocation_limit import AllocationLimit
     from rlcomp.run.launch import device, place_on
 
     dump = read_dump(folder)
@@ -93,8 +93,8 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
     plan, learner_node = node
     builder = Builder(plan, int(config.seed))
-    allowance = Allowance([tensor.numel() for tensor in dump.saved.tensors().values()], str(file))
-    with allowance, built_from(file, trust):
+    sizes = [tensor.numel() for tensor in dump.saved.tensors().values()]
+    with AllocationLimit(sizes, str(file)), built_from(file, trust):
         learner = builder.build(learner_node)
     if not isinstance(learner, SupportsTrace):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")

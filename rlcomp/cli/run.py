@@ -47,11 +47,11 @@ from rlcomp.config.resolve import plan_of, traced_errors
 from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
-from rlcomp.files.shared_status import SharedStatus
+from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.sweep.job_configs import REFUSED_VARIABLE, hide_words
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
-from rlcomp.trackers.tracker_session import closing_tracker
+from rlcomp.trackers.tracker import closing_tracker
 
 
 def main(*, apart: bool = True) -> None:
@@ -85,7 +85,7 @@ class Jobs:
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
-        status = SharedStatus(watched=self.apart)
+        status = SharedStatus(supervised=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
         try:
             with record_failure(Path(HydraConfig.get().runtime.output_dir), status, error_report):
@@ -218,7 +218,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
         importlib.import_module("rlcomp.run.launch")
 
     job = partial(_job, config, plan, status)
-    if status.watched:
+    if status.supervised:
         with _tracker_closed(config, status):
             in_child(job, status)
     else:
@@ -235,7 +235,6 @@ def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContext
 
 
 def _job(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
-    from rlcomp.files.storage_errors import storage_errors
     from rlcomp.run.launch import launch
 
     with traced_errors(plan):

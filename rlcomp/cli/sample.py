@@ -98,13 +98,12 @@ def sample(
 
     from rlcomp.batch import decode_texts
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.load_model import trained_part
-    from rlcomp.model.load_prompt_format import trained_prompt
+    from rlcomp.model.load_model import load_node, load_prompt_format
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 
-    policy, config, folder = trained_part(checkpoint, "policy", LanguageModel, trust)
-    prompt = trained_prompt(config, folder / "config.yaml", policy.tokenizer, trust)
+    policy, config, folder = load_node(checkpoint, "policy", LanguageModel, trust)
+    prompt = load_prompt_format(config, folder / "config.yaml", policy.tokenizer, trust)
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)

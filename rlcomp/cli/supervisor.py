@@ -23,8 +23,7 @@ from typing import IO, NoReturn
 
 from rlcomp.cli.error_handler import error_report, innermost_frame
 from rlcomp.errors import Died, Interrupted, RunFailed
-from rlcomp.files.shared_status import SharedStatus, describe_place
-from rlcomp.files.storage_errors import GO_ON
+from rlcomp.files.shared_status import RESUME_REMEDY, SharedStatus, describe_position
 from rlcomp.run.signals import print_stopping, stop_at_once
 
 _PR_SET_PDEATHSIG = 1
@@ -52,7 +51,7 @@ def in_child(job: Callable[[], None], status: SharedStatus) -> None:
             if _must_stop_now(status):  # requested before the child existed
                 os.kill(child, signal.SIGINT)
             _, wait_status = os.waitpid(child, 0)
-        report = status.ended()
+        report = status.outcome()
         if report.get("exit_code") == 0:
             return
         if report.get("exit_code") == Interrupted.exit_code:
@@ -81,7 +80,7 @@ def _run_as_child(
         outcome = _run_job(job, status)
         for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        status.end(outcome)
+        status.set_outcome(outcome)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         multiprocessing.util._exit_function()  # type: ignore[attr-defined]
@@ -112,7 +111,7 @@ def _run_job(job: Callable[[], None], status: SharedStatus) -> dict[str, object]
 
 def _must_stop_now(status: SharedStatus) -> bool:
     """Return whether the run must stop now: two requests, or one before its first step."""
-    return status.signals > bool(status.place())
+    return status.signals > bool(status.position())
 
 
 def _die_with_parent(parent: int) -> None:
@@ -139,7 +138,7 @@ def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
         if os.getpid() != parent:
             return  # this is the child, before it has its own handlers
         status.signals += 1
-        if status.signals == 1 and status.place():
+        if status.signals == 1 and status.position():
             print_stopping(status)
         else:
             for child in children:
@@ -157,8 +156,8 @@ def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
 
 
 def _death_error(wait_status: int, status: SharedStatus, stack: str) -> Died:
-    position = describe_place(status.place())
-    remedy = f"its record and its checkpoints are as they were: {GO_ON}"
+    position = describe_position(status.position())
+    remedy = f"its record and its checkpoints are as they were: {RESUME_REMEDY}"
     code = os.waitstatus_to_exitcode(wait_status)
     if code >= 0:
         return Died(

@@ -19,7 +19,7 @@ _TARGETS = {
     "rlcomp.model.preference.preference_tokenizer": (
         "rlcomp.text.preference_tokens.preference_tokenizer"
     ),
-    "rlcomp.model.soup": "rlcomp.model.merge",
+    "rlcomp.model.soup": "rlcomp.model.model_soup",
     "rlcomp.model.tokenizer": "rlcomp.text.tokenizer",
     "rlcomp.run.trained": "rlcomp.model.load_model",
     "rlcomp.thoughts": "rlcomp.text.reasoning",

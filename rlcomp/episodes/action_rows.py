@@ -16,16 +16,16 @@ class ActsInTokens(Protocol):
     """Interface of policies whose steps are tokens: first the observation, then the action.
 
     Attributes:
-        seen_size: number of tokens of the observation in a step (``D``).
+        observation_size: number of tokens of the observation in a step (``D``).
     """
 
-    seen_size: int
+    observation_size: int
 
     def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Return tokens ``[N, D + A]`` and log-probs ``[N, A]``; greedy without a generator."""
         ...
 
-    def action_of(self, tokens: Tensor) -> Tensor:
+    def decode_action(self, tokens: Tensor) -> Tensor:
         """Return the action ``[N, A]`` of the tokens of a step."""
         ...
 
@@ -56,7 +56,7 @@ def play_rows(
     over = torch.zeros(environment.num_envs, dtype=torch.bool)
     while not bool(over.all()):
         tokens, log_probs = policy.act(observed, generator)
-        stepped = environment.step(observed.set("action", policy.action_of(tokens)))["next"]
+        stepped = environment.step(observed.set("action", policy.decode_action(tokens)))["next"]
         success = ~over & (stepped["reward"][:, 0] >= goal_reward)
         steps.append(_columns(tokens, log_probs, success, ~over, len(steps)))
         over = over | success | stepped["done"][:, 0]

@@ -98,7 +98,7 @@ class SeatedPlayer(Player):
             generator: draws the policies' tokens.
             seed: fixes the seeds of the environments.
             weights: for each seat a context with the weights it moves with
-                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); its policy's own if
+                (:meth:`rlcomp.model.weight_snapshot.WeightSnapshot.in_place`); its policy's own if
                 empty.
 
         Returns:

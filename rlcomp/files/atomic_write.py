@@ -11,14 +11,13 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(file: Path) -> Iterator[Path]:
-    """Yield a draft beside ``file``; it replaces ``file`` when the context is left.
+    """Yield a draft beside ``file`` that replaces ``file`` at the end of the context.
 
-    The directory is untrusted and may hold links where a run writes: their targets are not touched.
-    On an exception the draft is deleted and ``file`` stays as it was. A draft that a kill has left
-    is replaced by the next.
+    On an exception the draft is deleted and ``file`` keeps its content. The directory is untrusted:
+    links in it are replaced, and their targets are not touched.
     """
     draft = file.with_name(f".tmp-{file.name}")
-    clear(draft)
+    delete_path(draft)
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     try:
         yield draft
@@ -27,8 +26,8 @@ def atomic_write(file: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def clear(path: Path) -> None:
-    """Delete the directory, file or link at the path of a draft."""
+def delete_path(path: Path) -> None:
+    """Delete a directory, file or link, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -36,16 +35,16 @@ def clear(path: Path) -> None:
 
 
 def delete_drafts(directory: Path) -> None:
-    """Delete the drafts of checkpoints that a kill has left; only directories are drafts."""
-    for stale in directory.glob(".tmp-step-*"):
-        if stale.is_dir() and not stale.is_symlink():
-            shutil.rmtree(stale)
+    """Delete the drafts of checkpoints of a killed run; only directories are drafts."""
+    for draft in directory.glob(".tmp-step-*"):
+        if draft.is_dir() and not draft.is_symlink():
+            shutil.rmtree(draft)
 
 
 def sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a directory, are on disk (fsync)."""
-    handle = os.open(path, os.O_RDONLY)
+    """Flush the content of a file, or the names in a directory, to disk (fsync)."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)

@@ -12,13 +12,13 @@ from pathlib import Path
 import torch
 
 _PACKAGES = ("rlcomp", "torch", "torchrl", "tensordict", "transformers", "numpy", "safetensors")
-_SECONDS = 5  # that git may take
+_GIT_SECONDS = 5
 
 
 def environment() -> dict[str, str]:
-    """Return versions, threads, instruction set, GPU and git commit, each as a text.
+    """Return versions, threads, instruction set, GPU and git commits, each as a text.
 
-    A run repeats to the bit where these are the same. Another version or instruction set sums in
+    Runs with equal environments repeat bit by bit; another version or instruction set sums in
     another order.
     """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
@@ -46,22 +46,14 @@ def _version(package: str) -> str:
 
 @cache
 def _commit(directory: Path) -> str:
-    """Return the commit of a checkout, with ``+`` where files differ; empty outside of one."""
+    """Return the commit of a checkout, with ``+`` if files differ from it; empty outside of one."""
+    command = ["git", "-C", str(directory), "describe", "--always", "--exclude=*"]
     try:
         process = subprocess.run(
-            [
-                "git",
-                "-C",
-                str(directory),
-                "describe",
-                "--always",
-                "--exclude=*",
-                "--dirty=+",
-                "--abbrev=40",
-            ],
+            [*command, "--dirty=+", "--abbrev=40"],
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_GIT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""JSON-lines files: reader, and writer of lines in standard JSON."""
+"""Readers and writer of JSON-lines files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlcomp.errors import DataError
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON-lines file; none if there is no file.
+    """Return the objects of a JSON-lines file; empty without a file.
 
-    The last line may be incomplete: the run may be writing it, or was killed while it did.
+    The last line may be incomplete: a run may be writing it, or was killed at it.
 
     Raises:
         DataError: another line cannot be read as JSON, or a line is no object.
@@ -41,12 +41,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a ``metrics.jsonl``, one a step; null where a metric was not finite.
+    """Return the rows of a ``metrics.jsonl``, one per step; None where a metric was not finite.
 
-    A row without ``phase`` (written by hand) gets an empty name.
+    A row without ``phase`` (not written by a run) gets an empty one.
 
     Raises:
-        DataError: as :func:`read_lines`, or a row is no step, or a metric no finite number.
+        DataError: as :func:`read_lines`, or a row has no step, or a metric is no finite number.
     """
     rows = read_lines(path)
     for number, row in enumerate(rows, 1):
@@ -65,10 +65,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def last_line(file: Path, size: int) -> dict[str, Any] | None:
     """Return the object in the line that ends at byte ``size`` > 0; None if no line ends there."""
-    with file.open("rb") as opened:
+    with file.open("rb") as stream:
         for length in (1 << 16, 1 << 24, size):  # most lines are short
-            opened.seek(max(size - length, 0))
-            block = opened.read(min(length, size))
+            stream.seek(max(size - length, 0))
+            block = stream.read(min(length, size))
             _, newline, line = block[:-1].rpartition(b"\n")
             if newline:
                 break
@@ -80,13 +80,13 @@ def last_line(file: Path, size: int) -> dict[str, Any] | None:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value of a file is a finite number that a float can hold."""
+    """Return whether a value is a finite number that a float can hold."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a value of a file is a count, from 1."""
+    """Return whether a value is a count, from 1 below ``2^53``."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 
@@ -105,7 +105,7 @@ def json_line(values: Mapping[str, object]) -> str:
 
 
 def finite(value: object) -> object:
-    """Return a value with None for each NaN and infinity in it, at any depth."""
+    """Replace each NaN and infinity in a nested value by None."""
     if isinstance(value, Mapping):
         return {name: finite(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

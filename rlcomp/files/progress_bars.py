@@ -1,4 +1,4 @@
-"""Contexts that silence other libraries: progress bars of transformers, logs of bitsandbytes."""
+"""Contexts that silence the progress bars and logs of other libraries."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def only_errors(logger: str) -> Iterator[None]:
-    """Let a library log errors only within a context; restore its level behind it.
-
-    Args:
-        logger: the name of its logger.
-    """
+    """Let the logger of a library log errors only within the context."""
     library = logging.getLogger(logger)
     level = library.level
     library.setLevel(logging.ERROR)
@@ -25,7 +21,7 @@ def only_errors(logger: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Disable progress bars within a context; restore the setting behind it."""
+    """Disable the progress bars of transformers within the context."""
     from transformers.utils import logging as bars  # imported here because it is slow
 
     enabled = bars.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""Files in the directory of a run: links refused, the record checked, cut back or moved away."""
+"""Files in the directory of a run: refuse links, check, truncate and archive the record."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rlcomp.files.run_record import ENDED, FAILURE, METRICS, RUN_RECORD, SAMPLES
 # The folder that an overwritten run is moved to, and the files that are moved.
 OVERWRITTEN = "overwritten"
 _OF_A_RUN = (METRICS, SAMPLES, ENDED, RUN_RECORD, FAILURE, "curve.png", "tensorboard")
-# The directory of checkpoints may be any, and hold other files.
+# The directory of checkpoints may be any directory, and hold other files.
 _CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
 # Files that a run writes in place; others it replaces (:mod:`rlcomp.files.atomic_write`).
 _WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
 
 
 def check_links(directory: Path) -> None:
-    """Refuse an untrusted directory with a link or FIFO in a place where a run writes.
+    """Refuse an untrusted directory with a link or FIFO where a run writes.
 
     A link at ``checkpoints``, to a larger disk, is usual and allowed.
 
@@ -33,10 +33,10 @@ def check_links(directory: Path) -> None:
         directory: of a run, or of a sweep; then its jobs are checked too.
 
     Raises:
-        ConfigError: names the link, or what is neither file nor folder.
+        ConfigError: names the path and the remedy.
     """
-    for place in (directory, *directory.glob("[0-9]*")):
-        for path in (*(place / name for name in _WRITTEN), *(place / ".hydra").glob("*")):
+    for folder in (directory, *directory.glob("[0-9]*")):
+        for path in (*(folder / name for name in _WRITTEN), *(folder / ".hydra").glob("*")):
             if path.is_symlink():
                 raise ConfigError(
                     f"{path} is a link: what a run writes there would land elsewhere; delete the "
@@ -49,31 +49,31 @@ def check_links(directory: Path) -> None:
                 )
 
 
-def check_record(directory: Path, place: Mapping[str, Any]) -> None:
-    """Check that the record in a directory belongs to a run, up to a position of it.
+def check_record(directory: Path, position: Mapping[str, Any]) -> None:
+    """Check that the record in a directory belongs to a run, up to a position of the run.
 
-    At the length that the position states, the last line of the metrics is its step, and all bytes
+    At the length stated by the position, the last line of the metrics is its step, and all bytes
     before have the stated digest.
 
     Args:
         directory: of the run.
-        place: a position, checked (:func:`rlcomp.checkpoint.progress.check_progress`).
+        position: checked (:func:`rlcomp.checkpoint.progress.check_progress`).
 
     Raises:
         CheckpointError: the record is shorter, changed, or of another run; names the file.
     """
-    lengths = place["trackers"].get("json_lines", {})
+    lengths = position["trackers"].get("json_lines", {})
     if lengths and "digests" not in lengths:
         warnings.warn(
-            f"the checkpoint at step {place['total']} is of an earlier version and has no digest "
-            f"of the record in {directory}: only its size and its last line are checked",
+            f"the checkpoint at step {position['total']} is of an earlier version and has no "
+            f"digest of the record in {directory}: only its size and its last line are checked",
             RlcompWarning,
             stacklevel=2,
         )
     for name, file in (("metrics", METRICS), ("samples", SAMPLES)):
         if lengths.get(name):
-            total = line_before(directory / file, lengths[name]).get("total")
-            steps = place["total"]
+            total = record_line(directory / file, lengths[name]).get("total")
+            steps = position["total"]
             # A step need not have samples.
             if not is_count(total) or total > steps or (name == "metrics" and total < steps):
                 raise CheckpointError(
@@ -83,16 +83,16 @@ def check_record(directory: Path, place: Mapping[str, Any]) -> None:
             read_digest(directory / file, lengths[name], lengths.get("digests", {}).get(name, ()))
 
 
-def line_before(file: Path, size: int) -> dict[str, Any]:
+def record_line(file: Path, size: int) -> dict[str, Any]:
     """Return the object in the line that ends at byte ``size`` of a file.
 
     Raises:
         CheckpointError: the file is shorter, or no such line ends there.
     """
-    there = file.stat().st_size if file.is_file() else 0
-    if there < size:
+    length = file.stat().st_size if file.is_file() else 0
+    if length < size:
         raise CheckpointError(
-            f"{file} has {there:,} bytes, the checkpoint tells of {size:,}: a part of the record "
+            f"{file} has {length:,} bytes, the checkpoint tells of {size:,}: a part of the record "
             "was lost"
         )
     row = last_line(file, size)
@@ -104,54 +104,47 @@ def line_before(file: Path, size: int) -> dict[str, Any]:
     return row
 
 
-def cut(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
-    """Cut a file of the record back to its length at a checkpoint, after checking it.
+def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
+    """Check a file of the record, truncate it to its length at a checkpoint; return its digest.
 
-    A missing file is made and an empty one stays empty: the run continues in another directory.
+    A missing file is created and an empty one stays empty: the run continues in another directory.
 
     Args:
         file: of the record.
         size: its length at the checkpoint.
         marks: its digests there; empty for a checkpoint that has no digests.
 
-    Returns:
-        The digest of the remaining file.
-
     Raises:
-        CheckpointError: as :func:`line_before`, or the file was changed.
+        CheckpointError: as :func:`record_line`, or the file was changed.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
     if not file.stat().st_size:
         return RunningDigest()
     if size:
-        line_before(file, size)
+        record_line(file, size)
     digest = read_digest(file, size, marks)
     os.truncate(file, size)
     return digest
 
 
-def set_aside(directory: Path, checkpoints: Path) -> Path | None:
-    """Move the files of an earlier run in a directory to ``overwritten/1``, or ``/2``, ....
-
-    Args:
-        directory: of the run.
-        checkpoints: of the run.
+def archive_run(directory: Path, checkpoints: Path) -> Path | None:
+    """Move the files and checkpoints of an earlier run to ``overwritten/1``, or ``/2``, ....
 
     Returns:
         The new folder; None if there were no files.
     """
-    there = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
-    for path in {found for pattern in _CHECKPOINTS for found in checkpoints.glob(pattern)}:
-        there[path] = f"checkpoints/{path.name}"
-    if not there:
+    targets = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
+    for path in {path for pattern in _CHECKPOINTS for path in checkpoints.glob(pattern)}:
+        targets[path] = f"checkpoints/{path.name}"
+    if not targets:
         return None
     folders = (directory / OVERWRITTEN / str(n) for n in count(1))
     folder = next(path for path in folders if not path.exists())
     (folder / "checkpoints").mkdir(parents=True)
-    for path, name in there.items():
+    for path, name in targets.items():
         shutil.move(path, folder / name)
-    ours = checkpoints != directory and not checkpoints.is_symlink()
-    if ours and checkpoints.is_dir() and not any(checkpoints.iterdir()):
+    separate = checkpoints != directory and not checkpoints.is_symlink()
+    if separate and checkpoints.is_dir() and not any(checkpoints.iterdir()):
         checkpoints.rmdir()
     return folder

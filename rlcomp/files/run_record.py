@@ -1,9 +1,11 @@
-"""Record of a run attempt: command line and config (``run.yaml``), and ``failure.json``."""
+"""Record of a run: the lock of its directory, its command line and config, and its failure."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,28 +15,66 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.errors import Interrupted, add_note
+from rlcomp.errors import ConfigError, Interrupted, add_note
 from rlcomp.files.atomic_write import atomic_write
-from rlcomp.files.lock import is_locked
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.files.untrusted import parse_json, read_bounded
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 # Phases that were ended early.
 ENDED = "ended.jsonl"
-# Hydra writes its own files before an attempt can be refused, over those of an earlier run. They
-# may therefore describe another run than the record does.
+# Hydra writes its own files before an attempt can be refused, over those of an earlier run: they
+# may describe another run than this record.
 RUN_RECORD = "run.yaml"
 # The failure of the last accepted attempt.
 FAILURE = "failure.json"
-# A full disk has room for the failure because this file is deleted first.
+# Deleted before the failure is written, so that a full disk has room for it.
 RESERVED = ".reserved"
-# Bytes, enough for all but a failure whose every character JSON escapes.
+# Bytes of the reserved file: enough for all but a failure whose every character JSON escapes.
 ROOM = 1 << 16
 # Limit for reading: each of some 40,000 characters may be an escape of six bytes or twelve.
-_LARGEST = 1 << 20
+_MAX_BYTES = 1 << 20
+_LOCK = ".lock"
 
 Verdict = Callable[[BaseException], Mapping[str, object]]
+
+
+@contextmanager
+def directory_lock(directory: str | Path) -> Iterator[None]:
+    """Lock a directory; the operating system releases it when the process ends.
+
+    Raises:
+        ConfigError: another run holds the lock, or the directory cannot be written.
+    """
+    directory = Path(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # O_NOFOLLOW and no O_TRUNC: the file is untrusted.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        file = os.fdopen(os.open(directory / _LOCK, flags, 0o666), "r+")
+    except OSError as error:
+        raise ConfigError(f"directory is {directory}: {error}; choose one you can write") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"directory is {directory}, where another run is going on: choose another"
+            ) from None
+        yield
+
+
+def is_locked(directory: Path) -> bool:
+    """Return whether a process holds the lock of a directory (:func:`directory_lock`)."""
+    lock = directory / _LOCK
+    if not lock.is_file():
+        return False
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -42,10 +82,10 @@ class RunRecord:
     """The requested command line and config of a run.
 
     Attributes:
-        config: None where it was not kept.
+        config: None where none was saved.
         overrides: those of the command line.
-        choices: the option of every group of options.
-        environment: versions, commits and the like (:mod:`rlcomp.files.environment`).
+        choices: the option of every config group.
+        environment: versions, commits and hardware (:mod:`rlcomp.files.environment`).
     """
 
     config: DictConfig | None = None
@@ -57,13 +97,7 @@ class RunRecord:
 def write_run_record(
     config: DictConfig, directory: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Store this attempt as the owner of a directory's metrics; delete an earlier failure.
-
-    Args:
-        config: of the run.
-        directory: of the run; exists already.
-        environment: in which it runs.
-    """
+    """Store this attempt as the owner of an existing directory; delete an earlier failure."""
     # Unresolved: the value of an interpolation may be a secret of the environment.
     hydra = HydraConfig.get() if HydraConfig.initialized() else None
     content = {
@@ -78,7 +112,7 @@ def write_run_record(
 
 
 def chosen_options() -> dict[str, Any]:
-    """Return the option of every group of options in the running job; none outside of one."""
+    """Return the option of every config group of the running job; empty outside of Hydra."""
     if not HydraConfig.initialized():
         return {}
     choices = OmegaConf.to_container(HydraConfig.get().runtime.choices, resolve=False)
@@ -86,17 +120,17 @@ def chosen_options() -> dict[str, Any]:
 
 
 def run_record_time(directory: Path) -> int | None:
-    """Return when ``run.yaml`` was written, in nanoseconds of the clock of files; None: never."""
+    """Return the modification time of ``run.yaml`` in nanoseconds; None without one."""
     file = directory / RUN_RECORD
     return file.stat().st_mtime_ns if file.is_file() else None
 
 
 def read_run_record(directory: Path) -> RunRecord:
-    """Return the accepted attempt, or else the one that Hydra or the newest checkpoint holds."""
+    """Return the accepted attempt, or else the record of Hydra or of the newest checkpoint."""
     file = directory / RUN_RECORD
     if file.is_file():
         content: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-        # A root of its own, for the interpolations in it.
+        # Its own root, for the interpolations in it.
         config, environment = DictConfig(content["config"]), content.get("environment") or {}
         return RunRecord(config, content["overrides"], content["choices"], environment)
     hydra = directory / ".hydra"
@@ -115,7 +149,7 @@ def _load(file: Path) -> Any:  # noqa: ANN401
 
 
 def has_record(directory: Path) -> bool:
-    """Return whether a directory holds the metrics of a run, if only of one step."""
+    """Return whether a directory has metrics of a run, of one step at least."""
     file = directory / METRICS
     return file.is_file() and file.stat().st_size > 0
 
@@ -124,13 +158,13 @@ def has_record(directory: Path) -> bool:
 def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> Iterator[None]:
     """Write ``failure.json`` on an exception; delete that of an earlier failure.
 
-    Stopping on request is no failure. A directory that another run holds is left alone. One that
-    was deleted in the meantime is made again, with nothing else in it. In a run with metrics, only
-    an accepted attempt (:func:`write_run_record`) writes and deletes the file.
+    Stopping on request is no failure. A directory that another run holds is left alone; a deleted
+    one is created again, with the failure alone. In a run with metrics, only an accepted attempt
+    (:func:`write_run_record`) writes and deletes the file.
 
     Args:
-        directory: the run's directory.
-        status: knows where the run is.
+        directory: of the run.
+        status: gives the position of the run.
         verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """
     exists, reserved = directory.is_dir(), directory / RESERVED
@@ -138,7 +172,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     if exists and not is_locked(directory):
         if not has_metrics:
             (directory / FAILURE).unlink(missing_ok=True)
-        # An error about a directory that cannot be written into is raised later.
+        # A directory that cannot be written raises its own error later.
         with contextlib.suppress(OSError), atomic_write(reserved) as draft:
             draft.write_bytes(bytes(ROOM))
     try:
@@ -148,7 +182,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     except BaseException as error:
         refused = has_metrics and run_record_time(directory) == time
         if exists and not refused and not is_locked(directory):
-            _write_failure(directory, {**verdict(error), **status.place()}, error)
+            _write_failure(directory, {**verdict(error), **status.position()}, error)
         raise
     finally:
         if not is_locked(directory):
@@ -156,7 +190,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
 
 
 def _write_failure(directory: Path, failure: Mapping[str, object], error: BaseException) -> None:
-    """Write the failure whole or not at all; an error of writing becomes a note of ``error``."""
+    """Write the failure atomically; an error of writing becomes a note of ``error``."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / RESERVED).unlink(missing_ok=True)
@@ -167,9 +201,9 @@ def _write_failure(directory: Path, failure: Mapping[str, object], error: BaseEx
 
 
 def read_failure(directory: Path) -> str | None:
-    """Return the error a run failed with, its type in front; None if it did not fail."""
+    """Return the failure of a run as ``type: error``; None if it did not fail."""
     file = directory / FAILURE
     if not file.is_file():
         return None
-    failure = parse_json(read_bounded(file, _LARGEST))
+    failure = parse_json(read_bounded(file, _MAX_BYTES))
     return f"{failure['type']}: {failure['error']}"

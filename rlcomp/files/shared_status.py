@@ -1,27 +1,36 @@
-"""Status of a run in memory that it shares with its supervisor."""
+"""Status of a run in memory shared with its supervisor, and storage errors that name it."""
 
 from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from safetensors import SafetensorError
+
+from rlcomp.errors import CheckpointError, StorageError
+
+RESUME_REMEDY = (
+    "the same command with its directory and resume=auto goes on from the last checkpoint "
+    "(overwrite=true begins anew where none was written yet)"
+)
 
 
 class SharedStatus:
-    """Shared memory of a run and its supervisor, which outlives both processes.
+    """Memory that a run shares with its supervisor and that outlives both processes.
 
-    The run writes its position and its outcome. The supervisor writes the number of signals.
-    Without a supervisor it is ordinary memory.
+    The run writes its position and its outcome; the supervisor writes the number of signals.
 
-    Attributes:
-        watched: whether a supervisor answers signals and reports the outcome.
+    Args:
+        supervised: whether a supervisor answers signals and reports the outcome.
     """
 
-    def __init__(self, *, watched: bool = False) -> None:
-        self.watched = watched
+    def __init__(self, *, supervised: bool = False) -> None:
+        self.supervised = supervised
         self._signals = mmap.mmap(-1, 1)
-        self._place = _Shared(4096)
-        self._end = _Shared(1 << 18)
+        self._position = _SharedObject(4096)
+        self._outcome = _SharedObject(1 << 18)
 
     @property
     def signals(self) -> int:
@@ -32,37 +41,33 @@ class SharedStatus:
     def signals(self, count: int) -> None:
         self._signals[0] = min(count, 255)
 
-    def at(self, phase: str, step: int, steps: int, stage: str) -> None:
-        """Set the position of the run.
+    def set_position(self, phase: str, step: int, steps: int, stage: str) -> None:
+        """Set the position of the run: ``step``, from 1, of the ``steps`` of a phase.
 
-        Args:
-            phase: its name.
-            step: of the phase, from 1.
-            steps: of the phase.
-            stage: the node and its class, or the action of the loop itself.
+        ``stage`` is the node and its class, or the action of the loop itself.
         """
-        self._place.write({"phase": phase, "step": step, "steps": steps, "stage": stage})
+        self._position.write({"phase": phase, "step": step, "steps": steps, "stage": stage})
 
-    def doing(self, stage: str) -> None:
+    def set_stage(self, stage: str) -> None:
         """Set the stage; phase and step stay."""
-        if place := self.place():
-            self._place.write({**place, "stage": stage})
+        if position := self.position():
+            self._position.write({**position, "stage": stage})
 
-    def place(self) -> dict[str, object]:
+    def position(self) -> dict[str, object]:
         """Return ``phase``, ``step``, ``steps`` and ``stage``; empty before the first step."""
-        return self._place.read()
+        return self._position.read()
 
-    def end(self, outcome: Mapping[str, object]) -> None:
+    def set_outcome(self, outcome: Mapping[str, object]) -> None:
         """Set the outcome of the run (:func:`rlcomp.cli.error_handler.error_report`)."""
-        self._end.write(outcome)
+        self._outcome.write(outcome)
 
-    def ended(self) -> dict[str, object]:
+    def outcome(self) -> dict[str, object]:
         """Return the outcome of the run; empty while it has none."""
-        return self._end.read()
+        return self._outcome.read()
 
 
-class _Shared:
-    """A JSON object in memory that forked processes share."""
+class _SharedObject:
+    """JSON object in memory that forked processes share."""
 
     def __init__(self, size: int) -> None:
         self.memory = mmap.mmap(-1, size)
@@ -79,15 +84,49 @@ class _Shared:
         return value
 
 
-def describe_place(place: Mapping[str, object]) -> str:
+def describe_position(position: Mapping[str, object]) -> str:
     """Describe a position in words.
 
     Examples:
-        >>> describe_place({"phase": "rl", "step": 2, "steps": 9, "stage": "reward (Regex)"})
+        >>> describe_position({"phase": "rl", "step": 2, "steps": 9, "stage": "reward (Regex)"})
         "in stage 'reward (Regex)', phase 'rl', step 2 of 9"
-        >>> describe_place({})
+        >>> describe_position({})
         'before its first step'
     """
-    if not place:
+    if not position:
         return "before its first step"
-    return "in stage '{stage}', phase '{phase}', step {step} of {steps}".format(**place)
+    return "in stage '{stage}', phase '{phase}', step {step} of {steps}".format(**position)
+
+
+@contextmanager
+def storage_errors(content: str, status: SharedStatus) -> Iterator[None]:
+    """Turn an error of writing within the context into a ``StorageError``.
+
+    Args:
+        content: the content that is written, as in "writing the record"; the stage of the run.
+        status: gives the step.
+
+    Raises:
+        StorageError: the file cannot be written; names it, the step and the remedy.
+    """
+    status.set_stage(f"writing {content}")
+    try:
+        yield
+    except (OSError, CheckpointError) as error:
+        cause = error.__cause__ or error
+        if not _is_storage_error(cause):
+            raise
+        remedy = (
+            "was the directory deleted or moved? start the run again in one that stays"
+            if isinstance(cause, FileNotFoundError)
+            else f"once there is room, {RESUME_REMEDY}"
+        )
+        position = describe_position(status.position())
+        raise StorageError(f"{error}, {position}; {remedy}") from error
+
+
+def _is_storage_error(cause: BaseException) -> bool:
+    """Return whether an error is of writing a file, and not of a tracker's network."""
+    network = isinstance(cause, (ConnectionError, TimeoutError))
+    system = isinstance(cause, OSError) and cause.errno is not None and not network
+    return system or isinstance(cause, (BrokenPipeError, SafetensorError))

@@ -16,8 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
 
-# Bytes. The state of a run beside its tensors has some kilobytes.
-LARGEST = 1 << 28
+# Bytes: the state of a run beside its tensors has some kilobytes.
+MAX_JSON_BYTES = 1 << 28
 
 
 def read_json(file: Path) -> Any:  # noqa: ANN401
@@ -28,32 +28,30 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
             name twice.
     """
     try:
-        return parse_json(read_bounded(file, LARGEST))
+        return parse_json(read_bounded(file, MAX_JSON_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not what was written: {error}") from error
 
 
-def read_bounded(file: Path, largest: int) -> bytes:
-    """Return the bytes of an untrusted file, which may be a link to ``/dev/zero``.
+def read_bounded(file: Path, limit: int) -> bytes:
+    """Return the bytes of an untrusted file; it may be a link to ``/dev/zero``.
 
     Raises:
-        ValueError: it is no file, or larger.
+        ValueError: it is no file, or larger than ``limit`` bytes.
     """
     if file.exists() and not file.is_file():
         raise ValueError("it is no file")
-    with file.open("rb") as opened:
-        content = opened.read(largest + 1)
-    if len(content) > largest:
-        raise ValueError(f"it is larger than {largest:,} bytes")
+    with file.open("rb") as stream:
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"it is larger than {limit:,} bytes")
     return content
 
 
 def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
     """Return the value in a JSON text.
 
-    Args:
-        text: the text.
-        constant: converts ``NaN``, ``Infinity`` and ``-Infinity``, which Python's JSON accepts.
+    ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``; they are no standard JSON.
 
     Raises:
         ValueError: the text is no JSON, or an object has a name twice.
@@ -70,27 +68,27 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-# A config of ours has some ten kilobytes, and ten levels.
-_LARGEST = 1 << 20
-_DEEPEST = 40
+# A config of rlcomp has some ten kilobytes, and ten levels.
+_MAX_YAML_BYTES = 1 << 20
+_MAX_DEPTH = 40
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]")
-# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver. Its name
-# may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
+# A reference: ${model}, ${task.length}. All other interpolations call a resolver, whose name may be
+# an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
 _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 
 
 def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
-    """Return a config that was written beside a checkpoint or into a run's directory.
+    """Return a config that a run has saved, read as plain values.
 
-    It is read as plain values: no tags and no anchors (they can unfold without end). Resolvers are
-    allowed only with ``trust``: one reads the environment.
+    It may have neither tags nor anchors (they can unfold without end). Resolvers are allowed only
+    with ``trust``: one of them reads the environment.
 
     Raises:
         CheckpointError: the file is no such config; names the file and the fault.
     """
     try:
-        text = read_bounded(file, _LARGEST).decode("utf-8")
-        config = yaml.load(text, _Plain)
+        text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
+        config = yaml.load(text, _PlainLoader)
         if not isinstance(config, dict):
             raise TypeError("it is no mapping")
         if not trust:
@@ -108,14 +106,14 @@ def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
 
 
-def check_plain(file: Path) -> None:
-    """Refuse the yaml of a run before it is loaded, if it unfolds without end.
+def check_no_aliases(file: Path) -> None:
+    """Check that the yaml of a run has no aliases: they can unfold without end.
 
     Raises:
         CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
     """
     try:
-        text = read_bounded(file, _LARGEST).decode("utf-8")
+        text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
         # The regular expression is fast; a scan takes as long as loading.
         if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
             raise ValueError("it has anchors")
@@ -124,8 +122,8 @@ def check_plain(file: Path) -> None:
         raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
 
 
-class _Plain(get_yaml_loader()):  # type: ignore[misc]
-    """Loader of plain values: refuses anchors and deep nesting, and reads no tag."""
+class _PlainLoader(get_yaml_loader()):  # type: ignore[misc]
+    """Loader of plain values that refuses anchors and deep nesting."""
 
     depth = 0
 
@@ -133,20 +131,20 @@ class _Plain(get_yaml_loader()):  # type: ignore[misc]
         if self.check_event(yaml.AliasEvent):
             raise ValueError("it has anchors")
         self.depth += 1
-        if self.depth > _DEEPEST:
-            raise ValueError(f"it is more than {_DEEPEST} levels deep")
+        if self.depth > _MAX_DEPTH:
+            raise ValueError(f"it is more than {_MAX_DEPTH} levels deep")
         try:
             return super().compose_node(parent, index)
         finally:
             self.depth -= 1
 
 
-def _refuse_resolvers(value: object, where: str) -> None:
+def _refuse_resolvers(value: object, path: str) -> None:
     if isinstance(value, str) and "${" in _REFERENCE.sub("", value):
         raise ValueError(
-            f"{where} is {value!r}, which calls a resolver: allow it with trust=true "
+            f"{path} is {value!r} and calls a resolver: allow it with trust=true "
             "(rlcomp-sample, rlcomp-replay: --trust)"
         )
     items = dict(enumerate(value)) if isinstance(value, list) else value
     for key, item in items.items() if isinstance(items, dict) else ():
-        _refuse_resolvers(item, f"{where}.{key}" if where else str(key))
+        _refuse_resolvers(item, f"{path}.{key}" if path else str(key))

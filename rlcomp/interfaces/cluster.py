@@ -161,7 +161,7 @@ class RefillingCollector(Protocol):
 class RefillingPolicy(Policy, Protocol):
     """A policy that samples in refilled decode slots."""
 
-    def seats(self, *, reread: bool = False) -> DecodeSlots:
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
         """Return decode slots; ``reread``: recompute keys and values when the weights change."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText
-from rlcomp.checkpoint.state_fields import field, names
+from rlcomp.checkpoint.state_fields import check_fields, field
 from rlcomp.component import Component
 from rlcomp.errors import RlcompWarning, nearest
 from rlcomp.metrics import current_means, end_phase, keep_best, record
@@ -122,7 +122,7 @@ class EarlyStop(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the state; a best value of another measure is ignored."""
-        names(state, ("metric", "better", "state", "known"))
+        check_fields(state, ("metric", "better", "state", "known"))
         known, progress = field(state, "known", list[str]), field(state, "state", dict)
         measure = (field(state, "metric", str), field(state, "better", str))
         if measure == (self.metric, self.better):

@@ -1,4 +1,4 @@
-"""Action tokens: a control policy whose actions are tokens of a row (VLA style)."""
+"""Policy for control whose actions are tokens (VLA style)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,25 @@ from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
 from rlcomp.component import Component, is_loss_input
 from rlcomp.functional.continuous_action import bin_index, bin_value
 from rlcomp.functional.reduction import masked
-from rlcomp.model.continuous_control import bounded_actions
-from rlcomp.model.control import observed_size
+from rlcomp.model.control import bounded_actions, observed_size
 
 Bins = Annotated[int, Ge(2)]
 
 
 class ActionTokenPolicy(Component):
-    """Policy that draws each number of an action as one of ``n`` bins: a token of the row.
+    """Policy that draws each number of an action as one of ``n`` bins, a token of the row.
 
-    A step of an episode is ``D`` tokens of the observation, each number one of
-    ``observation_bins``, then ``A`` tokens of the action. A row is the steps of an episode one
-    after the other. Token 0 is padding; then come the bins of observations, then those of actions.
-    Given the observation, the numbers of an action are independent: ``log pi(a|s) = sum_A log
-    p_A(bin|s)``.
+    A row is an episode; each step is ``D`` tokens of the observation and ``A`` of the action. Token
+    0 is padding; then follow the bins of observations, then those of actions. Given the
+    observation, the numbers of an action are independent: ``log pi(a|s) = sum_A log p_A(bin|s)``.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]`` (true on the tokens of actions). Writes
-    ``log_probs`` and ``entropy`` ``[B, T]``, nats. So losses, references and KL of language models
-    work unchanged.
+    ``log_probs`` and ``entropy`` ``[B, T]``, nats, like a language model: its losses, references
+    and KL work unchanged.
 
     Args:
         environment: defines the observations, and the bounds of its actions.
-        inputs: the observed vectors of the environment that it reads.
+        inputs: the observed vectors to read.
         num_cells: width of each hidden layer.
         action_bins: ``n``, for each number of an action.
         observation_bins: for each number of the observation.
@@ -72,11 +69,11 @@ class ActionTokenPolicy(Component):
         super().__init__()
         spec = bounded_actions(environment)
         self.inputs, self.low, self.high = inputs, low, high
-        self.seen_size = sum(observed_size(environment, key) for key in inputs)
+        self.observation_size = sum(observed_size(environment, key) for key in inputs)
         self.action_size = int(spec.shape[-1])
         self.action_bins, self.observation_bins = action_bins, observation_bins
         self.network = MLP(
-            in_features=self.seen_size,
+            in_features=self.observation_size,
             out_features=self.action_size * action_bins,
             num_cells=num_cells,
             activation_class=nn.Tanh,
@@ -87,17 +84,17 @@ class ActionTokenPolicy(Component):
 
     @property
     def width(self) -> int:
-        """Return the number of tokens of a step: ``D + A``."""
-        return self.seen_size + self.action_size
+        """Number of tokens of a step: ``D + A``."""
+        return self.observation_size + self.action_size
 
     @property
     def device(self) -> torch.device:
-        """Return the device that its rows must be on."""
+        """Device of the weights."""
         return self.updates.device
 
     @property
     def version(self) -> int:
-        """Return the number of updates of its weights."""
+        """Number of updates of the weights."""
         return int(self.updates)
 
     def updated(self) -> None:
@@ -111,28 +108,26 @@ class ActionTokenPolicy(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the tokens of actions, with gradient."""
         distribution = self._log_distribution(batch, None)
-        batch["log_probs"] = self._taken(batch, distribution)
+        batch["log_probs"] = self._action_log_probs(batch, distribution)
         if is_loss_input("entropy"):
             entropy = -(distribution.exp() * distribution).sum(-1)
-            batch["entropy"] = masked(self._row(entropy), batch["response_mask"])
+            batch["entropy"] = masked(self._to_rows(entropy), batch["response_mask"])
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
         """Compute log-probs of action tokens, ``[B, T]``, nats; 0 outside ``response_mask``."""
-        return self._taken(batch, self._log_distribution(batch, weights))
+        return self._action_log_probs(batch, self._log_distribution(batch, weights))
 
     @torch.no_grad()
     def act(
         self, observation: TensorDict, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """Return tokens and log-probs of a step: ``[N, D + A]`` and ``[N, A]``.
+        """Return tokens ``[N, D + A]`` and log-probs ``[N, A]`` of a step.
 
-        Args:
-            observation: holds ``inputs``.
-            generator: to draw with; None takes the most likely bins.
+        Without a generator, actions are the most likely bins.
         """
-        tokens = self.observed(observation)
-        distribution = self._at(tokens, None)
+        tokens = self.encode_observation(observation)
+        distribution = self._bin_log_probs(tokens, None)
         if generator is None:
             bins = distribution.argmax(-1)
         else:
@@ -141,28 +136,28 @@ class ActionTokenPolicy(Component):
         log_probs = distribution.gather(-1, bins[..., None])[..., 0]
         return torch.cat([tokens, self._first_action + bins], dim=1), log_probs
 
-    def observed(self, observation: TensorDict) -> Tensor:
+    def encode_observation(self, observation: TensorDict) -> Tensor:
         """Return the tokens of the observation, ``[N, D]``."""
         values = torch.cat([observation[key] for key in self.inputs], dim=-1)
         low, high = values.new_tensor(self.low), values.new_tensor(self.high)
         return 1 + bin_index(values, low, high, self.observation_bins)
 
-    def tokens_of(self, action: Tensor) -> Tensor:
-        """Return the tokens of an action ``[N, A]``: the nearest bins."""
+    def encode_action(self, action: Tensor) -> Tensor:
+        """Return the tokens of the bins nearest to an action ``[N, A]``."""
         bins = bin_index(action, self.action_low, self.action_high, self.action_bins)
         return self._first_action + bins
 
-    def action_of(self, tokens: Tensor) -> Tensor:
-        """Return the action ``[N, A]`` of the tokens of a step ``[N, D + A]``."""
-        bins = tokens[:, self.seen_size :] - self._first_action
+    def decode_action(self, tokens: Tensor) -> Tensor:
+        """Return the action ``[N, A]`` of the tokens ``[N, D + A]`` of a step."""
+        bins = tokens[:, self.observation_size :] - self._first_action
         return bin_value(bins, self.action_low, self.action_high, self.action_bins)
 
     @property
     def _first_action(self) -> int:
         return 1 + self.observation_bins
 
-    def _at(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
-        """Compute log-probs of all bins ``[M, A, n]`` given observed tokens ``[M, D]``."""
+    def _bin_log_probs(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
+        """Compute log-probs of all bins ``[M, A, n]`` given observation tokens ``[M, D]``."""
         low, high = (torch.tensor(bound) for bound in (self.low, self.high))
         values = bin_value((tokens - 1).clamp(min=0), low, high, self.observation_bins)
         own = self.weights() if weights is None else weights
@@ -178,17 +173,17 @@ class ActionTokenPolicy(Component):
 
     def _log_distribution(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
         """Compute log-probs of all bins at every step, ``[B, H, A, n]``."""
-        log_probs = self._at(self._steps(batch)[:, : self.seen_size], weights)
+        log_probs = self._bin_log_probs(self._steps(batch)[:, : self.observation_size], weights)
         return log_probs.view(len(batch["tokens"]), -1, *log_probs.shape[1:])
 
-    def _taken(self, batch: TensorDict, distribution: Tensor) -> Tensor:
-        bins = self._steps(batch)[:, self.seen_size :] - self._first_action
-        # Padding gets an arbitrary bin; the mask leaves it out.
+    def _action_log_probs(self, batch: TensorDict, distribution: Tensor) -> Tensor:
+        bins = self._steps(batch)[:, self.observation_size :] - self._first_action
+        # Padding gets an arbitrary bin and is masked.
         bins = bins.clamp(0, self.action_bins - 1).view(distribution.shape[:-1])
-        taken = distribution.gather(-1, bins[..., None])[..., 0]
-        return masked(self._row(taken), batch["response_mask"])
+        log_probs = distribution.gather(-1, bins[..., None])[..., 0]
+        return masked(self._to_rows(log_probs), batch["response_mask"])
 
-    def _row(self, of_action: Tensor) -> Tensor:
-        """Place numbers of actions ``[B, H, A]`` at their columns of the rows, ``[B, T]``."""
-        observations = of_action.new_zeros(*of_action.shape[:2], self.seen_size)
-        return torch.cat([observations, of_action], dim=2).flatten(1)
+    def _to_rows(self, values: Tensor) -> Tensor:
+        """Scatter values of action tokens ``[B, H, A]`` to the rows, ``[B, T]``."""
+        zeros = values.new_zeros(*values.shape[:2], self.observation_size)
+        return torch.cat([zeros, values], dim=2).flatten(1)

@@ -1,13 +1,14 @@
-"""LoRA: low-rank adapters (extra ``peft``)."""
+"""Low-rank adapters: LoRA (extra ``peft``), and QLoRA on four-bit weights (extra ``qlora``)."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any, cast
 
 import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
@@ -42,7 +43,7 @@ def lora(
     Source:
         Hu et al. 2021, arXiv:2106.09685, eq. 3.
     """
-    with only_errors("bitsandbytes"):  # it warns of kernels that are not used here
+    with only_errors("bitsandbytes"):  # it warns of kernels that rlcomp does not use
         peft = require("peft", "peft")
     if has_adapters(model):
         raise ConfigError("model: it has adapters already; wrap it in lora once")
@@ -88,9 +89,142 @@ def has_adapters(model: PreTrainedModel) -> bool:
 
 @contextlib.contextmanager
 def adapters_off(model: PreTrainedModel) -> Iterator[None]:
-    """Disable the adapters in a context: the model is its base model there."""
+    """Disable the adapters within the context: the model is its base model."""
     model.disable_adapters()
     try:
         yield
     finally:
         model.enable_adapters()
+
+
+def qlora(
+    *,
+    model: PreTrainedModel,
+    rank: PositiveInt = 8,
+    alpha: PositiveFloat = 16.0,
+    target_modules: list[str] | str = "all-linear",
+) -> PreTrainedModel:
+    """Freeze a model in four bits (NormalFloat) and add trainable LoRA adapters (QLoRA).
+
+    Embedding, norms and output head keep their precision. A forward pass dequantises weights layer
+    by layer, to the dtype of the model.
+
+    Args:
+        model: changed in place, and returned.
+        rank: as for :func:`lora`.
+        alpha: as for that function.
+        target_modules: as for that function.
+
+    Raises:
+        ConfigError: there is no GPU.
+        MissingExtra: bitsandbytes or peft is not installed.
+
+    Source:
+        Dettmers et al. 2023, arXiv:2305.14314, section 3.
+    """
+    require("bitsandbytes", "qlora")
+    if not _has_gpu():
+        raise ConfigError(
+            "adapter: qlora multiplies four-bit weights on a GPU, and torch sees none: use "
+            "adapter=lora"
+        )
+    return lora(model=quantize(model), rank=rank, alpha=alpha, target_modules=target_modules)
+
+
+def _has_gpu() -> bool:
+    return torch.cuda.is_available()
+
+
+def quantize(model: PreTrainedModel) -> PreTrainedModel:
+    """Round the linear layers of a model, except its head, to four bits (NF4, double quantisation).
+
+    Args:
+        model: changed in place, and returned.
+
+    Raises:
+        ConfigError: it has adapters, or no linear layer that can be rounded.
+    """
+    layers: Any = require("bitsandbytes", "qlora").nn
+    head = model.get_output_embeddings()
+    linear = {
+        name: module
+        for name, module in model.named_modules()
+        if type(module) in (nn.Linear, Conv1D) and module is not head
+    }
+    if not linear:
+        raise ConfigError("adapter: qlora finds no linear layer in this model: use adapter=lora")
+    for name, module in linear.items():
+        weight = module.weight.detach()
+        if isinstance(module, Conv1D):  # GPT-2 stores it transposed
+            weight = weight.t().contiguous()
+        rounded = layers.Linear4bit(
+            *reversed(weight.shape),
+            bias=module.bias is not None,
+            compute_dtype=weight.dtype,
+            quant_type="nf4",
+        )
+        rounded.weight = layers.Params4bit(weight, requires_grad=False, quant_type="nf4")
+        rounded.bias = module.bias
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, rounded.to(weight.device))
+    # peft and rlcomp's engine read this flag.
+    model.is_loaded_in_4bit = True
+    return model
+
+
+def dequantize(module: Any) -> nn.Linear:  # noqa: ANN401
+    """Convert a ``bitsandbytes.nn.Linear4bit`` to a linear layer in its compute precision."""
+    functional: Any = require("bitsandbytes", "qlora").functional
+    weight = cast(
+        "Tensor", functional.dequantize_4bit(module.weight.data, module.weight.quant_state)
+    )
+    plain = nn.Linear(module.in_features, module.out_features, device="meta")
+    plain.weight = nn.Parameter(weight, requires_grad=False)
+    plain.bias = module.bias
+    return plain
+
+
+def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
+    """Merge every LoRA adapter into its base layer.
+
+    If an adapter changes a head and an embedding that share their weight, they get separate
+    weights first.
+
+    Args:
+        model: changed in place, and returned.
+    """
+    if not any("lora_" in name for name, _ in model.named_parameters()):
+        return model
+    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
+    _untie(model, layer)
+    for name, module in [*model.named_modules()]:
+        parent, _, own = name.rpartition(".")
+        if isinstance(module, layer) and own != "base_layer":
+            setattr(model.get_submodule(parent), own, _merge_layer(module, layer))
+    # Otherwise save_pretrained would look for adapters to save.
+    model._hf_peft_config_loaded = False
+    model.is_loaded_in_4bit = False
+    return model
+
+
+def _merge_layer(module: Any, layer: Any) -> Any:  # noqa: ANN401
+    """Return a layer with its adapters merged; four-bit weights are dequantised."""
+    weight = getattr(module.get_base_layer(), "weight", None)  # None for experts
+    if not hasattr(weight, "quant_state"):
+        while isinstance(module, layer):  # experts have a layer of adapters for each weight
+            module.merge()
+            module = module.base_layer
+        return module
+    plain = dequantize(module.get_base_layer())
+    with torch.no_grad():
+        for adapter in module.active_adapters:
+            plain.weight += module.get_delta_weight(adapter)
+    return plain
+
+
+def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
+    table, head = model.get_input_embeddings(), model.get_output_embeddings()
+    if table.weight is head.weight and (isinstance(table, layer) or isinstance(head, layer)):
+        plain = head.get_base_layer() if isinstance(head, layer) else head
+        plain.weight = nn.Parameter(head.weight.detach().clone(), head.weight.requires_grad)
+        model.config.tie_word_embeddings = False

@@ -1,4 +1,4 @@
-"""Limit of the numbers that may be allocated while a model is built from a file's config."""
+"""Limit of allocations while a model is built from an untrusted config."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from torch.overrides import TorchFunctionMode
 
 from rlcomp.errors import DataError
 
-# Functions that modules call to create tensors.
-_MAKERS = {
+_CREATORS = {
     *(torch.empty, torch.zeros, torch.ones, torch.full),
     *(torch.rand, torch.randn, torch.randint, torch.arange, torch.eye),
 }
-_COPIERS = {torch.clone, torch.Tensor.clone}
-# Beside weights there are buffers (a mask of 2048 x 2048 in every layer of a GPT-Neo). The
-# embedding counts twice if the head shares it.
-_SLACK, _SHARED = 1 << 27, 2
-# A tensor is an object as well: many tiny layers are not free.
-_SMALLEST = 1 << 14
+_CLONES = {torch.clone, torch.Tensor.clone}
+# For buffers (a mask of 2048 x 2048 in every layer of a GPT-Neo), and for embeddings: one that the
+# head shares counts twice.
+_SLACK, _FACTOR = 1 << 27, 2
+# Least count of a tensor: many tiny layers have a cost too.
+_MIN_COUNT = 1 << 14
 
 
-class Allowance(TorchFunctionMode):
-    """Context in which a config cannot create tensors out of all proportion to its weights.
+class AllocationLimit(TorchFunctionMode):
+    """Context that limits the numbers in created tensors to ``2 n + 2^27``, for ``n`` stored ones.
 
-    A config of some bytes can describe a model that no memory holds, while its weight file has the
-    size of its weights. At most ``2 n + 2^27`` numbers may be created if ``n`` are stored; a
-    tensor, stored or created, counts as 2^14 at least. An inner context has its own limit. Building
-    on the meta device counts as well.
+    A config of some bytes can describe a model larger than any memory, but a file of weights has
+    their size. A tensor counts as 2^14 numbers at least, also on the meta device. An inner context
+    has its own limit.
 
     Args:
         sizes: of the stored tensors, in numbers.
@@ -41,11 +39,11 @@ class Allowance(TorchFunctionMode):
     def __init__(self, sizes: Iterable[int], owner: str) -> None:
         super().__init__()
         self.sizes = list(sizes)
-        self.left = _SHARED * sum(max(size, _SMALLEST) for size in self.sizes) + _SLACK
+        self.left = _FACTOR * sum(max(size, _MIN_COUNT) for size in self.sizes) + _SLACK
         self.owner = owner
-        self._outer: Token[Allowance | None] | None = None
+        self._outer: Token[AllocationLimit | None] | None = None
 
-    def __enter__(self) -> Allowance:
+    def __enter__(self) -> AllocationLimit:
         """Activate this limit."""
         self._outer = _CURRENT.set(self)
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -64,21 +62,21 @@ class Allowance(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Count the allocation of a function that torch is about to call.
+        """Count the allocation of a torch function before it is called.
 
         Raises:
-            DataError: it would allocate more than is left.
+            DataError: it exceeds the limit.
         """
         arguments = kwargs or {}
         if _CURRENT.get() is self:
-            if func in _MAKERS:
+            if func in _CREATORS:
                 self._spend(math.prod(func(*args, **{**arguments, "device": "meta"}).shape))
-            elif func in _COPIERS:
+            elif func in _CLONES:
                 self._spend(args[0].numel())
         return func(*args, **arguments)
 
     def _spend(self, numbers: int) -> None:
-        self.left -= max(numbers, _SMALLEST)
+        self.left -= max(numbers, _MIN_COUNT)
         if self.left < 0:
             raise DataError(
                 f"{self.owner} describes a model out of proportion to its weights, which hold "
@@ -86,4 +84,4 @@ class Allowance(TorchFunctionMode):
             )
 
 
-_CURRENT: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+_CURRENT: ContextVar[AllocationLimit | None] = ContextVar("allocation_limit", default=None)

@@ -1,4 +1,4 @@
-"""Context for calls of a stage outside the training batches."""
+"""Context of auxiliary calls of a stage, outside of the training batches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from rlcomp.metrics import recording
 
 
 @contextmanager
-def aside(stage: nn.Module) -> Iterator[None]:
-    """Set a stage to eval mode and drop its metrics within the context; return the context.
+def muted_eval(stage: nn.Module) -> Iterator[None]:
+    """Set a stage to eval mode and discard its metrics within the context.
 
-    Modules that count batches (``reference=refreshed``) do not count in eval mode. At the end the
-    modules return to their earlier modes.
-
-    Args:
-        stage: the stage to call, such as the reference that an evaluator scores with.
+    Modules that count batches (``reference=refreshed``) do not count in eval mode.
     """
     modes = {module: module.training for module in stage.modules()}
     stage.eval()

@@ -1,4 +1,4 @@
-"""Causal language models: from a config, or from pretrained weights."""
+"""Causal language models from a config or from pretrained weights, and their checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.model.pretrained import (
-    MOST_PARTS,
+    MAX_PARTS,
     check_filled,
     context_limit,
     read_config,
@@ -31,7 +31,7 @@ from rlcomp.model.pretrained import (
 from rlcomp.text.folder import folder_errors
 from rlcomp.text.tokenizer import load_tokenizer
 
-# Names of settings in some architectures, beside their own attribute_map.
+# Names of settings in some architectures, in addition to their attribute_map.
 _ALIASES = {
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
     "max_position_embeddings": ("max_seq_len",),
@@ -58,9 +58,8 @@ def causal_lm(  # noqa: PLR0913
     Args:
         tokenizer: gives the vocabulary and EOS.
         architecture: a transformers model type with a causal head;
-            ``tests/engine/test_architectures.py`` lists the tested ones. Types whose config has no
-            such sizes (bloom, mpt, recurrent ones) are refused; save one with ``save_pretrained``
-            and load that.
+            ``tests/engine/test_architectures.py`` lists the tested ones. Types without such sizes
+            (bloom, mpt, recurrent ones) are refused; load a saved model of them.
         hidden_size: width of the residual stream.
         num_hidden_layers: transformer blocks.
         num_attention_heads: must divide ``hidden_size``.
@@ -75,17 +74,20 @@ def causal_lm(  # noqa: PLR0913
     Raises:
         ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
-    _check_known(architecture)
-    if num_hidden_layers > MOST_PARTS:
+    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+        known = nearest(architecture, {*_TESTED, *close})
+        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
+    if num_hidden_layers > MAX_PARTS:
         raise ConfigError(
-            f"model: num_hidden_layers is {num_hidden_layers}, more than {MOST_PARTS:,}: set fewer"
+            f"model: num_hidden_layers is {num_hidden_layers}, more than {MAX_PARTS:,}: set fewer"
         )
     check_vocabulary("model", vocab_size or len(tokenizer), tokenizer)
     _check_divides(num_attention_heads, "num_attention_heads", hidden_size, "hidden_size")
     _check_divides(
         num_key_value_heads, "num_key_value_heads", num_attention_heads, "num_attention_heads"
     )
-    wanted: dict[str, object] = {
+    settings: dict[str, object] = {
         "hidden_size": hidden_size,
         "num_hidden_layers": num_hidden_layers,
         "num_attention_heads": num_attention_heads,
@@ -97,17 +99,10 @@ def causal_lm(  # noqa: PLR0913
         "head_dim": hidden_size // num_attention_heads,
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
-        # A pad id would freeze that row of the embedding, and it may be the row of EOS.
+        # transformers freezes the embedding of a pad id, and it may be that of EOS.
         "pad_token_id": None,
     }
-    return _from_settings(architecture, _fitted(architecture, wanted, overrides or {}))
-
-
-def _check_known(architecture: str) -> None:
-    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-        known = nearest(architecture, {*_TESTED, *close})
-        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
+    return _from_settings(architecture, _own_settings(architecture, settings, overrides or {}))
 
 
 def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrainedModel:
@@ -132,7 +127,7 @@ def check_vocabulary(
         owner: of the vocabulary, for messages.
         vocab_size: of the model.
         tokenizer: of the run.
-        otherwise: a remedy other than another tokenizer.
+        otherwise: the remedy besides another tokenizer.
 
     Raises:
         ConfigError: the tokenizer has more tokens, or a greater id; names both numbers.
@@ -157,27 +152,27 @@ def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> No
         )
 
 
-def _fitted(
-    architecture: str, wanted: dict[str, object], overrides: dict[str, Any]
+def _own_settings(
+    architecture: str, settings: dict[str, object], overrides: dict[str, Any]
 ) -> dict[str, object]:
-    """Return the settings under the names of this architecture, with every dropout at 0.
+    """Return the settings by their names in an architecture, with every dropout at 0.
 
     Raises:
         ConfigError: the architecture has no such setting.
     """
     blank: PreTrainedConfig = AutoConfig.for_model(architecture)
     known = blank.to_dict()
-    fitted: dict[str, object] = {
+    own_settings: dict[str, object] = {
         name: 0.0 for name, value in known.items() if "drop" in name and isinstance(value, float)
     }
-    for name, value in wanted.items():
+    for name, value in settings.items():
         own = _own_name(blank, known, name)
         if own is not None:
-            fitted[own] = value
-        elif name == "num_key_value_heads" and value != wanted["num_attention_heads"]:
+            own_settings[own] = value
+        elif name == "num_key_value_heads" and value != settings["num_attention_heads"]:
             raise ConfigError(
                 f"model: {architecture} has one key/value head per attention head: set "
-                f"num_key_value_heads to {wanted['num_attention_heads']}, not {value}"
+                f"num_key_value_heads to {settings['num_attention_heads']}, not {value}"
             )
         elif name not in ("num_key_value_heads", "head_dim"):
             raise ConfigError(
@@ -189,16 +184,15 @@ def _fitted(
             raise ConfigError(
                 f"model: overrides.{name} is no setting of '{architecture}'{nearest(name, known)}"
             )
-        fitted[name] = value
-    return fitted
+        own_settings[name] = value
+    return own_settings
 
 
 def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
     """Return the architecture's name of a setting; None if it has none."""
     mapped = blank.attribute_map.get(name, name)
     own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
-    # Every config has these attributes, listed or not. Without a table of positions the last one
-    # sets no size.
+    # Every config has these attributes, also unlisted; the last one may set no size.
     general = name.endswith("_token_id") or name == "max_position_embeddings"
     return name if own is None and general else own
 
@@ -212,8 +206,7 @@ def load_causal_lm(
 ) -> PreTrainedModel:
     """Load pretrained weights; check the config before any weight is read.
 
-    The row of a pad token is trained like any other: transformers would freeze it, and it may be
-    the row of EOS.
+    The embedding of a pad token is trained: transformers freezes it, and it may be that of EOS.
 
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
@@ -236,7 +229,7 @@ def load_causal_lm(
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")
     resized = f"call model.resize_token_embeddings({len(tokenizer)}) before you save it"
-    # First: a larger table would not help a model that numbers its tokens differently.
+    # First: a larger table is no remedy for other token ids.
     _check_own_tokenizer(path, tokenizer)
     check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
     check_context(path, context_length, limit)
@@ -278,22 +271,22 @@ def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
 def check_same_tokens(
     path: str, own: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    """Check that a tokenizer numbers tokens like the model's own; it may have more tokens.
+    """Check that a tokenizer has the ids of the model's own; it may have more tokens.
 
-    Otherwise the model would silently read, and be trained on, the wrong tokens.
+    Otherwise the model would silently read the wrong tokens.
 
     Raises:
-        ConfigError: names a token with another number.
+        ConfigError: names a token with another id.
     """
     vocabulary = tokenizer.get_vocab()
-    moved = sorted(
-        (at, token) for token, at in own.get_vocab().items() if vocabulary.get(token) != at
+    differing = sorted(
+        (index, token) for token, index in own.get_vocab().items() if vocabulary.get(token) != index
     )
-    if moved:
-        place, token = moved[0]
-        here = vocabulary.get(token, "nothing")
+    if differing:
+        index, token = differing[0]
         raise ConfigError(
-            f"tokenizer: the model at '{path}' has another one, whose token {place} is {token!r} "
-            f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}, and for all "
+            f"tokenizer: the model at '{path}' has another one: its token {index} is {token!r} "
+            f"({vocabulary.get(token, 'nothing')} in this one); choose tokenizer=pretrained "
+            f"tokenizer.path={path}, and for all "
             "models of a run (base, teacher, reference) those that have the same tokenizer"
         )

@@ -1,4 +1,4 @@
-"""Forward pass of a causal language model: states of tokens, and functions of their logits."""
+"""Forward pass of a causal language model: stop tokens, states, and functions of the logits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rlcomp.engine.packing import split_by_tokens
 from rlcomp.engine.probe import probe
 from rlcomp.engine.scoring import ScoredTokens, score, score_packed, split_by_length
 from rlcomp.engine.transformer import has_hooks
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary
+from rlcomp.text.special_tokens import special_ids
 from rlcomp.text.tokenizer import suppressed_token_mask
 
 # Limits of a pass without gradient: tokens, and numbers among the logits (4 GB).
@@ -26,7 +27,7 @@ _NO_GRAD_LOGITS = 2**30
 
 
 class CausalForward:
-    """Forward pass of a causal language model, by our own transformer where it can run it.
+    """Forward pass of a causal language model, by rlcomp's own transformer if it supports it.
 
     Args:
         model: a causal model of transformers.
@@ -36,7 +37,7 @@ class CausalForward:
 
     Attributes:
         signature: call signature of the model, and the width of its logits.
-        transformer: our own forward pass over the model's weights; None where it cannot run them.
+        transformer: rlcomp's forward pass over the model's weights; None if unsupported.
 
     Raises:
         ConfigError: the model is not causal, has no cache, or has fewer tokens than the tokenizer.
@@ -58,12 +59,12 @@ class CausalForward:
         self.signature = probe(model)
         self.transformer = engine.transformer(model)
         check_vocabulary("policy", self.signature.vocabulary, tokenizer)
-        # No buffer: it follows from the tokenizer, and checkpoints need not hold it.
+        # No buffer: it follows from the tokenizer, so checkpoints do not need it.
         self.suppressed = suppressed_token_mask(tokenizer, self.signature.vocabulary, stops=stops)
 
     @property
     def packs(self) -> bool:
-        """True if sequences are packed, and shared prompts read once."""
+        """Whether a pass packs sequences and reads shared prompts once."""
         return self.transformer is not None
 
     def has_hooks(self) -> bool:
@@ -77,7 +78,7 @@ class CausalForward:
 
         Args:
             device: of the mask.
-            stops: ids that end a response, which stay possible; needed with ``more``.
+            stops: ids that end a response and are not suppressed; needed with ``more``.
             more: further ids to suppress.
         """
         suppressed = self.suppressed
@@ -131,3 +132,41 @@ class CausalForward:
         """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``."""
         suppressed = self.suppressed_on(scored.states.device)
         return compute_logit_functions(scored, makers, differentiable, decoding, suppressed)
+
+
+def stop_ids(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stop_tokens: Sequence[str] = ()
+) -> list[int]:
+    """Return the ids that end a response: EOS, those of the model's config, and ``stop_tokens``.
+
+    A chat model has several in its ``generation_config``: ends of a turn and of a text. Only
+    special tokens count: the id of a config made without a tokenizer may be an ordinary token.
+
+    Args:
+        model: with its ``generation_config``.
+        tokenizer: has an EOS token.
+        stop_tokens: further ones, as text: ``["<|im_end|>"]``.
+
+    Raises:
+        ConfigError: a stop token is no token of the tokenizer.
+        DataError: the EOS of the ``generation_config`` is no id of the model.
+    """
+    vocabulary = tokenizer.get_vocab()
+    for token in stop_tokens:
+        if token not in vocabulary:
+            raise ConfigError(
+                f"policy.stop_tokens: {token!r:.60} is no token of the tokenizer: write one of its "
+                "vocabulary"
+            )
+    eos = getattr(model.generation_config, "eos_token_id", None)
+    ids = eos if isinstance(eos, (list, tuple)) else [] if eos is None else [eos]
+    size = int(model.config.get_text_config().vocab_size)
+    for token in ids:
+        if not isinstance(token, int) or isinstance(token, bool) or not 0 <= token < size:
+            raise DataError(
+                f"the model's generation_config.json says that eos_token_id is {eos!r:.60}, but "
+                f"its tokens are 0 to {size - 1}: take the file that belongs to the model"
+            )
+    special = [token for token in ids if token in special_ids(tokenizer)]
+    further = [vocabulary[token] for token in stop_tokens]
+    return [*dict.fromkeys([int(tokenizer.eos_token_id), *special, *further])]

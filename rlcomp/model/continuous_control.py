@@ -1,4 +1,4 @@
-"""Actors over continuous actions: squashed Gaussian (SAC), deterministic (TD3), uniform."""
+"""Actors over continuous actions: Gaussian (SAC), deterministic (TD3), uniform, diffusion."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Literal
 import torch
 from tensordict.nn import TensorDictModule, TensorDictModuleBase
 from torch import Tensor, nn
-from torchrl.data import Bounded, TensorSpec
+from torchrl.data import TensorSpec
 from torchrl.envs import EnvBase
-from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
+from torchrl.modules import MLP, DiffusionActor, ProbabilisticActor, TanhNormal
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.errors import ConfigError
-from rlcomp.model.control import observed_size
+from rlcomp.model.control import bounded_actions, observed_size
 
 # Bounds of the log of the scale.
 _LOG_SCALE = (-5.0, 2.0)
 
 
 class GaussianHead(nn.Module):
-    """Mean and scale of a Gaussian: ``log s = low + (high - low) (tanh x + 1) / 2``, in [-5, 2].
+    """Head of a Gaussian; ``log s = low + (high - low) (tanh x + 1) / 2``, in [-5, 2].
 
     Args:
         network: of ``2 A`` outputs.
@@ -80,7 +79,7 @@ class UniformHead(nn.Module):
         self.spec = spec
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Draw the action, ``[N, A]``, or ``[N]`` for numbered ones."""
+        """Draw the action, ``[N, A]``, or ``[N]`` for discrete ones."""
         drawn: Tensor = self.spec.rand(observation.shape[:-1])
         return drawn
 
@@ -151,13 +150,18 @@ def deterministic_actor(
         ConfigError: the actions are not bounded vectors, or an input is no vector.
     """
     spec = bounded_actions(environment)
-    network = _network(environment, inputs, spec.shape[-1], num_cells, activation)
+    network = MLP(
+        in_features=sum(observed_size(environment, key) for key in inputs),
+        out_features=spec.shape[-1],
+        num_cells=num_cells,
+        activation_class={"relu": nn.ReLU, "tanh": nn.Tanh}[activation],
+    )
     head = BoundedHead(network, spec.space.low, spec.space.high)
     return TensorDictModule(head, in_keys=inputs, out_keys=["action"])
 
 
 def uniform_actor(*, environment: EnvBase) -> TensorDictModuleBase:
-    """Create a policy of uniformly random actions, continuous or numbered, for a warm-up.
+    """Create a policy of uniformly random actions, continuous or discrete, for a warm-up.
 
     Reads ``observation``. Writes ``action``.
 
@@ -168,33 +172,59 @@ def uniform_actor(*, environment: EnvBase) -> TensorDictModuleBase:
     return TensorDictModule(head, in_keys=["observation"], out_keys=["action"])
 
 
-def bounded_actions(environment: EnvBase) -> Bounded:
-    """Return the bounded actions of one copy of an environment.
+class ScaledTime(nn.Module):
+    """Noise predictor with the diffusion step scaled to [0, 1).
+
+    Args:
+        network: of the concatenated noisy action, observation and scaled step.
+        num_steps: of the diffusion.
+    """
+
+    def __init__(self, network: nn.Module, num_steps: int) -> None:
+        super().__init__()
+        self.network = network
+        self.num_steps = num_steps
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Predict the noise, ``[..., A]``."""
+        scaled = torch.cat([inputs[..., :-1], inputs[..., -1:] / self.num_steps], dim=-1)
+        noise: Tensor = self.network(scaled)
+        return noise
+
+
+def diffusion_actor(
+    *, environment: EnvBase, num_cells: list[PositiveInt], num_steps: PositiveInt = 40
+) -> DiffusionActor:
+    """Create a diffusion policy (DDPM) over bounded vectors of actions, of torchrl.
+
+    Reads ``observation``. Writes ``action`` ``[N, A]``, in the environment's units; the environment
+    clips it at its bounds. A greedy action starts from zeros and draws nothing. The total noise
+    equals that of the paper's 1,000 steps, so that nearly nothing of the action is left at the last
+    one (torchrl's own default of 100 steps leaves a third of its variance).
+
+    Args:
+        environment: defines the observations and the size of an action.
+        num_cells: width of each hidden layer (SiLU).
+        num_steps: steps of noise; each is a forward pass.
 
     Raises:
-        ConfigError: its actions are of another kind.
+        ConfigError: the actions are not bounded vectors, or the observation is no vector.
+
+    Source:
+        Ho et al. 2020, arXiv:2006.11239; Chi et al. 2023, arXiv:2303.04137.
     """
-    spec = environment.action_spec_unbatched
-    if not isinstance(spec, Bounded) or not bool(torch.isfinite(spec.space.low).all()):
-        raise ConfigError(
-            f"the environment's actions are {type(spec).__name__}, this network is for bounded "
-            "vectors: choose an environment with continuous actions, or recipe=dqn for numbered "
-            "ones"
-        )
-    return spec
-
-
-def _network(
-    environment: EnvBase,
-    inputs: list[str],
-    outputs: int,
-    num_cells: list[int],
-    activation: str = "relu",
-) -> MLP:
-    """Create layers over the concatenated inputs, with torch's own initial weights."""
-    return MLP(
-        in_features=sum(observed_size(environment, key) for key in inputs),
-        out_features=outputs,
+    size, observed = bounded_actions(environment).shape[-1], observed_size(environment)
+    network = MLP(
+        in_features=size + observed + 1,
+        out_features=size,
         num_cells=num_cells,
-        activation_class={"relu": nn.ReLU, "tanh": nn.Tanh}[activation],
+        activation_class=nn.SiLU,
+    )
+    # The betas have the sum of 1,000 steps from 1e-4 to .02, about 10: exp(-10) is left.
+    return DiffusionActor(
+        action_dim=size,
+        score_network=ScaledTime(network, num_steps),
+        num_steps=num_steps,
+        beta_start=0.1 / num_steps,
+        beta_end=min(20.0 / num_steps, 0.999),
     )

@@ -1,37 +1,45 @@
-"""Critics of control."""
+"""Critics of language models: a separate one, and a value head on the policy."""
 
 from __future__ import annotations
-
-import copy
-from collections.abc import Callable
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
-from torchrl.envs import EnvBase
-from torchrl.modules import MLP, QValueActor, ValueOperator
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.component import Component, check_arguments
+from rlcomp.component import is_loss_input
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.engine.transformer import Transformer
-from rlcomp.functional.goal_conditioned import energies
-from rlcomp.model.continuous_control import bounded_actions
-from rlcomp.model.control import numbered_actions, observed_size
-from rlcomp.model.token_rows import token_rows
-from rlcomp.model.value_head import ValueHead, parted, read_values
-from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import score_on_ranks
+from rlcomp.interfaces.sampler_engine import SamplerEngine
+from rlcomp.model.backbone import BackboneCopy, read_values, split_rows, spread_values, token_rows
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.parallel.load_balancing import score_on_ranks
+from rlcomp.parallel.ranks import ranks
 
 
-class Critic(Component):
+class ValueHead(nn.Module):
+    """Linear value head, initialised to 0: the first advantages equal those without a critic.
+
+    Args:
+        model: its width and device are used.
+        objectives: K, for one value per objective; None for one value.
+    """
+
+    def __init__(self, model: PreTrainedModel, objectives: int | None = None) -> None:
+        super().__init__()
+        width = model.get_output_embeddings().weight.shape[1]
+        shape = () if objectives is None else (objectives,)
+        # Float32 even if the model is narrower.
+        self.weight = nn.Parameter(torch.zeros(width, *shape, device=model.device))
+        self.bias = nn.Parameter(torch.zeros(shape, device=model.device))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Compute values of states ``[N, H]``: ``[N]`` or ``[N, K]``, float32 at least."""
+        return states.to(self.weight.dtype) @ self.weight + self.bias
+
+
+class Critic(BackboneCopy):
     """Separate critic: a copy of a language model's backbone with a value head.
-
-    The copy is made when the first phase with the critic begins. Given the policy's model, it then
-    starts from the policy after a warm start. From then on the two are separate.
-
-    Like a policy it stays in eval mode, even while it is trained.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
@@ -50,151 +58,98 @@ class Critic(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     writes = ("value",)
 
-    model: PreTrainedModel
-    started: Tensor
-    _transformer: Transformer | None
-
     def __init__(self, *, model: PreTrainedModel, engine: Engine = AUTO) -> None:
-        super().__init__()
-        # Not registered in nn.Module: the model's tensors belong to its owner.
-        object.__setattr__(self, "model", model)
-        self.backbone = copy.deepcopy(model.get_decoder()).eval()
-        self.engine = engine
-        object.__setattr__(self, "_transformer", engine.backbone(model, self.backbone))
+        super().__init__(model=model, engine=engine)
         self.value_head = ValueHead(model)
-        # A buffer, so that a continued run does not start over.
-        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
-
-    def train(self, mode: bool = True) -> Critic:
-        """Set this module's flag; the backbone itself stays in eval mode."""
-        super().train(mode)
-        self.backbone.eval()
-        return self
 
     @property
     def packs(self) -> bool:
-        """Return whether the forward uses packed sequences with shared prompts."""
+        """Whether a pass packs sequences and reads shared prompts once."""
         return self._transformer is not None
 
-    def begin_phase(self) -> None:
-        """Copy the model's current weights, once."""
-        if not bool(self.started):
-            self.backbone.load_state_dict(self.model.get_decoder().state_dict())
-            self.started.fill_(True)
-
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the values, with gradient where gradients are enabled."""
+        """Write the values, with gradient if gradients are enabled."""
         batch["value"] = self.values(batch)
         return batch
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Compute values of a batch, shape ``[B, T]``, in reward units."""
-        shared = None if torch.is_grad_enabled() else ranks()
-        if shared is not None and shared.holds(self):
+        """Compute values ``[B, T]``, in reward units; without gradient, ranks share the rows."""
+        group = None if torch.is_grad_enabled() else ranks()
+        if group is not None and group.can_share(self):
             columns = token_rows(type(self).__name__, batch)
-            values: Tensor = shared.together(self, "values_together", columns)
+            values: Tensor = group.call_on_all(self, "values_on_ranks", columns)
             return values.to(batch["tokens"].device)
         return self._values(batch)
 
     def _values(self, batch: TensorDict) -> Tensor:
         return read_values(self.backbone, self._transformer, self.value_head, batch)
 
-    def values_together(self, rows: TensorDict) -> Tensor:
+    def values_on_ranks(self, rows: TensorDict) -> Tensor:
         """Compute values without gradient; each rank reads a part of the rows."""
-        return score_on_ranks(
-            here(), self, rows.to(self.value_head.weight.device), parted, Critic._values
-        )
+        rows = rows.to(self.value_head.weight.device)
+        return score_on_ranks(self, rows, split_rows, Critic._values)
 
 
-def q_value(
-    *,
-    environment: EnvBase,
-    num_cells: list[PositiveInt],
-    inputs: list[NonEmptyText],
-    layer_norm: bool = False,
-) -> ValueOperator:
-    """Create Q(s, a), a ReLU network of the concatenated inputs and action.
+class ActorCritic(LanguageModel):
+    """A language model with a value head on its backbone.
 
-    Reads ``inputs`` and ``action``. Writes ``state_action_value`` ``[N, 1]``, in reward units.
+    Sampling and log-probs equal those of the :class:`LanguageModel`, bit for bit, until the value
+    loss changes the shared backbone. With adapters the head is trained as well.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes the entries of the
+    language model, and ``value`` ``[B, T]`` like :class:`Critic`, with a graph only if a loss of
+    the learner requests it.
 
     Args:
-        environment: defines the observations and the size of an action.
-        num_cells: width of each hidden layer.
-        inputs: the observed vectors of the environment that it reads.
-        layer_norm: normalise each hidden layer (RLPD, arXiv:2302.02948, section 4.2).
-
-    Raises:
-        ConfigError: the actions are not bounded vectors, or an input is no vector.
+        model: as for :class:`LanguageModel`.
+        tokenizer: as for that class.
+        decoding: as for that class.
+        engine: as for that class.
+        stop_tokens: as for that class.
+        sampler_engine: as for that class.
     """
-    actions = bounded_actions(environment).shape[-1]
-    network = MLP(
-        in_features=sum(observed_size(environment, key) for key in inputs) + actions,
-        out_features=1,
-        num_cells=num_cells,
-        activation_class=nn.ReLU,
-        norm_class=nn.LayerNorm if layer_norm else None,
-        norm_kwargs=[{"normalized_shape": width} for width in num_cells] if layer_norm else None,
-    )
-    return ValueOperator(network, in_keys=[*inputs, "action"])
 
-
-def action_values(*, environment: EnvBase, num_cells: list[PositiveInt]) -> QValueActor:
-    """Create Q(s, .) of all numbered actions (DQN), a ReLU network that acts greedily.
-
-    Reads ``observation``. Writes ``action_value`` ``[N, actions]``, ``action`` ``[N]`` and
-    ``chosen_action_value`` ``[N, 1]``.
-
-    Args:
-        environment: defines the observations and the actions.
-        num_cells: width of each hidden layer.
-
-    Raises:
-        ConfigError: the actions are not discrete, or the observation is no vector.
-    """
-    actions = numbered_actions(environment)
-    network = MLP(
-        in_features=observed_size(environment),
-        out_features=actions.n,
-        num_cells=num_cells,
-        activation_class=nn.ReLU,
-    )
-    return QValueActor(network, in_keys=["observation"], spec=actions)
-
-
-class ContrastiveCritic(nn.Module):
-    """Contrastive critic ``f(s, a, g) = -||phi(s, a) - psi(g)||_2``.
-
-    Args:
-        environment: defines the observations and the size of an action.
-        state: the vector that is the state.
-        goal: the vector that is the goal.
-        network: called with ``in_features`` and ``out_features``, once for each embedding.
-        embedding: size of the embeddings.
-
-    Raises:
-        ConfigError: the actions are not bounded vectors, or state or goal is no vector.
-
-    Source:
-        Eysenbach et al. 2022, arXiv:2206.07568; Wang et al. 2025, arXiv:2503.14858.
-    """
+    writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
 
     def __init__(
         self,
         *,
-        environment: EnvBase,
-        state: NonEmptyText = "observation",
-        goal: NonEmptyText = "desired_goal",
-        network: Callable[..., nn.Module],
-        embedding: PositiveInt = 64,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        decoding: Decoding,
+        engine: Engine = AUTO,
+        stop_tokens: list[str] | None = None,
+        sampler_engine: SamplerEngine | None = None,
     ) -> None:
-        super().__init__()
-        arguments = {"environment": environment, "state": state, "goal": goal}
-        check_arguments(type(self), (), {**arguments, "network": network, "embedding": embedding})
-        self.state, self.goal = state, goal
-        size = observed_size(environment, state) + bounded_actions(environment).shape[-1]
-        self.phi = network(in_features=size, out_features=embedding)
-        self.psi = network(in_features=observed_size(environment, goal), out_features=embedding)
+        super().__init__(
+            model=model,
+            tokenizer=tokenizer,
+            decoding=decoding,
+            engine=engine,
+            stop_tokens=stop_tokens,
+            sampler_engine=sampler_engine,
+        )
+        self.value_head = ValueHead(model)
 
-    def forward(self, state: Tensor, action: Tensor, goal: Tensor) -> Tensor:
-        """Compute energies of every pair of state and action ``i`` and goal ``j``, ``[N, M]``."""
-        return energies(self.phi(state, action), self.psi(goal))
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write log-probs and values of the response tokens, in one forward pass."""
+        states: list[Tensor] = []
+        hook = self.model.get_decoder().register_forward_hook(
+            lambda _, __, output: states.append(output.last_hidden_state)
+        )
+        with hook:  # the pass of transformers does not return its states
+            scored = self.scoring.score(self._columns(batch, self.decoding))
+        self.scoring.write(batch, scored, self.decoding)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and is_loss_input("value")):
+            if self.packs:
+                value = scored.scatter(self.value_head(scored.states[scored.rows]))
+            else:
+                value = spread_values(self.value_head, states[0], batch["response_mask"])
+        batch["value"] = value
+        return batch
+
+    def values(self, batch: TensorDict) -> Tensor:
+        """Compute values ``[B, T]``, in reward units, without the output head."""
+        return read_values(
+            self.model.get_decoder(), self.causal_forward.transformer, self.value_head, batch
+        )

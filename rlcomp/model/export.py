@@ -1,4 +1,4 @@
-"""Export of a policy, a critic or a reward model as a model folder of transformers."""
+"""Export of a policy, critic or reward model as a folder of transformers, and its upload."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub import HfApi
 from torch import nn
 from transformers import (
     AutoModelForSequenceClassification,
@@ -19,12 +20,11 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
 )
 
-from rlcomp.errors import ConfigError
+from rlcomp.errors import ConfigError, UserError, in_one_line
 from rlcomp.files.progress_bars import no_progress_bars
-from rlcomp.model.adapters import has_adapters
+from rlcomp.model.adapters import has_adapters, merge_adapters
 from rlcomp.model.critics import Critic
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.merge import merge_adapters
 from rlcomp.model.preference_embedding import PreferenceEmbedding
 from rlcomp.model.scorer import Scorer
 from rlcomp.text.preference_tokens import preference_points
@@ -41,14 +41,14 @@ def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: s
     Args:
         policy: the policy; merging adapters changes it in place.
         folder: an existing, empty folder.
-        merge: whether to write one model with merged adapters. Otherwise only the adapters are
-            written, and transformers reads the generation config of their base model: pass the
-            folder's generation config to ``generate``.
-        adapts: folder or hub name of the adapters' base model. None: nobody else can load it.
+        merge: whether to merge adapters into the model. Otherwise only the adapters are written,
+            and transformers reads the generation config of their base model: pass the folder's
+            generation config to ``generate``.
+        adapts: folder or hub name of the adapters' base model, if it has one.
 
     Raises:
-        ConfigError: the policy reads preferences, which transformers does not support; or the base
-            model of the adapters has no name.
+        ConfigError: the policy reads preferences (transformers does not), or the base model of the
+            adapters has no name.
     """
     model = policy.model
     if preference_points(policy.tokenizer) or any(
@@ -178,3 +178,27 @@ def export_scorer(scorer: Scorer, folder: Path) -> None:
         cast("nn.Linear", classifier.score).weight.copy_(weight.reshape(len(weight), -1).t())
     classifier.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def upload(folder: Path, name: str, *, private: bool) -> str:
+    """Upload an exported folder to the Hugging Face hub; return its address.
+
+    Args:
+        folder: written by ``rlcomp-export``.
+        name: ``owner/model``; created if it does not exist.
+        private: whether a new model is private.
+
+    Raises:
+        UserError: the hub cannot be reached, or refuses.
+    """
+    api = HfApi()
+    try:
+        api.create_repo(name, private=private, exist_ok=True)
+        return str(
+            api.upload_folder(repo_id=name, folder_path=folder, commit_message="rlcomp-export")
+        )
+    except Exception as error:  # its HTTP library has its own errors
+        raise UserError(
+            f"{folder} is written, but was not uploaded as '{name}' ({in_one_line(error)}): log in "
+            "with `hf auth login`, and check the name"
+        ) from error

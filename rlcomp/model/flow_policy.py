@@ -1,4 +1,4 @@
-"""Flow policy: a flow-matching sampler whose stochastic steps have log-probs."""
+"""Policy that is a flow-matching sampler; its stochastic steps have log-probs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class FlowPolicy(Component):
     """Policy that samples points by the SDE of a flow; each step is a Gaussian action.
 
     A row is a sample. Position ``k`` of a ``[B, T]`` entry is the step from time ``1 - k / T`` to
-    ``1 - (k + 1) / T``, and ``tokens`` holds ``k``. So losses, trust regions, references and KL,
-    which score, weight or compare tokens, work for steps unchanged.
+    ``1 - (k + 1) / T``, and ``tokens`` has ``k``. Losses, trust regions, references and KL of
+    tokens work unchanged.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``flow_state``, ``flow_next`` ``[B, T, D]``.
     Writes ``log_probs``, summed over the dimensions, and ``entropy``, ``[B, T]``, nats. (The
@@ -72,12 +72,12 @@ class FlowPolicy(Component):
 
     @property
     def device(self) -> torch.device:
-        """Return the device that its rows must be on."""
+        """Device of the weights."""
         return self.grid.device
 
     @property
     def version(self) -> int:
-        """Return the number of updates of its weights."""
+        """Number of updates of the weights."""
         return int(self.steps_taken)
 
     def updated(self) -> None:
@@ -109,7 +109,7 @@ class FlowPolicy(Component):
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
         """Compute ``log p(x_{k+1} | x_k)``, ``[B, T]``, nats; 0 outside ``response_mask``."""
         step, mask = batch["tokens"], batch["response_mask"]
-        # Masked before the network as well: NaN outside the mask would reach its gradient.
+        # Masked before the network too: NaN outside the mask would reach its gradient.
         state, following = (
             masked(batch[key], mask[..., None]) for key in ("flow_state", "flow_next")
         )
@@ -118,12 +118,7 @@ class FlowPolicy(Component):
 
     @torch.no_grad()
     def draw(self, rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Sample by the SDE.
-
-        Returns:
-            The states, ``[rows, T + 1, D]``, from noise to sample, and the log-prob of each step,
-            ``[rows, T]``.
-        """
+        """Sample by the SDE: states ``[rows, T + 1, D]`` from noise on, log-probs ``[rows, T]``."""
         state = torch.randn(rows, self.size, generator=generator)
         states, log_probs = [state], []
         for time, after in itertools.pairwise(self.grid):
@@ -135,7 +130,7 @@ class FlowPolicy(Component):
 
     @torch.no_grad()
     def flow(self, rows: int, num_steps: int, generator: torch.Generator) -> Tensor:
-        """Sample by the ODE, in Euler steps: ``[rows, D]``."""
+        """Sample by the ODE in Euler steps: ``[rows, D]``."""
         state = torch.randn(rows, self.size, generator=generator)
         grid = time_grid(num_steps)
         for time, after in itertools.pairwise(grid):

@@ -1,4 +1,4 @@
-"""Generation by a language model: prompts to responses, sessions of turns, and decode slots."""
+"""Generation by a language model: responses, sessions of turns, and decode slots."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from rlcomp.text.rows import check_room
 from rlcomp.text.token_bytes import token_bytes
 
 _LOG = logging.getLogger(__name__)
-# Maximum number of tokens of a row of episodes for a model without a limit.
+# Most tokens of a row of episodes for a model without a limit.
 _LONGEST = 2**15
 
 
@@ -69,7 +69,7 @@ class GenerationRequest:
 
 
 class Generation:
-    """Generates with a model, by our own decode loops or by a sampler engine.
+    """Generation with a model, by rlcomp's own decode loops or by a sampler engine.
 
     Args:
         forward: the forward pass.
@@ -93,13 +93,13 @@ class Generation:
         generator: torch.Generator,
         engine: SamplerEngine | None,
     ) -> SampledResponses:
-        """Sample responses and return them.
+        """Sample responses.
 
         Args:
             request: prompts and limits.
             version: version of the weights.
             generator: random generator on the CPU.
-            engine: the sampler engine. None: rlcomp's decode loop samples.
+            engine: the sampler engine; None for rlcomp's own decode loop.
         """
         if engine is not None:
             return self._sample_with_engine(engine, request, version, generator)
@@ -126,7 +126,7 @@ class Generation:
         version: int,
         generator: torch.Generator,
     ) -> SampledResponses:
-        """Update a sampler engine's weights and sample with it; the generator gives its seed."""
+        """Update the weights of a sampler engine and sample with it."""
         cpu, model = torch.device("cpu"), self.forward.model
         suppressed = self.forward.suppressed_on(cpu, self.stops, responses.suppressed_tokens)
         routers = routers_of(model) if responses.decoding.keep_routing == "rollout" else []
@@ -155,7 +155,7 @@ class Generation:
         generator: torch.Generator,
         seeds: Sequence[int] | None,
     ) -> SamplingSession:
-        """Return a session: generation over turns, with one row per prompt."""
+        """Return a session of turns with one row per prompt."""
         table = token_bytes(self.forward.tokenizer)
         draw = self.draw(decoding)
         sampling = SamplingParams(self.stops, table, draw, generator, seeds)
@@ -238,12 +238,12 @@ class Generation:
         return context_limit(self.forward.model.config) or _LONGEST
 
     def _is_native(self, decoding: Decoding) -> bool:
-        """Return whether the decode loop in C++ samples; log a change of the loop."""
+        """Return whether the native decode loop samples; log a change of the loop."""
         transformer = self.forward.transformer
-        why = self.forward.engine.not_native(transformer, decoding)
+        reason = self.forward.engine.not_native(transformer, decoding)
         if transformer is not None:
-            how = "decoding in C++" if why is None else f"decoding by torch: {why}"
-            if how != self._logged:
-                _LOG.info("%s: %s", self.forward.model.config.model_type, how)
-            self._logged = how
-        return why is None
+            message = "decoding in C++" if reason is None else f"decoding by torch: {reason}"
+            if message != self._logged:
+                _LOG.info("%s: %s", self.forward.model.config.model_type, message)
+            self._logged = message
+        return reason is None

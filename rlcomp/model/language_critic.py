@@ -1,4 +1,4 @@
-"""Language value function (NLRL): a critic that answers with words."""
+"""Language value function (NLRL): a critic whose values are words."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.reduction import masked
+from rlcomp.model.backbone import token_rows
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_rows import token_rows
 from rlcomp.text.tokenizer import encode_all
 
-# Numbers of log_distribution that are in memory at once.
-_AT_ONCE = 2**27
+# Most numbers of log_distribution in memory at once.
+_MAX_NUMBERS = 2**27
 
 
 class LanguageCritic(LanguageModel):
-    """A copy of the policy that reads a state and rates it, in one of a few words.
+    """Critic that is a copy of the policy and rates a state by one of a few words.
 
-    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the expected value under the critic's
-    distribution over the words at the state's next token. A state is the prompt and the response so
-    far.
+    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the expected value under the distribution of the
+    words at the next token of the state, the prompt and the response so far.
 
-    The copy is made when the first phase with the critic begins. It is trained like a language
-    model: ``loss=sft`` on states and words (``value_targets``).
+    The copy starts from the policy at its first phase. It is trained like a language model:
+    ``loss=sft`` on states and words (``value_targets``).
 
     Args:
-        model: the policy's model; it is not changed.
-        tokenizer: the policy's.
+        model: of the policy; it is not changed.
+        tokenizer: of the policy.
         words: the value of each word, in reward units; at least two.
         engine: the compute engine.
 
@@ -63,7 +62,7 @@ class LanguageCritic(LanguageModel):
         object.__setattr__(self, "source", model)
         self.words = dict(words)
         self.word_ids = _word_ids(tokenizer, self.words)
-        # A buffer, so that a continued run does not start over.
+        # A buffer, so that a resumed run does not copy the weights again.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:
@@ -73,29 +72,25 @@ class LanguageCritic(LanguageModel):
             self.started.fill_(True)
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Compute the value of the state before each response token, without gradient.
+        """Compute the value before each response token, ``[B, T]``, in reward units, no gradient.
 
-        Args:
-            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-
-        Returns:
-            Shape ``[B, T]``, in reward units, 0 outside ``response_mask``.
+        It is 0 outside ``response_mask``.
         """
         batch = token_rows(type(self).__name__, batch)
         rows = max(
-            1, _AT_ONCE // (batch["tokens"].shape[1] * self.causal_forward.signature.vocabulary)
+            1, _MAX_NUMBERS // (batch["tokens"].shape[1] * self.causal_forward.signature.vocabulary)
         )
         with torch.no_grad():
-            pieces = [self._values(some) for some in batch.split(rows)]
+            pieces = [self._values(piece) for piece in batch.split(rows)]
         return masked(torch.cat(pieces), batch["response_mask"])
 
     def _values(self, batch: TensorDict) -> Tensor:
         first = [ids[0] for ids in self.word_ids.values()]
-        of_words = self.log_distribution(batch)[..., first].softmax(-1)
-        return of_words @ torch.tensor([*self.words.values()], device=of_words.device)
+        probs = self.log_distribution(batch)[..., first].softmax(-1)
+        return probs @ torch.tensor([*self.words.values()], device=probs.device)
 
     def nearest(self, value: float) -> str:
-        """Return the word whose value is nearest to ``value``; the first one in case of a tie."""
+        """Return the word with the value nearest to ``value``, the first one of a tie."""
         return min(self.words, key=lambda word: abs(self.words[word] - value))
 
 

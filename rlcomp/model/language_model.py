@@ -1,4 +1,4 @@
-"""The policy: a causal LM that generates responses and scores log-probs."""
+"""The policy: a causal language model that generates responses and scores them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ from rlcomp.engine.slots import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
-from rlcomp.model.causal_forward import CausalForward
+from rlcomp.model.causal_forward import CausalForward, stop_ids
 from rlcomp.model.generation import Generation, GenerationRequest
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
-from rlcomp.model.stop_tokens import stop_ids
-from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import score_on_ranks
+from rlcomp.parallel.load_balancing import score_on_ranks
+from rlcomp.parallel.ranks import ranks
 from rlcomp.text.rows import pad_id, rollout_rows
 from rlcomp.text.tokenizer import note_stops
 
@@ -37,37 +36,36 @@ from rlcomp.text.tokenizer import note_stops
 class LanguageModel(Component):
     """The policy: a causal language model with its tokenizer and decoding settings.
 
-    The model stays in eval mode, also while it is trained: with dropout the probability of a token
+    The model stays in eval mode, even while it is trained: with dropout the probability of a token
     would differ between sampling and training, and the ratio of an on-policy step would not be 1.
 
-    Ids for which the tokenizer has no token (padded vocabularies), and the pad token where it ends
-    no response, have probability 0, in sampling and in scoring alike.
+    Ids without a token in the tokenizer (padded vocabularies), and the pad token unless it ends a
+    response, have probability 0, in sampling and in scoring.
 
     Scoring under filters and with recorded choices: :class:`rlcomp.model.row_scoring.RowScoring`.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
-
-    Writes ``log_probs`` ``[B, T]``, nats: ``log p(tokens[t] | tokens[<t])`` under ``decoding``,
-    0 at t = 0 and outside ``response_mask``; ``entropy`` ``[B, T]``, nats, at the temperature and
-    before any filter, with a graph only where the learner's losses ask for it;
-    ``log_distribution`` ``[B, T, V]``, nats, of the same distribution, in a learner only where its
-    losses ask for it: it costs memory for several times ``B * T * V`` numbers.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes, in nats,
+    ``log_probs`` ``[B, T]``: ``log p(tokens[t] | tokens[<t])`` under ``decoding``, 0 at t = 0 and
+    outside ``response_mask``; ``entropy`` ``[B, T]``, at the temperature and before any filter,
+    with a graph only if a loss of the learner reads it; ``log_distribution`` ``[B, T, V]``, of the
+    same distribution, in a learner only if a loss reads it: it needs memory for several times
+    ``B * T * V`` numbers.
 
     Args:
         model: a causal model of transformers.
-        tokenizer: the model's tokenizer; needs an EOS token. Where it puts BOS in front of a text,
+        tokenizer: the model's tokenizer; needs an EOS token. If it puts BOS in front of a text,
             prompts start with BOS.
-        decoding: the distribution of :meth:`generate`, and the one under which rows are scored.
-        engine: how all of it is computed.
+        decoding: the distribution to sample from and to score under.
+        engine: the compute engine.
         stop_tokens: tokens that end a response, beside EOS and those of the model's
             ``generation_config``: ``["<|im_end|>"]``.
-        sampler_engine: who decodes in :meth:`generate`; null for our own loop.
+        sampler_engine: the decoder of :meth:`generate`; null for rlcomp's own loop.
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
-            causal or has no cache; a stop token is no token; routing is to be kept, and the model
-            has no routers that are known, or its layers are computed again.
-        DataError: the model's ``generation_config`` names an EOS that is none.
+            causal or has no cache; a stop token is no token; routing is to be kept, but the model
+            has no known routers, or its layers are computed again.
+        DataError: the EOS of the model's ``generation_config`` is no id of the model.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -110,28 +108,28 @@ class LanguageModel(Component):
 
     @property
     def suppressed_tokens(self) -> list[int]:
-        """Ids that are never sampled."""
+        """Ids with probability 0."""
         mask = self.causal_forward.suppressed
         return [] if mask is None else mask.nonzero().flatten().tolist()
 
     def train(self, mode: bool = True) -> LanguageModel:
-        """Switch this module's flag; the model itself stays in eval mode."""
+        """Set this module's flag; the model itself stays in eval mode."""
         super().train(mode)
         self.model.eval()
         return self
 
     @property
     def context_length(self) -> int | None:
-        """Context length in tokens (prompt and response); None if unlimited."""
+        """Most tokens of prompt and response; None if unlimited."""
         return context_limit(self.model.config)
 
     @property
     def packs(self) -> bool:
-        """True if the forward pass packs sequences and reads shared prompts once."""
+        """Whether a pass packs sequences and reads shared prompts once."""
         return self.causal_forward.packs
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score rows: write log-probs of the response tokens, and other outputs that are needed."""
+        """Write log-probs of the response tokens, and the other outputs that losses read."""
         scored = self.scoring.score(self._columns(batch, self.decoding))
         return self.scoring.write(batch, scored, self.decoding)
 
@@ -142,51 +140,44 @@ class LanguageModel(Component):
         *,
         decoding: Decoding | None = None,
     ) -> Tensor:
-        """Return log-probs ``[B, T]`` of the response tokens of a batch, nats.
+        """Compute log-probs ``[B, T]`` of response tokens, nats; 0 elsewhere and at t = 0.
 
-        They are 0 at t = 0 and outside ``response_mask``. Arguments are those of
-        :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient the rows are read some
-        at a time, so that memory does not grow with the batch.
+        Arguments are those of :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient
+        some rows are read at a time, so that memory does not grow with the batch.
         """
         return self._logit_values(batch, log_probs_of, weights, decoding or self.decoding)
 
     def score(self, batch: TensorDict) -> Tensor:
-        """Return :meth:`log_probs` of a batch, without gradient."""
+        """Compute :meth:`log_probs` without gradient."""
         with torch.no_grad():
             return self.log_probs(batch)
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Return the log-probs of :meth:`score`, and the experts that the model chose for them.
+        """Compute :meth:`score` and the routed experts ``[B, T, L, E]``, uint8, unknown in padding.
 
-        ``routed_experts`` are ``[B, T, L, E]``, uint8, unknown in padding. Routes in the batch are
-        not replayed.
+        Routes in the batch are not replayed.
 
         Raises:
             ConfigError: ``decoding.keep_routing`` is ``none``.
         """
         if not self.scoring.routers:
             raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
-        tokens, columns = batch["tokens"], self._columns(batch, self.decoding)
-        log_probs, routes = self.scoring.log_probs_and_routes(
-            columns, tokens.shape[1], self.decoding
-        )
-        return log_probs.to(tokens.device), routes.to(tokens.device)
+        columns, (_, width) = self._columns(batch, self.decoding), batch["tokens"].shape
+        values = self.scoring.log_probs_and_routes(columns, width, self.decoding)
+        log_probs, routes = (value.to(batch["tokens"].device) for value in values)
+        return log_probs, routes
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Return log-probs ``[B, T, V]`` of all tokens at each response token, nats.
+        """Compute log-probs ``[B, T, V]`` of all tokens, nats, at the temperature, unfiltered.
 
-        They are at the temperature and before any filter, and 0 outside ``response_mask``.
-        Arguments are those of :meth:`log_probs`.
+        They are 0 outside ``response_mask``. Arguments are those of :meth:`log_probs`.
         """
         return self._logit_values(batch, distribution_of, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
-        """Return ``sum_v p_v^2`` ``[B, T]`` at each response token, without gradient.
-
-        Probabilities are under ``decoding``; the sum is 0 outside ``response_mask``.
-        """
+        """Compute ``sum_v p_v^2`` under ``decoding``, ``[B, T]``, without gradient, 0 if masked."""
         with torch.no_grad():
             return self._logit_values(batch, squared_probs_of, None, self.decoding)
 
@@ -197,22 +188,25 @@ class LanguageModel(Component):
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
-        """Return the values of a logit function; without gradient, ranks share rows if they can."""
+        """Compute a logit function; without gradient, ranks share the rows if they can."""
         columns, device = self._columns(batch, decoding), batch["tokens"].device
         group = None if torch.is_grad_enabled() or weights is not None else ranks()
-        if group is not None and group.holds(self) and self.scoring.same_on_ranks(make):
-            values: Tensor = group.together(self, "score_together", columns, make, decoding)
+        if group is not None and group.can_share(self) and self.scoring.same_on_ranks(make):
+            values: Tensor = group.call_on_all(self, "values_on_ranks", columns, make, decoding)
             return values.to(device)
         return self.scoring.read(columns, make, decoding, weights, device)
 
-    def score_together(self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding) -> Tensor:
-        """Return the values of a logit function without gradient; each rank reads some rows."""
-
-        def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
-            return model.scoring.read_once(some, make, decoding)
-
-        columns = self._columns(rows, decoding)
-        return score_on_ranks(here(), self, columns, self.scoring.pieces, read_by)
+    def values_on_ranks(
+        self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding
+    ) -> Tensor:
+        """Compute a logit function without gradient; each rank reads a part of the rows."""
+        columns, split = self._columns(rows, decoding), self.scoring.split_rows
+        return score_on_ranks(
+            self,
+            columns,
+            split,
+            lambda model, piece: model.scoring.read_once(piece, make, decoding),
+        )
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         return self.scoring.columns(type(self).__name__, batch, decoding)
@@ -224,7 +218,7 @@ class LanguageModel(Component):
 
     @property
     def version(self) -> int:
-        """Number of updates that the weights have had."""
+        """Number of updates of the weights."""
         return int(self.updates)
 
     def updated(self) -> None:
@@ -232,7 +226,7 @@ class LanguageModel(Component):
         self.updates += 1
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the model's trainable parameters by name; tied ones once."""
+        """Return the trainable parameters by name; tied ones once."""
         parameters = self.model.named_parameters()
         return {name: value for name, value in parameters if value.requires_grad}
 
@@ -248,9 +242,9 @@ class LanguageModel(Component):
     ) -> TensorDict:
         """Sample ``group_size`` responses to every prompt.
 
-        EOS is an action like any other: it stands in ``tokens`` with its log-prob, and nothing
-        after it. Arguments and rows are those of :meth:`rlcomp.interfaces.policy.Policy.generate`;
-        for texts there is :func:`rlcomp.text.answers.answer_prompts`.
+        EOS is an action: ``tokens`` ends with it, and it has a log-prob. Arguments and rows are
+        those of :meth:`rlcomp.interfaces.policy.Policy.generate`;
+        :func:`rlcomp.text.answers.answer_prompts` takes texts.
 
         Raises:
             ConfigError: ``group_size`` or ``max_new_tokens`` is below 1, or a prompt is a text.
@@ -261,9 +255,8 @@ class LanguageModel(Component):
             prompts, group_size, max_new_tokens, decoding or self.decoding, suppressed_tokens
         )
         self.check_prompts(prompts, max_new_tokens)
-        engine, version = self.sampler_engine, self.version
-        sampled = self.generation.sample(request, version, generator, engine)
-        return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=version)
+        sampled = self.generation.sample(request, self.version, generator, self.sampler_engine)
+        return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
 
     def session(
         self,
@@ -275,9 +268,8 @@ class LanguageModel(Component):
     ) -> SamplingSession:
         """Return a session of turns, one row per prompt.
 
-        The first turn of a session gives the tokens of :meth:`generate` with the same generator.
-        Equal prompts are read once. Arguments are those of
-        :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
+        Its first turn samples the tokens of :meth:`generate` with the same generator. Arguments are
+        those of :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
 
         Raises:
             ConfigError: a prompt is a text.
@@ -287,22 +279,22 @@ class LanguageModel(Component):
         self.check_prompts(prompts, 1)
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
-    def seats(self, *, reread: bool = False) -> DecodeSlots:
-        """Return rows that begin and end at any time (:class:`rlcomp.engine.slots.DecodeSlots`).
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
+        """Return decode slots under the policy's own decoding distribution.
 
-        They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
-        cannot run, new weights read again the tokens that old ones have read.
+        With ``reread``, or without the native loop, contexts are computed again after a change of
+        the weights.
 
         Raises:
-            ConfigError: a sampler engine decodes, or routes are to be kept.
+            ConfigError: a sampler engine decodes, or routes are recorded.
         """
         if self.sampler_engine is not None or self.decoding.keep_routing == "rollout":
             raise ConfigError(
-                "refilled seats are of our own decode loop, which records no routes there: set "
+                "decode slots need our own decode loop, and record no routes: set "
                 "sampler_engine=own and decoding.keep_routing=none, or cluster.schedule=fixed"
             )
         return self.generation.slots(self.decoding, reread=reread)
 
     def check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
-        """Refuse prompts that cannot be answered (:meth:`Generation.check_prompts`)."""
+        """Check prompts (:meth:`rlcomp.model.generation.Generation.check_prompts`)."""
         self.generation.check_prompts(prompts, max_new_tokens)

@@ -12,9 +12,9 @@ from rlcomp.errors import ConfigError, DataError, NumericalError
 from rlcomp.functional.divergence import top_entropy
 from rlcomp.model.pretrained import context_limit
 
-# Tokens that are read at once, padding included.
+# Most tokens of a pass, padding included.
 _TOKENS = 2**13
-# This many logits are in memory at once: 256 MiB in float32.
+# Most logits in memory at once: 256 MiB in float32.
 _LOGITS = 2**26
 
 
@@ -31,14 +31,13 @@ def next_token_entropies(
 
     Args:
         model: a causal language model; its device and mode are restored at the end.
-        rows: texts as tokens, of ``n`` tokens each.
+        rows: tokens of each text.
         top_k: as in :func:`~rlcomp.functional.divergence.top_entropy`.
         renormalise: as in that function.
         device: of the forward passes.
 
     Returns:
-        For each text shape ``[n]``, nats, on the CPU. Like log-probs it is 0 at the first token,
-        because nothing predicts it.
+        One value per token, nats, on the CPU; 0 at the first token of a text.
 
     Raises:
         ConfigError: a text holds a token that the model does not have.
@@ -63,7 +62,8 @@ def next_token_entropies(
 
 def _check_fits(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> None:
     vocabulary, limit = model.config.get_text_config().vocab_size, context_limit(model.config)
-    largest, length = (max(map(of, rows), default=0) for of in (_largest, len))
+    largest = max((max(row, default=0) for row in rows), default=0)
+    length = max(map(len, rows), default=0)
     if largest >= vocabulary:
         raise ConfigError(
             f"the proxy has {vocabulary} tokens, but a text holds token {largest}: use a proxy "
@@ -76,12 +76,8 @@ def _check_fits(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> None:
         )
 
 
-def _largest(row: Sequence[int]) -> int:
-    return max(row, default=0)
-
-
 def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield row indices of each forward batch: similar lengths, longest first."""
+    """Yield the row indices of each pass: similar lengths, the longest first."""
     order = sorted((n for n, row in enumerate(rows) if len(row) > 1), key=lambda n: -len(rows[n]))
     while order:
         count = max(1, _TOKENS // len(rows[order[0]]))
@@ -99,7 +95,6 @@ def _entropies(
     cache, pieces = None, []
     for start in range(0, width, columns):
         piece = tokens[:, start : start + columns]
-        # If one pass reads all columns, no cache is needed.
         output = model(input_ids=piece, past_key_values=cache, use_cache=columns < width)
         cache = output.past_key_values
         pieces.append(top_entropy(output.logits, top_k, renormalise))

@@ -1,4 +1,4 @@
-"""Optimisers, their groups and schedules."""
+"""Optimisers: groups, schedules, Muon, and checks of the memory layout."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def optimizer_groups(
 ) -> torch.optim.Optimizer:
     """Create an optimiser whose groups are networks, each with its own learning rate.
 
-    An optimiser that treats every parameter by itself (SGD, Adam) then does the same as one
-    optimiser per network: a network without a gradient in a step is not changed.
+    An elementwise optimiser (SGD, Adam) is then equivalent to one optimiser per network: a network
+    without a gradient in a step is not changed.
 
     Args:
         named: the trained parameters with their names.
         optimizer: called with the groups, e.g. a partial of ``torch.optim.Adam``.
-        lr: learning rate by the beginning of a name, at any level of it: ``actor_network`` is the
-            group of ``losses.control.objective.actor_network_params.module.0.weight``.
+        lr: learning rate by prefix of a name at any level: ``actor_network`` is the group of
+            ``losses.control.objective.actor_network_params.module.0.weight``.
 
     Raises:
-        ConfigError: a beginning matches no parameter, or a parameter matches none or several.
+        ConfigError: a prefix matches no parameter, or a parameter matches none or several.
     """
     groups: dict[str, list[tuple[str, Tensor]]] = {prefix: [] for prefix in lr}
     for name, parameter in named:
-        fitting = [prefix for prefix in lr if f".{prefix}" in f".{name}"]
-        if len(fitting) != 1:
-            names = " and ".join(map(repr, fitting)) or "none"
+        prefixes = [prefix for prefix in lr if f".{prefix}" in f".{name}"]
+        if len(prefixes) != 1:
+            names = " and ".join(map(repr, prefixes)) or "none"
             raise ConfigError(
                 f"the parameter '{name}' belongs to {names} of the groups {list(lr)}: every "
                 "parameter has one learning rate; name its network, set +learner.optimizer.lr.NAME"
             )
-        groups[fitting[0]].append((name, parameter))
+        groups[prefixes[0]].append((name, parameter))
     empty = [prefix for prefix, members in groups.items() if not members]
     if empty:
         raise ConfigError(
@@ -98,20 +98,16 @@ class Schedule:
     def __call__(self, progress: float) -> float:
         """Return the multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
         step = round(progress * _STEPS)
-        # At least one step stays after the warm-up: the formulas divide by the number of these
-        # steps.
+        # At least one step remains: the formulas divide by the number of steps after the warm-up.
         ramp = min(round(self.warmup * _STEPS), _STEPS - 1)
         if step < ramp:
             return step / ramp
-        return self._after((step - ramp) / (_STEPS - ramp))
-
-    def _after(self, passed: float) -> float:
-        """Return the multiplier after a share of the steps behind the warm-up."""
+        share = (step - ramp) / (_STEPS - ramp)
         if self.name == "linear":
-            return (1 - self.final) * (1 - passed) + self.final
+            return (1 - self.final) * (1 - share) + self.final
         if self.name == "cosine":
-            wave = 0.5 * (1 + math.cos(math.pi * passed))
-            return wave * (1 - self.final) + self.final
+            cosine = 0.5 * (1 + math.cos(math.pi * share))
+            return cosine * (1 - self.final) + self.final
         return 1.0
 
 
@@ -173,7 +169,7 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         self._share()
 
     def _share(self) -> None:
-        """Let both optimisers use the groups and the state of this one."""
+        """Give both optimisers the groups and the state of this one."""
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 
@@ -190,15 +186,50 @@ class MuonAdamW(Optimizer, metaclass=Checked):
 
 
 def _split(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
-    """Split named parameters: Muon's, and the others."""
+    """Split named parameters into Muon's and the others."""
     if any(isinstance(entry, Tensor) for entry in params):
         raise ConfigError("MuonAdamW splits parameters by name: give it named_parameters()")
-    left_out = re.compile(not_muon)
-    matrices = [(n, p) for n, p in params if p.ndim == 2 and not left_out.search(n)]
+    excluded = re.compile(not_muon)
+    matrices = [(n, p) for n, p in params if p.ndim == 2 and not excluded.search(n)]
     if not matrices:
         raise ConfigError(
             f"MuonAdamW: not_muon is {not_muon!r}, and no other parameter is a matrix "
             f"({', '.join(name for name, _ in params[:4])}, ...): choose optimizer=adamw"
         )
-    chosen = {name for name, _ in matrices}
-    return matrices, [entry for entry in params if entry[0] not in chosen]
+    names = {name for name, _ in matrices}
+    return matrices, [entry for entry in params if entry[0] not in names]
+
+
+def check_dense(optimizer: torch.optim.Optimizer) -> None:
+    """Check that the parameters of a fused optimiser are dense in memory.
+
+    On a CPU torch's fused optimisers read parameter, gradient and moments as flat memory and ignore
+    strides.
+
+    Raises:
+        ConfigError: one is not; names its shape and strides.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group.get("fused") else ():
+            if torch.empty_like(parameter, device="meta").stride() != parameter.stride():
+                raise ConfigError(
+                    f"a trained parameter of shape {list(parameter.shape)} is a view with strides "
+                    f"{list(parameter.stride())}, not dense as a fused optimiser needs it: set "
+                    "learner.optimizer.fused=false, or train a contiguous copy"
+                )
+
+
+def match_strides(parameters: Iterable[Tensor]) -> None:
+    """Replace gradients whose strides differ from those of their parameters.
+
+    Examples:
+        >>> weight = torch.nn.Parameter(torch.zeros(2, 3))
+        >>> weight.grad = torch.ones(3, 2).t()
+        >>> match_strides([weight])
+        >>> weight.grad.stride()
+        (3, 1)
+    """
+    for parameter in parameters:
+        gradient = parameter.grad
+        if gradient is not None and gradient.stride() != parameter.stride():
+            parameter.grad = torch.empty_like(parameter).copy_(gradient)

@@ -1,4 +1,4 @@
-"""Preference tokens with a trainable linear embedding of the objective weights."""
+"""Trainable linear embedding of preferences: weights of objectives."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlcomp.text.preference_tokens import preference_points
 class PreferenceEmbedding(nn.Embedding):
     """Embedding layer with preference tokens: a linear map of the objective weights.
 
-    The table keeps its size, so that the output head can still share it. Its rows of these tokens
-    are never read.
+    The table keeps its size, so that the output head can still share it; its rows of preference
+    tokens are never read.
 
     Args:
         table: the embedding of all other tokens; its weight is shared, not copied.
-        points: steps of each objective, by id.
+        points: steps of each objective, by token id.
     """
 
     points: Tensor
@@ -34,16 +34,16 @@ class PreferenceEmbedding(nn.Embedding):
         weights = torch.zeros(table.num_embeddings, steps.shape[1], dtype=table.weight.dtype)
         weights[list(points)] = steps / steps.sum(1, keepdim=True)
         self.register_buffer("points", weights.to(table.weight.device))
-        # As large as other embeddings: a norm would amplify a small one, and its gradient.
+        # The scale of other embeddings: a norm would amplify a smaller one, and its gradient.
         scale = float(table.weight.detach().std())
         drawn = torch.randn(table.embedding_dim, steps.shape[1]) * scale
         self.preference_map = nn.Parameter(drawn.to(table.weight))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Return the embeddings of ids of any shape ``[...]``: ``[..., H]``."""
+        """Return the embeddings ``[..., H]`` of ids ``[...]``."""
         point = self.points[ids]
         mapped = point @ self.preference_map.t()
-        # The weights of a preference sum to 1; any other token has weights of 0.
+        # The weights of other tokens are all 0.
         return torch.where(point.any(-1, keepdim=True), mapped, super().forward(ids))
 
 

@@ -1,4 +1,4 @@
-"""Untrusted pretrained models: their config and weights are read as data."""
+"""Reader of untrusted pretrained models: config and weights are data."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from rlcomp.engine.memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.files.progress_bars import no_progress_bars
-from rlcomp.model.allocation_limit import Allowance
+from rlcomp.model.allocation_limit import AllocationLimit
 from rlcomp.text.folder import folder_errors, local_only
 from rlcomp.text.untrusted_input import check_regular, json_object
 
 _INDEX = "model.safetensors.index.json"
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-# Settings that count parts. A config makes lists of these before any part is built.
+# Settings that count parts: a config creates lists of this length before any part is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
-MOST_PARTS = 10_000
-# Largest header of a file of weights in bytes; for 100,000 tensors it has ten million.
-_LARGEST_HEADER = 1 << 25
+MAX_PARTS = 10_000
+# Bytes of the header of a file of weights; that of 100,000 tensors has ten million.
+_MAX_HEADER = 1 << 25
 
 
 def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
-    """Return the config of a folder, or of a model on the hub; no weight is read.
+    """Return the config of a folder, or of a model on the hub, without reading weights.
 
-    Its choice of kernels (``attn_implementation``) is dropped: some are code on the hub.
+    Its choice of kernels (``attn_implementation``) is ignored: some are code on the hub.
 
     Args:
-        path: of the folder, or the name.
-        message: the error message, for a config that cannot be read.
+        path: a folder, or a name on the hub.
+        message: error message for a config that cannot be read.
         remedy: the remedy in that message.
 
     Raises:
-        DataError: it cannot be read, chooses code or files to load, or counts too many parts.
+        DataError: it cannot be read, names code or files to load, or has too many parts.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -64,7 +64,7 @@ def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
         )
         config._attn_implementation = None
         config._experts_implementation = None
-    _refuse_steering(path, config)
+    _check_sources(path, config)
     return config
 
 
@@ -75,15 +75,15 @@ def _check_counts(file: Path, value: object, name: str = "") -> None:
     elif isinstance(value, list):  # attention_types: [["global", "local"], 12]
         for item in value:
             _check_counts(file, item, name)
-    elif isinstance(value, int) and value > MOST_PARTS and _COUNT.search(name):
+    elif isinstance(value, int) and value > MAX_PARTS and _COUNT.search(name):
         raise DataError(
-            f"{file}: {name} is {value:.0e}, more than {MOST_PARTS:,}: use the config.json "
+            f"{file}: {name} is {value:.0e}, more than {MAX_PARTS:,}: use the config.json "
             "that belongs to the weights"
         )
 
 
-def _refuse_steering(path: str, config: PreTrainedConfig) -> None:
-    """Refuse a config that chooses other code to read the weights, or another file.
+def _check_sources(path: str, config: PreTrainedConfig) -> None:
+    """Check that a config chooses neither other code to read the weights nor another file.
 
     Raises:
         DataError: names the setting.
@@ -112,10 +112,10 @@ def read_weights(
     """Return a model with its weights, and the loading report of transformers.
 
     Args:
-        kind: of model, a class ``AutoModelFor...``.
-        path: of the folder, or the name on the hub.
-        config: the result of :func:`read_config`.
-        message: the error message, for weights that cannot be read.
+        kind: a class ``AutoModelFor...``.
+        path: a folder, or a name on the hub.
+        config: of :func:`read_config`.
+        message: error message for weights that cannot be read.
         remedy: the remedy in that message.
         dtype: of the weights, by torch's name.
 
@@ -123,9 +123,9 @@ def read_weights(
         DataError: the weights are missing, pickled, unreadable or elsewhere; or the config
             describes a model out of proportion to them.
     """
-    allowance = _allowance(Path(path), dtype) if Path(path).is_dir() else nullcontext()
+    limit = _allocation_limit(Path(path), dtype) if Path(path).is_dir() else nullcontext()
     message = f"{message} that its config describes"
-    with folder_errors(path, message, remedy), allowance, no_progress_bars():
+    with folder_errors(path, message, remedy), limit, no_progress_bars():
         model, report = kind.from_pretrained(
             path,
             config=config,
@@ -133,71 +133,71 @@ def read_weights(
             trust_remote_code=False,
             use_safetensors=True,
             dtype=getattr(torch, dtype),
-            # Not to use them, but to get them reported by name.
+            # So that they are reported by name; check_filled refuses them.
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
     return model, report
 
 
-def _allowance(folder: Path, dtype: str) -> Allowance:
-    sizes = [size for file in _weight_files(folder) for size in _sizes_in(file)]
-    needed, (whole, _) = sum(sizes) * getattr(torch, dtype).itemsize, machine_memory()
-    if needed > whole:
+def _allocation_limit(folder: Path, dtype: str) -> AllocationLimit:
+    sizes = [size for file in _weight_files(folder) for size in _tensor_sizes(file)]
+    needed, (memory, _) = sum(sizes) * getattr(torch, dtype).itemsize, machine_memory()
+    if needed > memory:
         raise DataError(
             f"the weights at '{folder}' take {needed / 2**30:,.0f} GiB in {dtype}, and this "
-            f"machine has {whole / 2**30:,.0f}: take a smaller model, or a larger machine"
+            f"machine has {memory / 2**30:,.0f}: take a smaller model, or a larger machine"
         )
-    return Allowance(sizes, str(folder / "config.json"))
+    return AllocationLimit(sizes, str(folder / "config.json"))
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """Return the files with a folder's weights, all of them safetensors in the folder itself.
+    """Return the files of a folder's weights, all of them safetensors in the folder itself.
 
     Raises:
         DataError: they are pickled, or an index names something else.
     """
     check_regular(folder)
-    whole = sorted(folder.glob("*.safetensors"))
+    files = sorted(folder.glob("*.safetensors"))
     pickled = sorted(folder.glob("*.bin"))
-    if pickled and not whole:
+    if pickled and not files:
         raise DataError(
             f"the weights at '{folder}' are pickled ({pickled[0].name}), and reading them can run "
             "code: save them as safetensors, model.save_pretrained(...), where you trust them"
         )
-    if (folder / _INDEX).exists() and folder / "model.safetensors" not in whole:
+    if (folder / _INDEX).exists() and folder / "model.safetensors" not in files:
         names = json_object(folder / _INDEX).get("weight_map")
         for name in names.values() if isinstance(names, dict) else [names]:
-            if not isinstance(name, str) or folder / name not in whole:
+            if not isinstance(name, str) or folder / name not in files:
                 raise DataError(
                     f"{folder / _INDEX} names {name!r:.80}, which is no safetensors file in its "
-                    "folder: take the folder from where it came from again"
+                    "folder: copy or download the folder again"
                 )
-    return whole
+    return files
 
 
-def _sizes_in(file: Path) -> list[int]:
+def _tensor_sizes(file: Path) -> list[int]:
     try:
         _check_header(file)
-        with safe_open(file, "pt") as opened:
-            return [math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()]
+        with safe_open(file, "pt") as reader:
+            return [math.prod(reader.get_slice(name).get_shape()) for name in reader.keys()]
     except (OSError, ValueError, SafetensorError) as error:
-        raise DataError(f"no weights at '{file}' ({error}): {_instead(file)}") from error
+        raise DataError(f"no weights at '{file}' ({error}): {_remedy(file)}") from error
 
 
 def _check_header(file: Path) -> None:
-    with file.open("rb") as opened:
-        size = int.from_bytes(opened.read(8), "little")
-    if _LARGEST_HEADER < size < file.stat().st_size:
-        raise ValueError(f"its header is larger than {_LARGEST_HEADER:,} bytes")
+    with file.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+    if _MAX_HEADER < size < file.stat().st_size:
+        raise ValueError(f"its header is larger than {_MAX_HEADER:,} bytes")
 
 
-def _instead(file: Path) -> str:
-    """Return the remedy for a file that is not a weights file, by its first bytes."""
+def _remedy(file: Path) -> str:
+    """Return the remedy for a file without weights, by its first bytes."""
     if not file.is_file() or not os.access(file, os.R_OK):
         return "must be a file that can be read: copy or download it again, or give the right to"
-    with file.open("rb") as opened:
-        start = opened.read(64)
+    with file.open("rb") as stream:
+        start = stream.read(64)
     if start.startswith(b"version https://git-lfs.github.com/spec"):
         return f"it is a pointer of Git LFS: git -C {file.parent} lfs pull fetches the weights"
     if not start:
@@ -206,21 +206,21 @@ def _instead(file: Path) -> str:
 
 
 def check_filled(path: str, report: dict[str, Any]) -> None:
-    """Check that no weight of a model is uninitialised; tied ones count as loaded.
+    """Check that all weights of a model were loaded; tied ones count as loaded.
 
     Raises:
-        DataError: names the weights.
-        ConfigError: it is another kind of model.
+        DataError: names the missing weights.
+        ConfigError: the model reads preferences.
     """
     if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
         raise ConfigError(
-            f"the model at '{path}' was told preferences through a map, which a folder of "
-            "save_pretrained cannot bring back: name its run's directory instead, in model.runs of "
-            "model=soup"
+            f"the model at '{path}' reads preferences through a map, but a folder of "
+            "save_pretrained does not restore it: name its run's directory instead, in model.runs "
+            "of model=soup"
         )
     missing = sorted(report["missing_keys"])
-    sized = [f"{key} {[*found]} for {[*own]}" for key, found, own in report["mismatched_keys"]]
-    faults = [f"no {key}" for key in missing] + sorted(sized) + list(report["error_msgs"])
+    shapes = [f"{key} {[*saved]} for {[*own]}" for key, saved, own in report["mismatched_keys"]]
+    faults = [f"no {key}" for key in missing] + sorted(shapes) + list(report["error_msgs"])
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise DataError(
@@ -231,10 +231,10 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
 
 
 def context_limit(config: PreTrainedConfig) -> int | None:
-    """Return the context length in a model's config, under any of its names; None if it has none.
+    """Return the context length in a model's config, under any of its names.
 
-    Models without a table of positions (ALiBi, recurrent ones) have no limit.
+    It is None for models without a table of positions (ALiBi, recurrent ones).
     """
-    known = config.get_text_config()
-    limits = (getattr(known, name, None) for name in _LIMITS)
+    text_config = config.get_text_config()
+    limits = (getattr(text_config, name, None) for name in _LIMITS)
     return next((int(limit) for limit in limits if limit is not None), None)

@@ -33,7 +33,7 @@ class ResidualBlock(nn.Module):
 
 
 class ResidualNetwork(nn.Module):
-    """Network of one layer, ``depth / 4`` residual blocks and one linear layer.
+    """Network of a layer, ``depth / 4`` residual blocks and a linear layer.
 
     Weights are uniform with variance ``1 / (3 fan_in)``, biases 0.
 
@@ -41,7 +41,7 @@ class ResidualNetwork(nn.Module):
         in_features: size of all inputs together.
         out_features: size of the output.
         width: of every hidden layer.
-        depth: layers in blocks, a multiple of 4; 0 for no block. Nothing else depends on it.
+        depth: number of layers in blocks, a multiple of 4.
         skip: whether blocks add their input.
         layer_norm: whether layers are normalised.
 
@@ -90,6 +90,6 @@ def _layer(inputs: int, width: int, layer_norm: bool) -> nn.Sequential:
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, outputs)
-    # The default weights have the desired law: U(-b, b), b = fan_in^-1/2, has variance b^2 / 3.
+    # The default weights have that law: U(-b, b) with b = fan_in^-1/2 has variance b^2 / 3.
     nn.init.zeros_(layer.bias)
     return layer

@@ -1,4 +1,4 @@
-"""Scoring of rows by a language model, piece by piece, and the routes that it records."""
+"""Scoring of rows by a language model, and recording of its routes."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from rlcomp.engine.logit_functions import (
 from rlcomp.engine.routing import UNKNOWN, record_routes, routers_of
 from rlcomp.engine.scoring import ScoredTokens
 from rlcomp.errors import ConfigError
+from rlcomp.model.backbone import token_rows
 from rlcomp.model.causal_forward import CausalForward
-from rlcomp.model.token_rows import token_rows
 
 
 class RowScoring:
-    """Scores rows with a forward pass; without gradient, some rows at a time.
+    """Scoring of rows with a forward pass; without gradient, some rows at a time.
 
-    Under top-k, top-p or min-p the kept set is that of the scoring model, plus the taken token.
-    On-policy that is exactly the set it was sampled from. Once the policy has moved, or for a
-    reference, the sets differ, and so does the normalisation of the log-probs. With
-    ``decoding.replay`` the sampler's own sets are recorded in ``sampling_mask`` ``[B, T, V/8]`` and
-    scored over, wherever a batch holds them. With ``decoding.keep_routing`` the same holds for the
-    experts that read a token, in ``routed_experts`` ``[B, T, L, E]``; other weights than the
-    model's own choose for themselves.
+    Under top-k, top-p or min-p, log-probs are normalised over the tokens that the scoring model
+    keeps, and the sampled token. On-policy this is the sampler's set; for a changed policy, or a
+    reference, it is another. With ``decoding.replay`` the sampler's sets are recorded in
+    ``sampling_mask`` ``[B, T, V/8]``, and log-probs are normalised over them if a batch has them.
+    With ``decoding.keep_routing`` the experts of each token are recorded in ``routed_experts``
+    ``[B, T, L, E]``, and replayed with the model's own weights.
 
     Args:
         forward: the forward pass.
-        decoding: of the policy; says whether routes are recorded and replayed.
+        decoding: of the policy; determines whether routes are recorded and replayed.
 
     Raises:
         ConfigError: routing is to be kept, and the model has no known routers, or its layers are
@@ -56,8 +55,8 @@ class RowScoring:
 
         Args:
             owner: class of the policy, for messages.
-            batch: any batch with rows of tokens.
-            decoding: says which recorded choices are replayed.
+            batch: has rows of tokens.
+            decoding: determines which recorded choices are replayed.
         """
         replayed = [
             *(["sampling_mask"] if decoding.replays else []),
@@ -66,7 +65,7 @@ class RowScoring:
         vocabulary = self.forward.signature.vocabulary
         rows = token_rows(owner, batch, optional=replayed, vocabulary=vocabulary)
         device = self.forward.model.device
-        # Rows that no model has sampled are on the CPU.
+        # Rows that were not sampled are on the CPU.
         return rows if rows["tokens"].device == device else rows.to(device)
 
     def score(self, columns: TensorDict) -> ScoredTokens:
@@ -74,13 +73,13 @@ class RowScoring:
         return self.forward.score(columns, None, self.routers)
 
     def write(self, batch: TensorDict, scored: ScoredTokens, decoding: Decoding) -> TensorDict:
-        """Write ``log_probs``, ``entropy``, and ``log_distribution`` if asked for, to a batch."""
+        """Write ``log_probs``, ``entropy``, and ``log_distribution`` if a loss reads it."""
         makers: dict[str, LogitFunctionOf] = {"log_probs": log_probs_of, "entropy": entropy_of}
         if is_loss_input("log_distribution"):
             makers["log_distribution"] = distribution_of
-        wanted = [is_loss_input(key) for key in makers]
+        differentiable = [is_loss_input(key) for key in makers]
         values = self.forward.compute_logit_functions(
-            scored, list(makers.values()), wanted, decoding
+            scored, list(makers.values()), differentiable, decoding
         )
         for key, entry in zip(makers, values, strict=True):
             batch[key] = entry.to(batch["tokens"].device)
@@ -93,7 +92,7 @@ class RowScoring:
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Return the values of a logit function of rows from one forward pass."""
+        """Compute a logit function of rows in one forward pass."""
         scored = self.forward.score(columns, weights, self.routers)
         return self.forward.compute_logit_functions(scored, [make], [True], decoding)[0]
 
@@ -105,7 +104,7 @@ class RowScoring:
         weights: Mapping[str, Tensor] | None,
         device: torch.device,
     ) -> Tensor:
-        """Return the values of a logit function of rows; without gradient, from several passes.
+        """Compute a logit function of rows; without gradient, in several passes.
 
         Args:
             columns: of :meth:`columns`.
@@ -123,16 +122,16 @@ class RowScoring:
         ]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
-    def pieces(self, columns: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
-        """Yield rows in pieces of at most ``tokens``, or as one pass without gradient reads."""
+    def split_rows(self, columns: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
+        """Yield pieces of rows for passes without gradient, of at most ``tokens``."""
         budget = self.forward.budget()
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
 
     def same_on_ranks(self, make: LogitFunctionOf) -> bool:
-        """Return whether other ranks would read the same, and the values are few enough to send.
+        """Return whether other ranks compute the same values, few enough to send.
 
-        Adapters may be switched off here only, and hooks may change a pass here only.
+        Adapters may be disabled, and hooks may change a pass, on this rank alone.
         """
         adapted = any(not parameter.requires_grad for parameter in self.forward.model.parameters())
         return not (make is distribution_of or adapted or self.forward.has_hooks())
@@ -141,7 +140,7 @@ class RowScoring:
     def log_probs_and_routes(
         self, columns: TensorDict, width: int, decoding: Decoding
     ) -> tuple[Tensor, Tensor]:
-        """Return log-probs ``[B, T]`` and the experts ``[B, T, L, E]`` that the model chose.
+        """Compute log-probs ``[B, T]`` and the routed experts ``[B, T, L, E]``.
 
         Args:
             columns: of :meth:`columns`; recorded routes are not replayed.
@@ -154,16 +153,18 @@ class RowScoring:
         for rows in order:
             with record_routes(self.routers) as passes:
                 log_probs.append(self.read_once(columns[rows], log_probs_of, decoding))
-            chosen = passes[0].view(len(rows), -1, *passes[0].shape[1:])
-            missing = width - chosen.shape[1]
-            routes.append(F.pad(chosen, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
-        back = torch.cat(order).argsort()
+            experts = passes[0].view(len(rows), -1, *passes[0].shape[1:])
+            missing = width - experts.shape[1]
+            routes.append(F.pad(experts, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
+        inverse = torch.cat(order).argsort()
         padding = ~columns["attention_mask"][..., None, None]
-        return torch.cat(log_probs)[back], torch.cat(routes)[back].masked_fill(padding, UNKNOWN)
+        return torch.cat(log_probs)[inverse], torch.cat(routes)[inverse].masked_fill(
+            padding, UNKNOWN
+        )
 
 
 def _recording_routers(forward: CausalForward, decoding: Decoding) -> list[nn.Module]:
-    """Return the routers whose choices are recorded and replayed; none without ``keep_routing``."""
+    """Return the routers to record and replay; none without ``keep_routing``."""
     if decoding.keep_routing == "none":
         return []
     if forward.engine.checkpointing:

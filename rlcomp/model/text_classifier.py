@@ -1,13 +1,11 @@
-"""Classifiers of texts."""
+"""Sequence classifiers of transformers: load, evaluate and train them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 from transformers import (
     AutoModelForSequenceClassification,
@@ -15,14 +13,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rlcomp.arguments import MinLen, NonEmptyText
-from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError, ShapeError, nearest
 from rlcomp.functional.reward_model import multi_label_loss
-from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.pretrained import check_filled, context_limit, read_config, read_weights
-from rlcomp.model.scorer import ScoreHead, Scorer
-from rlcomp.seed import named_seed, new_generator
+from rlcomp.seed import named_seed
 from rlcomp.text.tokenizer import encode_all, load_tokenizer
 
 _REMEDY = (
@@ -32,7 +26,7 @@ _REMEDY = (
 
 
 def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a sequence classifier and its tokenizer, in evaluation mode and without gradients.
+    """Load a sequence classifier and its tokenizer, in eval mode and without gradients.
 
     Args:
         path: a folder written by ``save_pretrained`` of both (safetensors).
@@ -47,7 +41,7 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     kind = AutoModelForSequenceClassification
     model, report = read_weights(kind, path, config, message, remedy)
     if report["missing_keys"]:
-        # transformers would fill in random weights, such as a head over a language model.
+        # transformers would fill in random weights, such as the head of a classifier.
         raise DataError(f"{message} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
     check_filled(path, report)
     return model.eval().requires_grad_(False), load_tokenizer(path=path)
@@ -58,7 +52,7 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
 
     Args:
         model: the classifier.
-        label: the name in its ``id2label``; None if it has one output only.
+        label: the name in its ``id2label``; None for a single output.
         path: of the classifier, for messages.
 
     Raises:
@@ -92,7 +86,7 @@ def classify(
         raise DataError(f"a text has {width} tokens, but the reward model holds {limit}")
     if not all(ids):
         raise DataError(f"text {[bool(row) for row in ids].index(False)} has no token to read")
-    # The model takes the last token that is not padding.
+    # The model reads the last token that is not padding.
     pad = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = pad
     tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in ids])
@@ -116,12 +110,12 @@ def train_classifier(
     """Fit a sequence classifier to labels; NaN marks unknown ones.
 
     Args:
-        model: with ``K`` outputs; trained in place, left in evaluation mode without gradients.
+        model: with ``K`` outputs; trained in place, left in eval mode without gradients.
         tokenizer: must have a pad token.
         texts: ``N`` of them.
         labels: 1, 0, or NaN where unknown, shape ``[N, K]``.
         epochs: passes over the texts.
-        batch_size: texts per step.
+        batch_size: number of texts per step.
         lr: learning rate of AdamW.
         seed: of the order of the texts.
 
@@ -161,7 +155,7 @@ def _step(
     texts: list[str],
     labels: Tensor,
 ) -> float:
-    """Take one step of the optimiser; return the loss before it."""
+    """Take a step of the optimiser; return the loss before it."""
     with torch.enable_grad():
         logits = classify(model, tokenizer, texts)
         loss = multi_label_loss(logits, labels.to(logits))
@@ -169,55 +163,3 @@ def _step(
     torch.autograd.backward(loss)
     optimizer.step()
     return float(loss.detach())
-
-
-class LabelClassifier(Scorer):
-    """Multi-label classifier ``log p_k / (1 - p_k) = w_k . h``: log-odds of the labels of a text.
-
-    ``h`` and the copy of the backbone are those of :class:`rlcomp.model.scorer.Scorer`. Used as a
-    reward model (``reward=scored``), its score is the log-odds of one label.
-
-    Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``label_logits`` ``[B, K]``,
-    differentiable.
-
-    Args:
-        policy: its model is copied; it defines the tokens that end a text.
-        labels: the names of the ``K`` labels, in the order of the outputs.
-        score: the label whose log-odds are the score; None for the first.
-        engine: the compute engine of the backbone.
-
-    Raises:
-        ConfigError: a label occurs twice, or ``score`` is none of them.
-    """
-
-    writes = ("label_logits",)
-
-    def __init__(
-        self,
-        *,
-        policy: LanguageModel,
-        labels: Annotated[Sequence[NonEmptyText], MinLen(1)],
-        score: NonEmptyText | None = None,
-        engine: Engine = AUTO,
-    ) -> None:
-        super().__init__(policy=policy, engine=engine)
-        if len({*labels}) < len(labels):
-            raise ConfigError(f"LabelClassifier: labels {list(labels)}: one stands there twice")
-        if score is not None and score not in labels:
-            raise ConfigError(f"LabelClassifier: score is {score!r}{nearest(score, labels)}")
-        self.labels = tuple(labels)
-        self.score = score
-        self.score_head = ScoreHead(policy.model, new_generator(), len(labels))
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the log-odds, with gradient where gradients are enabled."""
-        batch["label_logits"] = self.logits(batch)
-        return batch
-
-    def logits(self, batch: TensorDict) -> Tensor:
-        """Compute log-odds of the labels, shape ``[B, K]``; 0 for a row without a token."""
-        return self._read_head(batch)
-
-    def scores(self, batch: TensorDict) -> Tensor:
-        """Compute log-odds of one label, shape ``[B]``."""
-        return self.logits(batch)[:, 0 if self.score is None else self.labels.index(self.score)]

@@ -1,4 +1,4 @@
-"""Copies of a model's trainable weights (reference policies, EMA)."""
+"""Snapshot of a policy's trainable weights (reference policies, EMA)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from torch import Tensor, nn
 from rlcomp.interfaces.policy import ScoresRows
 
 
-class CopiedWeights(nn.Module):
-    """Copies of a policy's trainable weights, swapped into the policy to run it.
+class WeightSnapshot(nn.Module):
+    """Snapshot of a policy's trainable weights, swapped into the policy to run it.
 
-    With adapters the copy takes the memory of the adapters, never of a second model. Tied weights
-    are copied once. The copies are buffers, so that they belong to the checkpoint of the component
-    that holds them.
+    With adapters it has the size of the adapters, not of a second model. Tied weights are copied
+    once. The copies are buffers: they are saved with the component of the snapshot.
 
     Args:
-        policy: the policy; it keeps its own tensors.
+        policy: it keeps its own tensors.
     """
 
     policy: ScoresRows
 
     def __init__(self, policy: ScoresRows) -> None:
         super().__init__()
-        # Not registered in nn.Module: in checkpoints and optimisers the tensors belong to the
-        # policy.
+        # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
         for name, parameter in policy.weights().items():
             self.register_buffer(_buffer(name), parameter.detach().clone())
@@ -37,19 +35,19 @@ class CopiedWeights(nn.Module):
         return {name: self.get_buffer(_buffer(name)) for name in self.policy.weights()}
 
     def take(self) -> None:
-        """Copy the current weights of the policy."""
+        """Copy the policy's current weights into the snapshot."""
         trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.copy_(trainable[name].detach())
 
     def give_back(self) -> None:
-        """Copy them back into the policy, and count it as an update."""
+        """Copy the snapshot into the policy, and count an update."""
         _write(self.policy.weights(), self.weights())
         self.policy.updated()
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Give the policy the copied weights within a context, and then its own again."""
+        """Swap the snapshot into the policy within the context."""
         trainable = self.policy.weights()
         own = {name: parameter.detach().clone() for name, parameter in trainable.items()}
         try:
@@ -59,11 +57,7 @@ class CopiedWeights(nn.Module):
             _write(trainable, own)
 
     def follow(self, share: float) -> None:
-        """Update by EMA / Polyak: ``copy <- share * model + (1 - share) * copy``.
-
-        Args:
-            share: of the current model, in [0, 1].
-        """
+        """Update by EMA / Polyak: ``copy <- share * model + (1 - share) * copy``."""
         trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.lerp_(trainable[name].detach(), share)

@@ -14,12 +14,12 @@ from torch.nn import Parameter
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import merge, recording
 from rlcomp.parallel.load_balancing import Split, assign_rows
-from rlcomp.parallel.ranks import Ranks, merged, ranks
-from rlcomp.parallel.state_sync import add_sums, added, sums
+from rlcomp.parallel.ranks import Ranks, merge_ledgers, ranks
+from rlcomp.parallel.state_sync import add_sums, running_sums, sum_changes
 from rlcomp.parallel.update_strategy import Forward, LocalUpdate, Pass
-from rlcomp.parallel.weights import summed_gradients
+from rlcomp.parallel.weights import all_reduce_gradients
 
-# Optimisers that step every number by itself, and so can step parts of a parameter.
+# Optimisers that step every number by itself, so they can step parts of a parameter.
 _ELEMENTWISE = (
     optim.Adadelta,
     optim.Adagrad,
@@ -37,10 +37,10 @@ _ELEMENTWISE = (
 def choose_strategy(
     model: TensorDictModuleBase | None, others: Sequence[Parameter], *, sums: bool
 ) -> LocalUpdate:
-    """Return the update strategy of a learner: of the ranks of the context, or of one process.
+    """Return the update strategy of a learner for the ranks of the context, or one process.
 
     Args:
-        model: the trained model; None where the losses hold their own.
+        model: the trained model; None where the losses hold their own models.
         others: trained parameters outside of the model.
         sums: whether all losses are weighted sums over the whole step.
 
@@ -51,27 +51,27 @@ def choose_strategy(
     if group is None:
         return LocalUpdate(model)
     if model is None or not sums or "attention_mask" not in model.in_keys:
-        why = (
+        reason = (
             "its losses hold their own models (control)"
             if model is None
-            else "a loss averages over the rows it is given, and ranks are given some each"
+            else "a loss averages over its rows, and each rank has some of the rows"
             if not sums
             else f"{type(model).__name__} does not read rows of tokens"
         )
         raise ConfigError(
-            f"parallel: ranks cannot share the steps of this learner: {why}; {_ALONE}"
+            f"parallel: ranks cannot share the steps of this learner: {reason}; {_REMEDY}"
         )
     return DataParallelUpdate(group, model, others)
 
 
-_ALONE = "use parallel=none, without torchrun; several seeds at once: rlcomp -m seed=0,1"
+_REMEDY = "use parallel=none, without torchrun; several seeds at once: rlcomp -m seed=0,1"
 
 
 class DataParallelUpdate(LocalUpdate):
     """Update strategy of a learner on several ranks.
 
-    Every rank has all rows and prepares the same step. It reads its share of the rows, and steps
-    its parts of the parameters with the gradient of all rows.
+    Every rank has all rows and prepares the same step. It runs the passes over its share of the
+    rows, and steps its parts of the parameters with the gradient of all rows.
 
     Args:
         group: the ranks.
@@ -86,7 +86,7 @@ class DataParallelUpdate(LocalUpdate):
     ) -> None:
         self.ranks, self.weights = group, group.weights(model)
         super().__init__(self.weights.module)
-        self.in_parts = self.weights.in_parts
+        self.is_sharded = self.weights.is_sharded
         self.others = [*others]
         self._shapes = {id(self.trained_part(p)): p.shape for p in (*model.parameters(), *others)}
 
@@ -102,12 +102,12 @@ class DataParallelUpdate(LocalUpdate):
         return shape
 
     def check(self, optimizer: optim.Optimizer) -> None:
-        """Refuse an optimiser that needs whole matrices, where there are parts.
+        """Check that an optimiser of shards is elementwise, and steps the trained parameters.
 
         Raises:
-            ConfigError: names it; or it does not step the trained parameters.
+            ConfigError: it is not, or does not.
         """
-        if self.in_parts and not isinstance(optimizer, _ELEMENTWISE):
+        if self.is_sharded and not isinstance(optimizer, _ELEMENTWISE):
             raise ConfigError(
                 f"optimizer is {type(optimizer).__name__}, and parallel=shard has parts of "
                 "matrices, which only optimisers of single numbers can step (AdamW, SGD, ...): "
@@ -121,146 +121,147 @@ class DataParallelUpdate(LocalUpdate):
             )
 
     def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
-        """Call a method of the learner on all ranks (:meth:`Ranks.together`)."""
-        return self.ranks.together(learner, method, *arguments)
+        """Call a method of the learner on all ranks; return its result here."""
+        return self.ranks.call_on_all(learner, method, *arguments)
 
     def accumulate(
         self,
         rows: TensorDict,
         split: Split,
-        one: Pass,
-        idle: Pass,
+        run_pass: Pass,
+        idle_pass: Pass,
         *,
         names: Sequence[str],
         parts: Iterable[nn.Module],
     ) -> dict[str, float]:
         """Add the gradient of all ranks' passes to ``.grad``; return the losses by name."""
         parts = [*parts]
-        before, aside = sums(parts), self._put_aside()
-        totals, failed = dict.fromkeys(names, 0.0), None
+        before, earlier = running_sums(parts), self._take_gradients()
+        totals, fault = dict.fromkeys(names, 0.0), None
         with recording() as ledger:
             for micro in self._passes(rows, split):
                 try:
-                    for name, value in (idle(rows[:1]) if micro is None else one(micro)).items():
+                    losses = idle_pass(rows[:1]) if micro is None else run_pass(micro)
+                    for name, value in losses.items():
                         totals[name] += value
                 except NumericalError as error:  # the others wait for the remaining passes
-                    failed = failed or str(error)
-        results = self.ranks.gathered((failed, ledger, [*totals.values()], added(parts, before)))
-        failures, ledgers, values, moved = zip(*results, strict=True)
-        if any(failures):
-            self.weights.forget()
-            raise NumericalError(next(filter(None, failures)))
-        self._collect(aside)
-        merge(merged(ledgers))
-        add_sums(parts, before, [sum(column) for column in zip(*moved, strict=True)])
+                    fault = fault or str(error)
+        result = (fault, ledger, [*totals.values()], sum_changes(parts, before))
+        faults, ledgers, values, changes = zip(*self.ranks.all_gather(result), strict=True)
+        if any(faults):
+            self.weights.drop_gradients()
+            raise NumericalError(next(filter(None, faults)))
+        self._add_gradients(earlier)
+        merge(merge_ledgers(ledgers))
+        add_sums(parts, before, [sum(column) for column in zip(*changes, strict=True)])
         return dict(zip(names, [sum(column) for column in zip(*values, strict=True)], strict=True))
 
     def _passes(self, rows: TensorDict, split: Split) -> list[TensorDict | None]:
         """Return the micro-batches of this rank; None for a pass that only other ranks need."""
-        mine = self._mine(rows, split)[1]
-        idle = self.ranks.most(len(mine)) - len(mine) if self.in_parts else 0
-        return [*mine, *[None] * idle]
+        own = self._local_passes(rows, split)[1]
+        idle = self.ranks.maximum(len(own)) - len(own) if self.is_sharded else 0
+        return [*own, *[None] * idle]
 
-    def _mine(self, rows: TensorDict, split: Split) -> tuple[Tensor, list[TensorDict]]:
+    def _local_passes(self, rows: TensorDict, split: Split) -> tuple[Tensor, list[TensorDict]]:
         """Return the indices of this rank's rows, and its micro-batches."""
         own = assign_rows(rows, split, self.ranks.size)[self.ranks.rank]
         return own, [*split(rows[own], None)] if len(own) else []
 
-    def _put_aside(self) -> list[tuple[Parameter, Tensor | None]]:
-        """Take away earlier gradients: they are sums over all ranks already."""
+    def _take_gradients(self) -> list[tuple[Parameter, Tensor | None]]:
+        """Remove and return earlier gradients; they are sums over all ranks."""
         parameters = [*map(self.weights.part, self.weights.owner.parameters()), *self.others]
-        aside = [(parameter, parameter.grad) for parameter in parameters]
+        earlier = [(parameter, parameter.grad) for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None
-        return aside
+        return earlier
 
-    def _collect(self, aside: list[tuple[Parameter, Tensor | None]]) -> None:
-        self.weights.collect()
-        summed_gradients(self.others)
-        for parameter, grad in aside:
+    def _add_gradients(self, earlier: list[tuple[Parameter, Tensor | None]]) -> None:
+        self.weights.collect_gradients()
+        all_reduce_gradients(self.others)
+        for parameter, grad in earlier:
             if grad is not None:
                 parameter.grad = grad if parameter.grad is None else grad + parameter.grad
 
     def backward_zero(self, outputs: TensorDict) -> None:
-        """Run the backward pass that other ranks wait for, with a gradient of 0."""
-        if self.in_parts:
+        """Run a backward pass with a gradient of 0, because other ranks wait for it."""
+        if self.is_sharded:
             roots = [v for v in outputs.values() if isinstance(v, Tensor) and v.requires_grad]
             torch.autograd.backward(roots, [torch.zeros_like(root) for root in roots])
 
     def forward_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
-        """Return outputs without gradient for all rows; every rank computes its share."""
+        """Return outputs without gradient for all rows; each rank computes its share."""
         own = torch.empty(0, dtype=torch.int64)
 
-        def some(rows: TensorDict) -> list[TensorDict]:
+        def local_passes(rows: TensorDict) -> list[TensorDict]:
             nonlocal own
-            own, mine = self._mine(rows, split)
+            own, passes = self._local_passes(rows, split)
             # One pass at least, for the shapes of the outputs.
-            idle = max(1, self.ranks.most(len(mine))) - len(mine)
-            return [*mine, *[rows[:1]] * idle]
+            idle = max(1, self.ranks.maximum(len(passes))) - len(passes)
+            return [*passes, *[rows[:1]] * idle]
 
-        outputs = forward(some)
+        outputs = forward(local_passes)
         self.end_forward()
-        return {key: self._joined(output, own) for key, output in outputs.items()}
+        return {key: self._gather_rows(output, own) for key, output in outputs.items()}
 
-    def _joined(self, output: Tensor, own: Tensor) -> Tensor:
-        mine = torch.zeros_like(output)
-        mine[own] = output[own]
-        return self.ranks.total(mine)
+    def _gather_rows(self, output: Tensor, own: Tensor) -> Tensor:
+        part = torch.zeros_like(output)
+        part[own] = output[own]
+        return self.ranks.all_reduce(part)
 
     def end_forward(self) -> None:
-        """End passes without gradient (:meth:`rlcomp.parallel.weights.Weights.rest`)."""
-        self.weights.rest()
+        """End passes without gradient: reshard the weights."""
+        self.weights.reshard()
 
     def norm(self, parameters: Sequence[Parameter]) -> Tensor:
-        """Return the norm of the gradient; squares of parts are summed over ranks."""
-        if not self.in_parts:
+        """Return the norm of the gradient; squares of shards are summed over ranks."""
+        if not self.is_sharded:
             return super().norm(parameters)
         squares = torch.zeros(2, dtype=torch.float64, device=parameters[0].device)
         for parameter in parameters:
             if parameter.grad is not None:
-                split = int(self.weights.divided(parameter))
-                squares[split] += parameter.grad.double().square().sum()
-        total = squares[0] + self.weights.total_of_parts(squares[1])
+                kind = int(self.weights.is_shard(parameter))
+                squares[kind] += parameter.grad.double().square().sum()
+        total = squares[0] + self.weights.sum_over_shards(squares[1])
         return total.sqrt().to(parameters[0].dtype)
 
     def smallest(self, number: int | None) -> int | None:
         """Return the smallest number of all ranks; None where no rank has one."""
-        return min((n for n in self.ranks.gathered(number) if n is not None), default=None)
+        return min((n for n in self.ranks.all_gather(number) if n is not None), default=None)
 
     def total(self, tensor: Tensor) -> Tensor:
         """Return the sum over ranks."""
-        return self.ranks.total(tensor)
+        return self.ranks.all_reduce(tensor)
 
     def union(self, numbers: set[int]) -> set[int]:
         """Return the numbers that any rank has."""
-        return set[int]().union(*self.ranks.gathered(numbers))
+        return set[int]().union(*self.ranks.all_gather(numbers))
 
     def gather_state(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
         """Return the optimiser state of whole parameters; all ranks must call this."""
-        return self._moments(state, optimizer, self.weights.whole)
+        return self._moments(state, optimizer, self.weights.full)
 
     def split_state(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
         """Return this rank's part of the optimiser state of whole parameters."""
-        return self._moments(state, optimizer, self.weights.own)
+        return self._moments(state, optimizer, self.weights.local)
 
     def _moments(
         self,
         state: dict[str, Any],
         optimizer: optim.Optimizer,
-        change: Callable[[Tensor, Tensor], Tensor],
+        convert: Callable[[Tensor, Tensor], Tensor],
     ) -> dict[str, Any]:
         parts = [p for group in optimizer.param_groups for p in group["params"]]
-        changed = {
+        moments_by_index = {
             index: {
-                name: change(value, parts[index])
-                if isinstance(value, Tensor) and self.weights.divided(parts[index])
+                name: convert(value, parts[index])
+                if isinstance(value, Tensor) and self.weights.is_shard(parts[index])
                 else value
                 for name, value in moments.items()
             }
             for index, moments in state["state"].items()
         }
-        return {**state, "state": changed}
+        return {**state, "state": moments_by_index}
 
     def write_back(self) -> None:
         """Copy the trained values into the model of rank 0."""
-        self.weights.gather()
+        self.weights.write_back()

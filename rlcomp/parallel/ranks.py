@@ -1,4 +1,4 @@
-"""Ranks of one run: rank 0 runs the phases, the others join the calls that it broadcasts."""
+"""Ranks of one run: rank 0 runs the phases, the others run the calls that it broadcasts."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from torch import Tensor, nn
 
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessEnded, add_note
 from rlcomp.metrics import Ledger, progress, recording, step
-from rlcomp.parallel.state_sync import State, small_state, take_state
+from rlcomp.parallel.state_sync import State, load_small_state, small_state
 from rlcomp.parallel.weights import Parallel, Weights
 from rlcomp.parallel.world import local_rank, world
 
-# Errors of a batch or a checkpoint arise on every rank, and each can continue.
-_ON_ALL = (NumericalError, CheckpointError)
+# Errors of a batch or a checkpoint: they arise on every rank, and each rank can continue.
+_COMMON_ERRORS = (NumericalError, CheckpointError)
 
 
 class Ranks:
-    """The processes of a run; this one is ``rank`` of ``size``.
+    """The processes of a run.
 
-    Rank 0 runs the phases. The others hold the learners and their models, and wait in
-    :meth:`lead` for a method that all call together (:meth:`together`).
+    Rank 0 runs the phases. The others have the learners and their models, and wait in :meth:`lead`
+    for the calls of rank 0 (:meth:`call_on_all`).
 
     Args:
-        parallel: divides weights among them.
+        parallel: divides weights among the ranks.
         rank: of this process.
         size: number of ranks.
         device: of this process's models.
@@ -43,35 +43,35 @@ class Ranks:
         self.models: list[Weights] = []
         self.nodes: Mapping[str, object] | None = None
         self.busy = False
-        # A group of its own: calls never mix with the exchange within passes.
+        # A separate group: calls never mix with the communication of passes.
         self.calls = dist.new_group(backend="gloo", timeout=timedelta(seconds=parallel.timeout))
 
     def weights(self, module: nn.Module) -> Weights:
-        """Return the weights of a model, one object for all callers."""
-        weights = next((one for one in self.models if one.owner is module), None)
+        """Return the weights of a model, one object per model."""
+        weights = next((known for known in self.models if known.owner is module), None)
         if weights is None:
             weights = self.parallel.weights(module)
             self.models.append(weights)
         return weights
 
-    def holds(self, module: nn.Module) -> bool:
-        """Return whether all ranks can read rows with this model now, if rank 0 calls them."""
-        free = self.nodes is not None and not self.busy
+    def can_share(self, module: nn.Module) -> bool:
+        """Return whether rank 0 can now call a pass of this model on all ranks."""
         return (
-            free
+            self.nodes is not None
+            and not self.busy
             and threading.current_thread() is threading.main_thread()
-            and any(one.owner is module for one in self.models)
+            and any(model.owner is module for model in self.models)
         )
 
     def lead(self, nodes: Mapping[str, object]) -> bool:
-        """Return True on rank 0; on others answer its calls, and return False when it is done.
+        """Return True on rank 0; on others run its calls, and return False after the last.
 
         Args:
             nodes: of the run, by name: every learner, and on rank 0 any others.
 
         Raises:
             ConfigError: no learner shares its steps.
-            ProcessEnded: rank 0 is gone.
+            ProcessEnded: rank 0 has ended.
         """
         if not self.models:
             raise ConfigError(
@@ -80,81 +80,81 @@ class Ranks:
                 "without torchrun"
             )
         self.nodes = dict(nodes)
-        # Every rank numbers them alike, in any order of construction.
-        self.models.sort(key=lambda model: self._path(model.owner))
+        # The order of the models is the same on every rank, in any order of construction.
+        self.models.sort(key=lambda model: self._node_path(model.owner))
         if self.rank == 0:
             return True
         for model in self.models:
-            model.leave_whole()
+            model.free_owner()
         while (call := self._receive()) is not None:
-            self._answer(*call)
+            self._run_call(*call)
         return False
 
-    def together(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
-        """Call a method of a node on all ranks, and return its result here.
+    def call_on_all(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Call a method of a node on all ranks; return its result here.
 
         Before the call, the other ranks get rank 0's weights and small state of the node.
 
         Args:
-            node: one of those of :meth:`lead`.
+            node: one of the nodes of :meth:`lead`.
             method: its name.
             arguments: of the method; a TensorDict is sent through the CPU.
 
         Raises:
             ConfigError: :meth:`lead` was not called, or with other nodes.
         """
-        if self.busy:  # all are here already
+        if self.busy:  # all ranks run the same call
             return getattr(node, method)(*arguments)
         owners = [model.owner for model in self.models]
         stale = [model.stale() for model in self.models]
         if self.size > 1:
             state = small_state(node, owners)
             sent = [v.cpu() if isinstance(v, TensorDict) else v for v in arguments]
-            self._send((self._path(node), method, sent, (progress(), step()), state, stale))
-        return self._call(node, method, arguments, stale)
+            self._send((self._node_path(node), method, sent, (progress(), step()), state, stale))
+        return self._call_here(node, method, arguments, stale)
 
-    def _path(self, node: nn.Module) -> str:
-        named = [path for path, one in (self.nodes or {}).items() if one is node]
-        if not named:
+    def _node_path(self, node: nn.Module) -> str:
+        paths = [path for path, known in (self.nodes or {}).items() if known is node]
+        if not paths:
             raise ConfigError(
                 f"{type(node).__name__} is shared by {self.size} ranks, which do not know it: "
                 "hand all nodes to ranks.lead(make.nodes) first"
             )
-        return named[0]
+        return paths[0]
 
-    def _answer(
+    def _run_call(
         self,
         path: str,
         method: str,
         arguments: list[object],
-        at: tuple[float, int],
+        time: tuple[float, int],
         state: State,
         stale: list[list[int]],
     ) -> None:
         node: Any = (self.nodes or {})[path]
         arguments = [v.to(self.device) if isinstance(v, TensorDict) else v for v in arguments]
-        take_state(node, [model.owner for model in self.models], state)
-        # These errors arise on all ranks, and rank 0 decides how to continue.
-        with recording(progress=at[0], step=at[1]), contextlib.suppress(*_ON_ALL):
-            self._call(node, method, arguments, stale)
+        load_small_state(node, [model.owner for model in self.models], state)
+        # Rank 0 gets the same errors, and decides how to continue.
+        with recording(progress=time[0], step=time[1]), contextlib.suppress(*_COMMON_ERRORS):
+            self._call_here(node, method, arguments, stale)
 
-    def _call(self, node: Any, method: str, arguments: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
+    def _call_here(self, node: Any, method: str, arguments: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
         self.busy = True
         try:
-            for model, parts in zip(self.models, stale, strict=True):
-                model.refresh(parts)
+            for model, indices in zip(self.models, stale, strict=True):
+                model.refresh(indices)
             result = getattr(node, method)(*arguments)
-        except _ON_ALL:
-            self._done()
+        except _COMMON_ERRORS:
+            self._end_call()
             raise
         except RuntimeError as error:
-            if _of_a_connection(error):
-                add_note(error, self._lost())
+            if _is_connection_error(error):
+                add_note(error, self._lost_message())
             raise
-        self._done()
+        self._end_call()
         return result
 
-    def _done(self) -> None:
+    def _end_call(self) -> None:
         for model in self.models:
             model.mark()
         self.busy = False
@@ -167,41 +167,41 @@ class Ranks:
         try:
             dist.broadcast_object_list(call, src=0, group=self.calls)
         except RuntimeError as error:
-            raise ProcessEnded(f"rank {self.rank}: {self._lost()}") from error
+            raise ProcessEnded(f"rank {self.rank}: {self._lost_message()}") from error
         return call[0]
 
-    def _lost(self) -> str:
+    def _lost_message(self) -> str:
         return (
             "another rank is gone, or was silent for longer than parallel.timeout="
             f"{self.parallel.timeout:g} seconds; where a rollout takes so long, raise it"
         )
 
-    def total(self, tensor: Tensor) -> Tensor:
-        """Return the sum over ranks."""
+    def all_reduce(self, tensor: Tensor) -> Tensor:
+        """Return the sum of a tensor over ranks."""
         result = tensor.detach().clone()
         dist.all_reduce(result)
         return result
 
-    def most(self, number: int) -> int:
+    def maximum(self, number: int) -> int:
         """Return the largest of the ranks' numbers."""
         result = torch.tensor(number)
         dist.all_reduce(result, dist.ReduceOp.MAX, group=self.calls)
         return int(result)
 
-    def gathered(self, value: object) -> list[Any]:
-        """Return the values of all ranks, in their order."""
+    def all_gather(self, value: object) -> list[Any]:
+        """Return the values of all ranks, in order."""
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value, group=self.calls)
         return values
 
-    def dismiss(self) -> None:
-        """End the other ranks, unless they are within a call: then they notice themselves."""
+    def release(self) -> None:
+        """End the other ranks, unless they are within a call: there they notice the end."""
         if self.rank == 0 and self.size > 1 and self.nodes is not None and not self.busy:
-            with contextlib.suppress(RuntimeError):  # they are gone
+            with contextlib.suppress(RuntimeError):  # they have ended
                 self._send(None)
 
 
-def _of_a_connection(error: RuntimeError) -> bool:
+def _is_connection_error(error: RuntimeError) -> bool:
     text = str(error).lower()
     return isinstance(error, dist.DistError) or any(
         word in text for word in ("connection", "timed out", "timeout")
@@ -212,12 +212,12 @@ _ranks: ContextVar[Ranks | None] = ContextVar("ranks", default=None)
 
 
 def ranks() -> Ranks | None:
-    """Return the ranks of this run; None where it is one process."""
+    """Return the ranks of this run; None for a single process."""
     return _ranks.get()
 
 
-def here() -> Ranks:
-    """Return the ranks, within a call on all of them."""
+def current_ranks() -> Ranks:
+    """Return the ranks of this run, within the context of :func:`sharing`."""
     group = _ranks.get()
     assert group is not None
     return group
@@ -227,17 +227,14 @@ def here() -> Ranks:
 def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[Ranks]:
     """Yield the ranks of torchrun's processes; learners built within the context share them.
 
-    A process that torchrun did not start is one rank.
+    A process without torchrun is one rank. After the context, rank 0 ends the other ranks.
 
     Args:
-        parallel: divides weights among them.
-        device: of this process's models; ``cuda`` takes the GPU of its number.
-
-    Yields:
-        The ranks. Behind the context the others are ended.
+        parallel: divides weights among the ranks.
+        device: of this process's models; ``cuda`` is the GPU of the local rank.
 
     Examples:
-        By hand, in a program that torchrun starts::
+        In a program started by torchrun::
 
             with sharing(Shard()) as ranks:
                 ...  # every process builds the parts
@@ -245,27 +242,27 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
                     run_phases(phases, nodes=make.nodes, seed=0)
     """
     rank, size = world()
-    where = torch.device(device)
-    if where.type == "cuda":
-        where = torch.device("cuda", local_rank() if where.index is None else where.index)
-        torch.cuda.set_device(where)
+    device = torch.device(device)
+    if device.type == "cuda":
+        device = torch.device("cuda", local_rank() if device.index is None else device.index)
+        torch.cuda.set_device(device)
     try:
-        group = _join(parallel, rank, size, where)
+        group = _join(parallel, rank, size, device)
         token = _ranks.set(group)
         try:
             yield group
         finally:
             _ranks.reset(token)
-            group.dismiss()
+            group.release()
     finally:
         if dist.is_initialized():
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
 
 
-def _join(parallel: Parallel, rank: int, size: int, where: torch.device) -> Ranks:
+def _join(parallel: Parallel, rank: int, size: int, device: torch.device) -> Ranks:
     """Wait for all processes, and return the ranks."""
-    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     timeout = timedelta(seconds=parallel.timeout)
     try:
         if size > 1:
@@ -273,7 +270,7 @@ def _join(parallel: Parallel, rank: int, size: int, where: torch.device) -> Rank
         else:
             store = torch._C._distributed_c10d.HashStore()
             dist.init_process_group(backend, timeout=timeout, store=store, rank=0, world_size=1)
-        return Ranks(parallel, rank, size, where)
+        return Ranks(parallel, rank, size, device)
     except RuntimeError as error:
         raise ProcessEnded(
             f"rank {rank} of {size} did not meet the others within "
@@ -282,7 +279,7 @@ def _join(parallel: Parallel, rank: int, size: int, where: torch.device) -> Rank
         ) from error
 
 
-def merged(ledgers: Sequence[Ledger]) -> Ledger:
+def merge_ledgers(ledgers: Sequence[Ledger]) -> Ledger:
     """Merge the ledgers of the ranks, in their order."""
     total = Ledger(ledgers[0].progress, ledgers[0].step)
     for ledger in ledgers:

@@ -1,4 +1,4 @@
-"""Sharded weights of a trained model (FSDP2): each rank has a part of every layer."""
+"""Sharded weights of a trained model (FSDP2)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from transformers import PreTrainedModel
 
 from rlcomp.engine.transformer import WITHIN, Transformer
 from rlcomp.errors import ConfigError
-from rlcomp.parallel.weights import WriteRecord, summed_gradients
+from rlcomp.parallel.weights import WriteRecord, all_reduce_gradients
 
 
 def check_sharded(module: nn.Module) -> None:
-    """Refuse a model whose weights are not all trained: adapters, frozen layers.
+    """Check that all weights of a model are trained: no adapters, no frozen layers.
 
     Raises:
         ConfigError: names a frozen parameter.
@@ -35,141 +35,136 @@ def check_sharded(module: nn.Module) -> None:
 
 
 class ShardedWeights:
-    """Weights in parts (FSDP2): each rank holds, and steps, its rows of every matrix.
+    """Sharded weights (FSDP2): each rank has, and trains, its rows of every matrix.
 
-    Passes run on a copy of the model whose layers are put together while they are read. The owner
-    on rank 0 stays whole: it generates, is copied and saved, and has the new values behind each
-    call of the learner. Optimisers are given this rank's rows as plain tensors.
+    Passes run on a copy of the model whose layers are gathered for use. The owner on rank 0 stays
+    full: it generates, is copied and saved, and gets the new values after each call of the learner.
+    Optimisers get this rank's rows as plain tensors.
 
     Args:
         owner: the model.
-        mesh: of the ranks, one dimension (parts), or two (copies, parts).
+        mesh: of the ranks, with one dimension (parts) or two (copies, parts).
     """
 
-    in_parts = True
+    is_sharded = True
 
     def __init__(self, owner: nn.Module, mesh: Any) -> None:  # noqa: ANN401
-        self.owner, self.module, self.mesh = owner, _copied(owner), mesh
+        self.owner, self.module, self.mesh = owner, _copy_model(owner), mesh
         self.roots = shard_model(self.module, mesh)
         names = [name for name, _ in owner.named_parameters()]
         self.parameters = [*owner.parameters()]
         self.shapes = [p.shape for p in self.parameters]
         self.written = WriteRecord(self.parameters)
-        there = dict(self.module.named_parameters())
-        self.held = [there[name] for name in names]
-        self.parts = [_part(held) for held in self.held]
-        self._number = {id(p): n for n, p in enumerate(self.parameters)}
-        self._of_part = {id(p): n for n, p in enumerate(self.parts)}
+        by_name = dict(self.module.named_parameters())
+        self._module_parameters = [by_name[name] for name in names]
+        self.parts = [*map(_local_parameter, self._module_parameters)]
+        self._index = {id(p): n for n, p in enumerate(self.parameters)}
+        self._part_index = {id(p): n for n, p in enumerate(self.parts)}
 
     def part(self, parameter: Parameter) -> Parameter:
         """Return this rank's rows of a parameter, a plain tensor."""
-        return self.parts[self._number[id(parameter)]]
+        return self.parts[self._index[id(parameter)]]
 
-    def divided(self, part: Tensor) -> bool:
-        """Return whether a part is some of a parameter."""
-        number = self._of_part.get(id(part))
-        return number is not None and isinstance(self.held[number], DTensor)
+    def is_shard(self, part: Tensor) -> bool:
+        """Return whether other ranks have the rest of the parameter of a part."""
+        index = self._part_index.get(id(part))
+        return index is not None and isinstance(self._module_parameters[index], DTensor)
 
-    def total_of_parts(self, tensor: Tensor) -> Tensor:
+    def sum_over_shards(self, tensor: Tensor) -> Tensor:
         """Return the sum over the ranks that have the parts of a parameter."""
         result = tensor.clone()
         dist.all_reduce(result, group=self.mesh.get_group(self.mesh.ndim - 1))
         return result
 
-    def whole(self, part: Tensor, like: Tensor) -> Tensor:
-        """Return the whole of a tensor like a part; a number (count of steps) is returned as is."""
-        number = self._of_part[id(like)]
-        held: Any = self.held[number]
+    def full(self, part: Tensor, like: Tensor) -> Tensor:
+        """Gather a tensor of the shape of ``like``; others (the count of steps) are returned."""
         if part.shape != like.shape:
             return part
-        shape = self.shapes[number]
+        index = self._part_index[id(like)]
+        parameter: Any = self._module_parameters[index]
         return DTensor.from_local(
             part,
-            held.device_mesh,
-            held.placements,
+            parameter.device_mesh,
+            parameter.placements,
             run_check=False,
-            shape=shape,
-            stride=held.stride(),
+            shape=self.shapes[index],
+            stride=parameter.stride(),
         ).full_tensor()
 
-    def own(self, whole: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's rows of a whole tensor."""
-        number = self._of_part[id(like)]
-        held = self.held[number]
-        if not isinstance(held, DTensor) or whole.shape != self.shapes[number]:
-            return whole
-        shards = held.device_mesh.size(-1)
-        chunks = [*whole.chunk(shards)]
-        mine = held.device_mesh.get_local_rank(held.device_mesh.ndim - 1)
-        return chunks[mine].clone() if mine < len(chunks) else whole[:0].clone()
+    def local(self, full: Tensor, like: Tensor) -> Tensor:
+        """Return this rank's rows of a full tensor; others (the count of steps) are returned."""
+        index = self._part_index[id(like)]
+        parameter = self._module_parameters[index]
+        if not isinstance(parameter, DTensor) or full.shape != self.shapes[index]:
+            return full
+        mesh = parameter.device_mesh
+        chunks, rank = full.chunk(mesh.size(-1)), mesh.get_local_rank(mesh.ndim - 1)
+        return chunks[rank].clone() if rank < len(chunks) else full[:0].clone()
 
     def stale(self) -> list[int]:
-        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
-        return self.written.numbers()
+        """Return the indices of the owner's parameters that were written since :meth:`mark`."""
+        return self.written.indices()
 
     @torch.no_grad()
-    def refresh(self, parts: Sequence[int]) -> None:
-        """Take rank 0's values of these parameters; one is whole at a time."""
-        for number in parts:
-            part = self.parts[number]
-            whole = torch.empty(self.shapes[number], dtype=part.dtype, device=part.device)
+    def refresh(self, indices: Sequence[int]) -> None:
+        """Copy these parameters from rank 0, one at a time."""
+        for index in indices:
+            part = self.parts[index]
+            full = torch.empty(self.shapes[index], dtype=part.dtype, device=part.device)
             if dist.get_rank() == 0:
-                whole.copy_(self.parameters[number])
-            dist.broadcast(whole, src=0)
-            part.copy_(self.own(whole, part))
+                full.copy_(self.parameters[index])
+            dist.broadcast(full, src=0)
+            part.copy_(self.local(full, part))
 
-    def collect(self) -> None:
-        """Put summed gradients into ``.grad`` of the parts (summed by reduce-scatter already)."""
-        loose = [p for p in self.held if not isinstance(p, DTensor) and p.requires_grad]
-        summed_gradients(loose)
-        for held, part in zip(self.held, self.parts, strict=True):
-            if isinstance(held, DTensor):
-                grad = held.grad
+    def collect_gradients(self) -> None:
+        """Set ``.grad`` of the parts to the summed gradients (shards: by reduce-scatter)."""
+        parameters = self._module_parameters
+        all_reduce_gradients(
+            [p for p in parameters if not isinstance(p, DTensor) and p.requires_grad]
+        )
+        for parameter, part in zip(parameters, self.parts, strict=True):
+            if isinstance(parameter, DTensor):
+                grad = parameter.grad
                 part.grad = grad.to_local() if isinstance(grad, DTensor) else None
-                held.grad = None
+                parameter.grad = None
 
-    def forget(self) -> None:
-        """Drop gradients that were not collected."""
-        for held in self.held:
-            held.grad = None
+    def drop_gradients(self) -> None:
+        """Delete gradients that were not collected."""
+        for parameter in self._module_parameters:
+            parameter.grad = None
 
-    def rest(self) -> None:
-        """Reshard modules that a pass left whole: new values would not reach them."""
+    def reshard(self) -> None:
+        """Reshard modules that a pass left gathered: new values would not reach them."""
         for root in self.roots:
             root.reshard()
 
     @torch.no_grad()
-    def gather(self) -> None:
-        """Give rank 0's owner the trained values; one parameter is whole at a time."""
-        for number, parameter in enumerate(self.parameters):
-            whole: Tensor = self.held[number]
-            if isinstance(whole, DTensor):
-                whole = whole.full_tensor()
+    def write_back(self) -> None:
+        """Copy the trained values into the owner on rank 0, one parameter at a time."""
+        for parameter, trained in zip(self.parameters, self._module_parameters, strict=True):
+            full: Tensor = trained.full_tensor() if isinstance(trained, DTensor) else trained
             if dist.get_rank() == 0:
-                parameter.copy_(whole)
+                parameter.copy_(full)
 
     def mark(self) -> None:
-        """Start watching for writes into the owner's parameters."""
+        """Start a new record of writes into the owner's parameters."""
         self.written.mark()
 
-    def leave_whole(self) -> None:
-        """Free the owner's own copy, on a rank that never reads it."""
+    def free_owner(self) -> None:
+        """Free the owner's tensors on a rank that never reads them."""
         for parameter in self.parameters:
             parameter.data = parameter.data.new_empty(0)
 
 
-def _part(held: Parameter) -> Parameter:
-    if not isinstance(held, DTensor):
-        return held
+def _local_parameter(parameter: Parameter) -> Parameter:
+    if not isinstance(parameter, DTensor):
+        return parameter
     with torch.no_grad():
-        return Parameter(held.to_local(), requires_grad=held.requires_grad)
+        return Parameter(parameter.to_local(), requires_grad=parameter.requires_grad)
 
 
-def _copied(owner: nn.Module) -> nn.Module:
-    """Copy a model with its weights; its attributes that are no modules stay shared.
-
-    Objects that read the weights (our own forward pass) are copied, so that they read the copy's.
-    """
+def _copy_model(owner: nn.Module) -> nn.Module:
+    """Copy a model with its weights and the objects that read them; share its other attributes."""
     shared = {
         id(value): value
         for value in vars(owner).values()
@@ -183,20 +178,17 @@ T = TypeVar("T")
 
 
 def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN401
-    """Put the parameters of the models in a module into parts; others are left alone.
+    """Shard the parameters of the transformers models in a module; return the outermost models.
 
-    A layer is whole while it runs, in the forward pass and in the backward pass; what is in no
-    layer (embedding, last norm, head) from the first to the last of both.
+    A layer is gathered for its own forward and backward pass; embedding, last norm and head are
+    gathered from the first to the last layer.
 
     Args:
-        module: holds models of transformers.
+        module: other parameters in it are not sharded.
         mesh: of the ranks.
 
-    Returns:
-        The outermost models.
-
     Raises:
-        ConfigError: there is none, or transformers does not say what its layers are.
+        ConfigError: it has no such model, or transformers does not name the layers of one.
     """
     inside = {
         id(part)
@@ -211,10 +203,10 @@ def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN4
             f"parallel=shard puts the layers of language models into parts, and "
             f"{type(module).__name__} holds none: use parallel=replicate"
         )
-    return [_sharded(model, mesh) for model in models]
+    return [_shard_layers(model, mesh) for model in models]
 
 
-def _sharded(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN401
+def _shard_layers(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN401
     kinds = {*(model._no_split_modules or ())}
     layers = [part for part in model.modules() if type(part).__name__ in kinds]
     if not layers:
@@ -222,22 +214,22 @@ def _sharded(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN401
             f"parallel=shard: transformers names no layers of {type(model).__name__} "
             "(_no_split_modules): use parallel=replicate"
         )
-    single = {p for p in model.parameters() if p.ndim == 0}  # has no rows
+    scalars = {p for p in model.parameters() if p.ndim == 0}  # without rows
     for part in (*layers, model):
-        setattr(part, WITHIN, MethodType(_run, part))
-        # The model itself stays whole behind its forward pass: its head is read then.
+        setattr(part, WITHIN, MethodType(_run_gathered, part))
+        # The model itself stays gathered after its forward pass: its head is read then.
         sharded: FSDPModule = fully_shard(
-            part, mesh=mesh, reshard_after_forward=part is not model, ignored_params=single
+            part, mesh=mesh, reshard_after_forward=part is not model, ignored_params=scalars
         )
         register_fsdp_forward_method(part, WITHIN)
-        # Losses are sums over the whole step already: gradients are added up, not averaged.
+        # Losses are sums over the whole step: gradients are added up, not averaged.
         sharded.set_gradient_divide_factor(1.0)
         # Gloo cannot scale while it sums.
         sharded.set_force_sum_reduction_for_comms(True)
     return sharded
 
 
-def _run(self: nn.Module, function: Callable[..., T], *given: object) -> T:
-    """Run a function while this module's parameters are whole."""
+def _run_gathered(self: nn.Module, function: Callable[..., T], *arguments: object) -> T:
+    """Run a function while this module's parameters are gathered."""
     del self
-    return function(*given)
+    return function(*arguments)

@@ -1,4 +1,4 @@
-"""State sync of a learner: small state is sent to ranks before a step, and summed behind it."""
+"""State sync of a learner: small state is sent to ranks before a step and summed after it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PLAIN = (int, float, bool, str, frozenset, type(None))
 
 def modules_of(node: nn.Module, models: Iterable[nn.Module]) -> list[nn.Module]:
     """Return a node's modules that belong to none of the models."""
-    left_out = {id(module) for model in models for module in model.modules()}
-    return [module for module in node.modules() if id(module) not in left_out]
+    excluded = {id(module) for model in models for module in model.modules()}
+    return [module for module in node.modules() if id(module) not in excluded]
 
 
 def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
     """Return buffers, plain attributes, generators and run states of a node's modules.
 
     Args:
-        node: its own run state is left out, because it holds moments.
+        node: its own run state, the moments, is left out.
         models: their weights are sent separately.
     """
     states = []
@@ -36,7 +36,7 @@ def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
             {
                 "buffers": [buffer.cpu() for buffer in module.buffers(recurse=False)],
                 "plain": {k: v for k, v in attributes.items() if type(v) in _PLAIN},
-                "streams": {
+                "generators": {
                     k: v.get_state()
                     for k, v in attributes.items()
                     if isinstance(v, torch.Generator)
@@ -48,35 +48,35 @@ def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
 
 
 @torch.no_grad()
-def take_state(node: nn.Module, models: Iterable[nn.Module], state: State) -> None:
+def load_small_state(node: nn.Module, models: Iterable[nn.Module], state: State) -> None:
     """Set a node's modules to the small state of another rank."""
     for module, values in zip(modules_of(node, models), state, strict=True):
         for buffer, value in zip(module.buffers(recurse=False), values["buffers"], strict=True):
             buffer.copy_(value)
         vars(module).update(values["plain"])
-        for name, stream in values["streams"].items():
-            vars(module)[name].set_state(stream)
+        for name, generator in values["generators"].items():
+            vars(module)[name].set_state(generator)
         if values["run_state"] is not None:
             module.load_run_state(values["run_state"])  # type: ignore[operator]
 
 
-def sums(parts: Iterable[nn.Module]) -> list[float]:
-    """Return the numbers that passes may add up: plain attributes, and buffers of one number."""
+def running_sums(parts: Iterable[nn.Module]) -> list[float]:
+    """Return the numbers that passes may add to: plain attributes, and buffers of one number."""
     return [value for _, _, value in _numbers(parts)]
 
 
-def add_sums(parts: Iterable[nn.Module], before: list[float], others: list[float]) -> None:
-    """Add the sums of all ranks' passes to the numbers of :func:`sums`.
+def add_sums(parts: Iterable[nn.Module], before: list[float], changes: list[float]) -> None:
+    """Add the changes of all ranks to the numbers of :func:`running_sums` before the passes.
 
     Args:
-        parts: as for :func:`sums`.
+        parts: as for :func:`running_sums`.
         before: the numbers before the passes.
-        others: the amounts that all ranks together have added (:func:`added`).
+        changes: of :func:`sum_changes`, summed over ranks.
     """
-    for (module, name, now), old, more in zip(_numbers(parts), before, others, strict=True):
-        if more == 0:
+    for (module, name, now), old, change in zip(_numbers(parts), before, changes, strict=True):
+        if change == 0:
             continue
-        new = old + more
+        new = old + change
         buffer = module._buffers.get(name)
         if buffer is not None:
             buffer.fill_(new)
@@ -84,11 +84,11 @@ def add_sums(parts: Iterable[nn.Module], before: list[float], others: list[float
             vars(module)[name] = int(new) if isinstance(now, int) else new
 
 
-def added(parts: Iterable[nn.Module], before: list[float]) -> list[float]:
-    """Return the amounts that this rank's passes have added to the numbers of :func:`sums`."""
+def sum_changes(parts: Iterable[nn.Module], before: list[float]) -> list[float]:
+    """Return the changes of :func:`running_sums` by this rank's passes."""
     return [
         0.0 if now == old or (math.isnan(now) and math.isnan(old)) else now - old
-        for now, old in zip(sums(parts), before, strict=True)
+        for now, old in zip(running_sums(parts), before, strict=True)
     ]
 
 

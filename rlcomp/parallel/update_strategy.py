@@ -1,4 +1,4 @@
-"""Update strategy of a learner: ``LocalUpdate`` runs its passes in one process."""
+"""Update strategy of a learner in one process."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torch.nn import Parameter
 
 from rlcomp.parallel.load_balancing import Split
 
-# A micro-batch to its losses by name, whose gradient is then in ``.grad``.
+# Adds the gradient of a micro-batch to ``.grad``; returns its losses by name.
 Pass = Callable[[TensorDict], dict[str, float]]
-# Makes the passes over rows, which it splits by its argument; returns outputs for all rows by key.
+# Runs the passes over rows, split by its argument; returns outputs for all rows by key.
 Forward = Callable[[Callable[[TensorDict], Iterable[TensorDict]]], dict[str, Tensor]]
 
 
 class LocalUpdate:
-    """Update strategy of a learner that is one process.
+    """Update strategy of a learner in one process.
 
     Args:
         module: runs the passes; None where the losses hold their own models.
 
     Attributes:
-        in_parts: whether this process trains parts of parameters.
+        is_sharded: whether this process trains parts of parameters.
         splits_rows: whether the learner may read the rows of a step in separate passes.
     """
 
-    in_parts = False
+    is_sharded = False
     splits_rows = True
 
     def __init__(self, module: TensorDictModuleBase | None) -> None:
@@ -45,10 +45,10 @@ class LocalUpdate:
         return part.shape
 
     def check(self, optimizer: torch.optim.Optimizer) -> None:
-        """Refuse an optimiser that cannot step parts.
+        """Check that an optimiser can step the trained parts.
 
         Raises:
-            ConfigError: names it.
+            ConfigError: it cannot; names it.
         """
 
     def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
@@ -59,8 +59,8 @@ class LocalUpdate:
         self,
         rows: TensorDict,
         split: Split,
-        one: Pass,
-        idle: Pass,
+        run_pass: Pass,
+        idle_pass: Pass,
         *,
         names: Sequence[str],
         parts: Iterable[nn.Module],
@@ -70,18 +70,18 @@ class LocalUpdate:
         Args:
             rows: of the whole step, the same in all processes.
             split: splits rows into micro-batches.
-            one: a pass.
-            idle: a pass that adds nothing.
+            run_pass: adds the gradient of a micro-batch.
+            idle_pass: takes part in a pass of other processes.
             names: of the losses.
-            parts: modules whose plain numbers the passes add up.
+            parts: modules whose plain numbers the passes add to.
 
         Raises:
             NumericalError: a pass raised it, in any process.
         """
-        del idle, parts
+        del idle_pass, parts
         totals = dict.fromkeys(names, 0.0)
         for micro in split(rows, None):
-            for name, value in one(micro).items():
+            for name, value in run_pass(micro).items():
                 totals[name] += value
         return totals
 
@@ -104,7 +104,7 @@ class LocalUpdate:
         return number
 
     def total(self, tensor: Tensor) -> Tensor:
-        """Return the sum over processes of a tensor that their passes have added up."""
+        """Return the sum of a tensor over processes."""
         return tensor
 
     def union(self, numbers: set[int]) -> set[int]:
@@ -114,7 +114,7 @@ class LocalUpdate:
     def gather_state(
         self, state: dict[str, Any], optimizer: torch.optim.Optimizer
     ) -> dict[str, Any]:
-        """Return the optimiser state of whole parameters, made from the state of parts."""
+        """Return the optimiser state of whole parameters from the state of the parts."""
         del optimizer
         return state
 

@@ -1,4 +1,4 @@
-"""The weights of a trained model on several ranks: whole on each, or in parts."""
+"""Weights of a trained model on several ranks: the interface, and replicated weights."""
 
 from __future__ import annotations
 
@@ -12,85 +12,85 @@ from torch.nn import Parameter
 
 
 class Weights(Protocol):
-    """The weights of one model on this rank.
+    """Interface of the weights of one model on this rank.
 
     Attributes:
-        owner: the model, as the run knows it.
-        module: what passes run on.
-        in_parts: whether a pass needs all ranks.
+        owner: the model of the run.
+        module: the model that passes run on.
+        is_sharded: whether each rank has a part of the parameters, and a pass needs all ranks.
     """
 
     owner: nn.Module
     module: nn.Module
-    in_parts: bool
+    is_sharded: bool
 
     def part(self, parameter: Parameter) -> Parameter:
         """Return the part of a parameter of the owner that this rank trains."""
         ...
 
-    def divided(self, part: Tensor) -> bool:
-        """Return whether a part is some of a parameter, and other ranks have the rest."""
+    def is_shard(self, part: Tensor) -> bool:
+        """Return whether other ranks have the rest of the parameter of a part."""
         ...
 
-    def total_of_parts(self, tensor: Tensor) -> Tensor:
+    def sum_over_shards(self, tensor: Tensor) -> Tensor:
         """Return the sum over the ranks that have the parts of a parameter."""
         ...
 
-    def whole(self, part: Tensor, like: Tensor) -> Tensor:
-        """Return the whole of a tensor like a part (a moment), from all ranks."""
+    def full(self, part: Tensor, like: Tensor) -> Tensor:
+        """Gather a tensor of the shape of the part ``like`` (a moment) from all ranks."""
         ...
 
-    def own(self, whole: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's part of a whole tensor."""
+    def local(self, full: Tensor, like: Tensor) -> Tensor:
+        """Return this rank's part of a full tensor, divided as the part ``like``."""
         ...
 
     def stale(self) -> list[int]:
-        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
+        """Return the indices of the owner's parameters that were written since :meth:`mark`."""
         ...
 
-    def refresh(self, parts: Sequence[int]) -> None:
-        """Take rank 0's values of these parameters."""
+    def refresh(self, indices: Sequence[int]) -> None:
+        """Copy these parameters from rank 0."""
         ...
 
-    def collect(self) -> None:
-        """Put the gradients of the passes, summed over ranks, into ``.grad`` of the parts."""
+    def collect_gradients(self) -> None:
+        """Set ``.grad`` of the parts to the gradients of the passes, summed over ranks."""
         ...
 
-    def forget(self) -> None:
-        """Drop gradients that were not collected."""
+    def drop_gradients(self) -> None:
+        """Delete gradients that were not collected."""
         ...
 
-    def rest(self) -> None:
+    def reshard(self) -> None:
         """End passes without gradient."""
         ...
 
-    def gather(self) -> None:
-        """Give rank 0's owner the trained values."""
+    def write_back(self) -> None:
+        """Copy the trained values into the owner on rank 0."""
         ...
 
     def mark(self) -> None:
-        """Start watching for writes into the owner's parameters."""
+        """Start a new record of writes into the owner's parameters."""
         ...
 
-    def leave_whole(self) -> None:
-        """Free the owner's own copy, on a rank that never reads it."""
+    def free_owner(self) -> None:
+        """Free the owner's tensors on a rank that never reads them."""
         ...
 
 
 class Parallel(Protocol):
-    """Division of a model's weights among ranks: ``parallel=replicate``, ``parallel=shard``.
+    """Interface of parallel strategies: ``parallel=replicate``, ``parallel=shard``.
 
     Attributes:
-        timeout: seconds that a rank waits for the others before it gives up.
+        timeout: seconds that a rank waits for the others.
     """
 
     timeout: float
 
     def weights(self, module: nn.Module) -> Weights:
-        """Return the weights of a trained model; called once all processes have joined.
+        """Return the weights of a trained model; all processes must have joined.
 
         Raises:
-            ConfigError: they cannot be divided so; names the reason and the remedy.
+            ConfigError: the strategy does not support the model; names reason and remedy.
         """
         ...
 
@@ -102,8 +102,8 @@ class WriteRecord:
         self.tensors = tensors
         self.versions = [-1] * len(tensors)
 
-    def numbers(self) -> list[int]:
-        """Return the numbers of tensors written since :meth:`mark`; at first all."""
+    def indices(self) -> list[int]:
+        """Return the indices of the tensors written since :meth:`mark`; at first all."""
         return [n for n, tensor in enumerate(self.tensors) if tensor._version != self.versions[n]]
 
     def mark(self) -> None:
@@ -111,33 +111,29 @@ class WriteRecord:
         self.versions = [tensor._version for tensor in self.tensors]
 
 
-def summed_gradients(parameters: Sequence[Parameter]) -> None:
-    """Sum ``.grad`` over ranks, in one flat tensor a dtype; None stays None where all have none."""
+def all_reduce_gradients(parameters: Sequence[Parameter]) -> None:
+    """Sum ``.grad`` over ranks, one flat tensor per dtype; None stays if all ranks have None."""
     if not parameters:
         return
-    there = torch.tensor([float(p.grad is not None) for p in parameters])
-    there = there.to(parameters[0].device)
-    dist.all_reduce(there)
-    some = [p for p, count in zip(parameters, there.tolist(), strict=True) if count]
-    for dtype in dict.fromkeys(p.dtype for p in some):
-        alike = [p for p in some if p.dtype == dtype]
+    counts = torch.tensor([float(p.grad is not None) for p in parameters])
+    counts = counts.to(parameters[0].device)
+    dist.all_reduce(counts)
+    trained = [p for p, count in zip(parameters, counts.tolist(), strict=True) if count]
+    for dtype in dict.fromkeys(p.dtype for p in trained):
+        group = [p for p in trained if p.dtype == dtype]
         flat = torch.cat(
-            [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in alike]
+            [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in group]
         )
         dist.all_reduce(flat)
-        sizes = [p.numel() for p in alike]
-        for p, part in zip(alike, torch.split(flat, sizes), strict=True):
+        sizes = [p.numel() for p in group]
+        for p, part in zip(group, torch.split(flat, sizes), strict=True):
             p.grad = part.view_as(p).clone()
 
 
 class ReplicatedWeights:
-    """Whole weights on every rank; gradients are summed once a step.
+    """Full weights of a model on every rank; gradients are summed once per step."""
 
-    Args:
-        owner: the model.
-    """
-
-    in_parts = False
+    is_sharded = False
 
     def __init__(self, owner: nn.Module) -> None:
         self.owner = self.module = owner
@@ -148,50 +144,50 @@ class ReplicatedWeights:
         """Return the parameter."""
         return parameter
 
-    def divided(self, part: Tensor) -> bool:
-        """Return False: parameters are whole."""
+    def is_shard(self, part: Tensor) -> bool:
+        """Return False: parameters are full."""
         del part
         return False
 
-    def total_of_parts(self, tensor: Tensor) -> Tensor:
+    def sum_over_shards(self, tensor: Tensor) -> Tensor:
         """Return the tensor."""
         return tensor
 
-    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+    def full(self, part: Tensor, like: Tensor) -> Tensor:
         """Return the tensor."""
         del like
         return part
 
-    own = whole
+    local = full
 
     def stale(self) -> list[int]:
-        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
-        return self.written.numbers()
+        """Return the indices of the owner's parameters that were written since :meth:`mark`."""
+        return self.written.indices()
 
     @torch.no_grad()
-    def refresh(self, parts: Sequence[int]) -> None:
-        """Take rank 0's values of these parameters."""
-        for number in parts:
-            dist.broadcast(self.parameters[number].detach(), src=0)
+    def refresh(self, indices: Sequence[int]) -> None:
+        """Copy these parameters from rank 0."""
+        for index in indices:
+            dist.broadcast(self.parameters[index].detach(), src=0)
 
-    def collect(self) -> None:
+    def collect_gradients(self) -> None:
         """Sum ``.grad`` of the parameters over ranks."""
-        summed_gradients([p for p in self.parameters if p.requires_grad])
+        all_reduce_gradients([p for p in self.parameters if p.requires_grad])
 
-    def forget(self) -> None:
-        """Drop gradients that were not collected."""
+    def drop_gradients(self) -> None:
+        """Delete gradients that were not collected."""
         for parameter in self.parameters:
             parameter.grad = None
 
-    def rest(self) -> None:
+    def reshard(self) -> None:
         """No-op."""
 
-    def gather(self) -> None:
-        """No-op: every rank took the same step."""
+    def write_back(self) -> None:
+        """No-op: all ranks take the same step on the owner."""
 
     def mark(self) -> None:
-        """Start watching for writes into the owner's parameters."""
+        """Start a new record of writes into the owner's parameters."""
         self.written.mark()
 
-    def leave_whole(self) -> None:
+    def free_owner(self) -> None:
         """No-op: passes run on the owner."""

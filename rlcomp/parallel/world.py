@@ -1,4 +1,4 @@
-"""Rank and number of ranks of this process, from torchrun's environment; without torch."""
+"""Rank and number of ranks of this process, from torchrun's environment; imports no torch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from rlcomp.errors import UserError
 
 
 def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return rank and number of ranks; ``(0, 1)`` for a process by itself.
-
-    Args:
-        environment: set by torchrun.
+    """Return rank and number of ranks; ``(0, 1)`` for a process without torchrun.
 
     Raises:
-        UserError: a launcher has set the number of ranks, but not the rank.
+        UserError: the number of ranks is set, but not the rank.
 
     Examples:
         >>> world({"WORLD_SIZE": "2", "RANK": "1"})
@@ -37,7 +34,7 @@ def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 
 def local_rank(environment: Mapping[str, str] = os.environ) -> int:
-    """Return the rank within this machine: the number of its GPU.
+    """Return the rank within this machine, the index of its GPU.
 
     Examples:
         >>> local_rank({"LOCAL_RANK": "3"})

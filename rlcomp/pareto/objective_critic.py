@@ -12,8 +12,7 @@ from rlcomp.checkpoint.state_fields import field
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import CheckpointError
 from rlcomp.keys import Key, OwnKey
-from rlcomp.model.critics import Critic
-from rlcomp.model.value_head import ValueHead
+from rlcomp.model.critics import Critic, ValueHead
 from rlcomp.pareto.objectives import as_multi_objective
 
 

@@ -16,7 +16,7 @@ from rlcomp.report.groups import Group
 from rlcomp.report.returns import Rows, evaluation_path, returns_by_preference
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, band, curve
-from rlcomp.trackers.metric_direction import better
+from rlcomp.trackers.metric_names import better
 
 # The palette of Okabe and Ito.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")

@@ -9,7 +9,7 @@ from typing import Literal
 from rlcomp.report.groups import Group
 from rlcomp.report.statistics import MeanEstimate, half_width, number, rounded
 from rlcomp.report.tables import MetricResult
-from rlcomp.trackers.metric_direction import Direction, better
+from rlcomp.trackers.metric_names import Direction, better
 
 Judgement = Literal["better", "worse", "higher", "lower", "no difference", "unknown"]
 HYPERVOLUME = "evaluation/hypervolume"

@@ -12,14 +12,14 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import problem
-from rlcomp.checkpoint.manifest import written_in
-from rlcomp.checkpoint.progress import step_of
+from rlcomp.checkpoint.manifest import read_environment
+from rlcomp.checkpoint.progress import parse_step
 from rlcomp.errors import CheckpointError
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.load_model import is_run
-from rlcomp.trackers.display import held_out_rewards
+from rlcomp.trackers.metric_names import held_out_rewards
 
 _HELD_OUT = "evaluation/"
 _NAME = re.compile(r"[\w@./+-]{1,80}")
@@ -42,7 +42,7 @@ def model_card(
     Raises:
         CheckpointError: the run's ``run.yaml`` was not written by rlcomp.
     """
-    run, step = _run_of(checkpoint), step_of(checkpoint.name)
+    run, step = _run_of(checkpoint), parse_step(checkpoint.name)
     choices, words = _run_settings(run) if run else ({}, [])
     head = {
         "library_name": "transformers",
@@ -57,7 +57,7 @@ def model_card(
         "step": step,
         "trained from": _origin(config, base),
         **(held_out(run, step) if run else {}),
-        **written_in(checkpoint),
+        **read_environment(checkpoint),
     }
     parts = ", ".join(f"`{group}={option}`" for group, option in choices.items())
     return "\n".join(

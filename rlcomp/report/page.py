@@ -29,7 +29,7 @@ from rlcomp.report.run_files import describe_early_end, read_samples
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import estimate_in_words, number
 from rlcomp.report.tables import MetricResult, costs, run_origins, runs_with_groups
-from rlcomp.trackers.metric_direction import better
+from rlcomp.trackers.metric_names import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
 MOST_GROUPS, MOST_RUNS, MOST_CELLS, MOST_METRICS = 64, 300, 4_000, 24

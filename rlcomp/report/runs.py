@@ -19,10 +19,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from rlcomp.config.compare import flat
 from rlcomp.errors import DataError, RlcompWarning, in_one_line, nearest
 from rlcomp.files.json_lines import read_metrics
-from rlcomp.files.lock import is_locked
 from rlcomp.files.run_directory import OVERWRITTEN
-from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_record
-from rlcomp.files.untrusted import check_plain
+from rlcomp.files.run_record import FAILURE, RUN_RECORD, is_locked, read_failure, read_run_record
+from rlcomp.files.untrusted import check_no_aliases
 from rlcomp.report.run_files import read_early_ends
 from rlcomp.sweep.jobs import jobs_of_sweep, plain_key, requested_overrides, swept_keys
 
@@ -212,7 +211,7 @@ def _report_unreadable_config(directory: Path) -> Iterator[None]:
     """
     for name in _CONFIG_FILES:
         for file in directory.glob(name):
-            check_plain(file)
+            check_no_aliases(file)
     try:
         yield
     except (OmegaConfBaseException, YAMLError, *_TYPE_ERRORS) as error:

@@ -15,7 +15,7 @@ from rlcomp.files.json_lines import read_metrics
 from rlcomp.report.figures import run_figure
 from rlcomp.report.returns import objectives_of
 from rlcomp.report.run_files import describe_early_end, read_early_ends, read_samples
-from rlcomp.trackers.display import ACCURACIES, held_out_rewards
+from rlcomp.trackers.metric_names import ACCURACIES, held_out_rewards
 
 CURVES = {
     "reward/mean": "reward",

@@ -13,7 +13,7 @@ from rlcomp.files.atomic_write import atomic_write
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import MeanEstimate, area, estimate, final, paired
-from rlcomp.trackers.display import ACCURACIES, held_out_rewards
+from rlcomp.trackers.metric_names import ACCURACIES, held_out_rewards
 
 # The usual metrics; a final slash stands for all names with this beginning.
 METRICS = (

@@ -86,7 +86,7 @@ class FreeStages(RemoteStages):
                 f"cluster.schedule is free, and {kind} does not refill seats: set "
                 "cluster.schedule=fixed, or collector@rollout=group"
             )
-        if not hasattr(stage.policy, "seats"):
+        if not hasattr(stage.policy, "decode_slots"):
             raise ConfigError(
                 f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
                 "(rlcomp.interfaces.cluster.RefillingPolicy): set cluster.schedule=fixed"

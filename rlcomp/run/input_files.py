@@ -252,7 +252,7 @@ def check_inputs(saved: SavedCheckpoint, current_digests: Digests, accept: bool)
     Raises:
         CheckpointError: files have changed; the message names them.
     """
-    saved_digests: Digests | None = saved.place().get("inputs")
+    saved_digests: Digests | None = saved.position().get("inputs")
     if saved_digests is None:
         warnings.warn(
             f"{saved.path} is of an earlier version and has no digests of the files that its "

@@ -28,11 +28,9 @@ from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.files.digests import Digests, input_digests
 from rlcomp.files.environment import environment
-from rlcomp.files.lock import locked
-from rlcomp.files.run_directory import check_links, set_aside
-from rlcomp.files.run_record import chosen_options, write_run_record
-from rlcomp.files.shared_status import SharedStatus
-from rlcomp.files.storage_errors import storage_errors
+from rlcomp.files.run_directory import archive_run, check_links
+from rlcomp.files.run_record import chosen_options, directory_lock, write_run_record
+from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.interfaces.cluster import Cluster
 from rlcomp.parallel.world import world
 from rlcomp.run.check_tasks import check_columns, reward_and_task_nodes, warn_unreachable
@@ -82,7 +80,7 @@ def launch(
             return
         directory = Path(config.directory)
         check_links(directory)
-        with locked(directory):
+        with directory_lock(directory):
             checkpoint = _build_without_models(builder, config)
             source = saved_run(config, checkpoint)
             if source is not None:
@@ -165,7 +163,7 @@ def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None)
     because the run itself has written them.
     """
     files = input_files(builder.plan, builder.built, Path(config.directory))
-    saved_digests: Digests | None = None if saved is None else saved.place().get("inputs")
+    saved_digests: Digests | None = None if saved is None else saved.position().get("inputs")
     if saved_digests is not None and str(config.resume) in ("auto", "must"):
         files = {name: group for name, group in files.items() if name in saved_digests}
     return input_digests(files, saved_digests)
@@ -175,7 +173,7 @@ def _claim_directory(config: DictConfig, directory: Path, checkpoint: Checkpoint
     """Accept the config: from here on the directory belongs to this run."""
     if config.get("overwrite", False):
         home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
-        if (old := set_aside(directory, home)) is not None:
+        if (old := archive_run(directory, home)) is not None:
             print(f"overwrite: what was in {directory} is in {old}", flush=True)
     write_run_record(config, directory, environment())
 

@@ -32,8 +32,7 @@ from rlcomp.errors import (
     refuse_exit,
 )
 from rlcomp.files.digests import Digests
-from rlcomp.files.shared_status import SharedStatus
-from rlcomp.files.storage_errors import storage_errors
+from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
@@ -42,8 +41,7 @@ from rlcomp.run.resume import restore_newest
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
 from rlcomp.seed import named_seed
-from rlcomp.trackers.tracker import Tracker
-from rlcomp.trackers.tracker_session import tracker_session
+from rlcomp.trackers.tracker import Tracker, tracker_session
 from rlcomp.workers.pool import closing
 
 
@@ -260,11 +258,11 @@ class Program:
             self.last_saved_step = self.total
 
     def _report_position(self, phase: str, stage: str) -> None:
-        self.status.at(phase, self.step + 1, self.phases[phase].steps, stage)
+        self.status.set_position(phase, self.step + 1, self.phases[phase].steps, stage)
 
     def _position(self) -> dict[str, Any]:
         position = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
-        trackers = {tracker.name: tracker.place() for tracker in self.trackers}
+        trackers = {tracker.name: tracker.position() for tracker in self.trackers}
         return {**position, "trackers": trackers, "best": self.best, **self.inputs}
 
     def _interrupt(self, name: str) -> None:

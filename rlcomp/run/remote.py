@@ -155,7 +155,7 @@ class RemoteStages(Sequence):
             record("cluster/made", rollout.seconds)
         merge(rollout.ledger)
         # A new TensorDict, since later stages write into it.
-        rows = rollout.on(device_of(payload.weights))
+        rows = rollout.rows_on(device_of(payload.weights))
         newest = version_of(list(self.stages))
         if self.staleness and newest is not None and "policy_version" in rows.keys():
             record_age(rows, newest)

@@ -10,9 +10,14 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rlcomp.checkpoint.manifest import CONFIG, written_in
+from rlcomp.checkpoint.manifest import CONFIG, read_environment
 from rlcomp.checkpoint.progress import check_within
-from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.reader import (
+    SavedCheckpoint,
+    list_checkpoints,
+    newest_whole,
+    open_checkpoint,
+)
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compare import changed
 from rlcomp.config.migrations import of_version_0_1, update_classes
@@ -43,7 +48,7 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpo
     source = _choose_checkpoint(config, checkpoint)
     if source is None:
         return None
-    if environment_changes := differences(written_in(source.path), environment()):
+    if environment_changes := differences(read_environment(source.path), environment()):
         warnings.warn(
             f"{source.path} was written in another environment ({'; '.join(environment_changes)}): "
             "numbers from here on may differ in their last bits",
@@ -93,7 +98,7 @@ def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> Sav
         return checkpoint_at_path
     if overwrite and resume == "must":
         raise ConfigError("overwrite is true, but resume is must: leave one of them out")
-    checkpoints = [] if overwrite else checkpoints_in(home)
+    checkpoints = [] if overwrite else list_checkpoints(home)
     if not overwrite:
         _check_resume_mode(resume, checkpoints, home, directory)
     if not checkpoints:
@@ -121,7 +126,7 @@ def _end_settings(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str]
     phases = [*(config.get("phases") or {}).items()]
     if not phases:  # a custom program
         return None
-    place, (name, last) = saved.place(), phases[-1]
+    place, (name, last) = saved.position(), phases[-1]
     if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
         return None
     return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"
@@ -194,7 +199,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
         if overwrite:
             raise ConfigError(f"overwrite is true, but would move {source.path}: leave it out")
         _check_record_reaches(source, directory)
-    elif not overwrite and (has_record(directory) or checkpoints_in(home)):
+    elif not overwrite and (has_record(directory) or list_checkpoints(home)):
         raise CheckpointError(
             f"resume is {path}, but {directory} holds the record of another run: "
             f"{START_ANEW_REMEDY}"
@@ -206,7 +211,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
 def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
     """Refuse a checkpoint beyond the end of the record; name an earlier one if there is any."""
     try:
-        check_record(directory, saved.place())
+        check_record(directory, saved.position())
     except CheckpointError as error:
         reached = next((path for path in saved.older if _record_reaches(path, directory)), None)
         remedy = f"continue from an older checkpoint, resume={reached}, " if reached else ""
@@ -218,7 +223,7 @@ def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
 
 def _record_reaches(path: Path, directory: Path) -> bool:
     try:
-        check_record(directory, open_checkpoint(path).place())
+        check_record(directory, open_checkpoint(path).position())
     except CheckpointError:
         return False
     return True
@@ -245,7 +250,7 @@ def restore_newest(
     skipped: list[Path] = []
     while True:
         try:
-            check_within(candidate.path, candidate.place(), phases)
+            check_within(candidate.path, candidate.position(), phases)
             return candidate, candidate.restore(nodes, seed), skipped
         except CheckpointError as error:
             if not candidate.older:

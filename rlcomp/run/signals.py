@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from rlcomp.files.shared_status import SharedStatus, describe_place
+from rlcomp.files.shared_status import SharedStatus, describe_position
 
 
 class StopRequest:
@@ -48,10 +48,10 @@ class StopRequest:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
         if self.count > 1 or self.status.signals > 1:
-            if self.status.watched:
+            if self.status.supervised:
                 stop_at_once(number, frame)
             raise KeyboardInterrupt(f"second signal {number}")
-        if not self.status.watched:
+        if not self.status.supervised:
             print_stopping(self.status)
 
 
@@ -65,8 +65,9 @@ def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
 
 def print_stopping(status: SharedStatus) -> None:
     """Say at the first signal what the run waits for."""
+    position = describe_position(status.position())
     message = (
-        f"\nrlcomp: stopping at the end of this step; still {describe_place(status.place())}; "
+        f"\nrlcomp: stopping at the end of this step; still {position}; "
         "a second signal stops at once\n"
     )
     os.write(2, message.encode())  # not print: the signal may have interrupted one

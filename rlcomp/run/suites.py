@@ -25,8 +25,7 @@ from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
 from rlcomp.interfaces.protocols import Suite
 from rlcomp.interfaces.reward import check_decides
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.load_model import is_run, trained_part
-from rlcomp.model.load_prompt_format import trained_prompt
+from rlcomp.model.load_model import is_run, load_node, load_prompt_format
 from rlcomp.run.evaluate import hash_problems
 from rlcomp.run.launch import device, place_on
 from rlcomp.text.folder import check_available
@@ -60,13 +59,13 @@ def open_suites(
         suites: names of nodes.
         overrides: as for ``rlcomp``, including ``+suite=[...]``.
         config_dirs: directories of the user's own configs.
-        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.load_policy`.
         later: models of later calls; their existence is checked before this one is read.
 
     Raises:
         ConfigError: ``rlcomp`` would refuse the config; a model does not exist; or a suite is no
             evaluator of answers.
-        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`.
+        CheckpointError: as :func:`rlcomp.model.load_model.load_policy`.
         DataError: there is no model, or no file of problems.
     """
     base = [] if is_run(model) else [f"base={_quote(model)}", "context_length=null"]
@@ -131,7 +130,7 @@ def _use_run_policy(
     builder: Builder, config: DictConfig, run: Path, overrides: Sequence[str], trust: bool
 ) -> DictConfig:
     """Use a run's policy and prompt format in the config; return the prompt's config."""
-    policy, run_config, checkpoint = trained_part(run, "policy", LanguageModel, trust)
+    policy, run_config, checkpoint = load_node(run, "policy", LanguageModel, trust)
     builder.built["policy"] = policy
     names = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
     if "decoding" in names:
@@ -139,7 +138,7 @@ def _use_run_policy(
     if "prompt" in names:
         builder.built["tokenizer"] = policy.tokenizer
         return cast("DictConfig", config.prompt)
-    prompt = trained_prompt(run_config, checkpoint / "config.yaml", policy.tokenizer, trust)
+    prompt = load_prompt_format(run_config, checkpoint / "config.yaml", policy.tokenizer, trust)
     builder.built["prompt"] = prompt
     return cast("DictConfig", run_config.get("prompt"))
 

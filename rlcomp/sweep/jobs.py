@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
-from rlcomp.files.untrusted import check_plain
+from rlcomp.files.untrusted import check_no_aliases
 
 # A run takes at least a second, and a day has 86,400.
 MOST_JOBS = 10_000
@@ -117,7 +117,7 @@ def requested_overrides(directory: Path) -> list[str]:
     if not file.is_file():
         return []
     # Unresolved: interpolations have another value in every job.
-    check_plain(file)
+    check_no_aliases(file)
     whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     hydra = whole["hydra"]
     params = hydra["sweeper"].get("params") or {}

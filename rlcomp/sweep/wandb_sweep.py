@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 
 from rlcomp.errors import ConfigError, UserError
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.trackers.metric_direction import better
+from rlcomp.trackers.metric_names import better
 
 METRIC = "evaluation/sampled"  # default objective of a search
 _DIRECTORY = "runs/wandb"  # with a directory for each run, so that a preempted run continues

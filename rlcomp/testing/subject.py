@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.checkpoint.state import HasRunState, generators, owned, parts
+from rlcomp.checkpoint.state import HasRunState, generators, named_parts, owned_tensors
 from rlcomp.component import Component
 from rlcomp.errors import ContractError
 from rlcomp.interfaces.fact_reward import FactReward
@@ -80,11 +80,12 @@ class Subject:
 
     def _save(self) -> None:
         nodes = {"component": self.component}
-        self._tensors = [(tensor, tensor.detach().clone()) for tensor in owned(nodes).values()]
+        tensors = owned_tensors(nodes).values()
+        self._tensors = [(tensor, tensor.detach().clone()) for tensor in tensors]
         self._draws = [(draw, draw.get_state()) for draw in generators(nodes).values()]
         self._states = [
             (part, copy.deepcopy(part.run_state()))
-            for _, part in parts(nodes)
+            for _, part in named_parts(nodes)
             if isinstance(part, HasRunState)
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,7 +11,9 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-# Label by metric. A metric that a run does not record is left out.
+from rlcomp.trackers.metric_names import ACCURACIES, held_out_rewards
+
+# Labels by metric; metrics that a run does not record are left out.
 SHOWN = {
     "reward/mean": "reward",
     "evaluation/sampled": "sampled",
@@ -20,33 +22,16 @@ SHOWN = {
     "loss/sft": "loss",
     "episode/return": "return",
 }
-# Seconds between two lines where there is no terminal.
-QUIET_SECONDS = 10.0
-
-
-# Held-out accuracies, which are means of the reward where it does not say what is correct.
-ACCURACIES = ("evaluation/sampled", "evaluation/greedy")
-
-
-def held_out_rewards(metrics: Iterable[str]) -> dict[str, str]:
-    """Return the metrics that stand for accuracies where the reward does not say what is correct.
-
-    Examples:
-        >>> held_out_rewards(["evaluation/greedy", "evaluation/reward/length/greedy"])
-        {'evaluation/reward/length/greedy': 'length greedy'}
-        >>> [*held_out_rewards(["evaluation/reward/a/b/greedy"]).values()]
-        ['a/b greedy']
-    """
-    start = "evaluation/reward/"
-    free = [name for name in metrics if name.startswith(start)]
-    return {name: " ".join(name.removeprefix(start).rsplit("/", 1)) for name in free}
+# Between two lines where there is no terminal.
+LINE_SECONDS = 10.0
 
 
 class Display:
-    """Shows a run while it runs: a live bar on a terminal, a line now and then elsewhere.
+    """Display of a running run: a live bar on a terminal, else a line every ten seconds.
 
     Args:
         seed: shown once, at the start.
+        console: by default standard output.
     """
 
     name = "display"
@@ -58,10 +43,10 @@ class Display:
         self.live: Live | None = None
         self.line = Text()
         self.tasks: dict[str, TaskID] = {}
-        self.said = 0.0
+        self.printed = 0.0
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Show every phase, with the steps that are done already."""
+        """Show every phase and its finished steps."""
         self.phases = dict(phases)
         plan = ", then ".join(f"{name} for {steps} steps" for name, steps in phases.items())
         again = f", continued after step {done}" if done else ""
@@ -92,18 +77,18 @@ class Display:
     ) -> None:
         """Show one step."""
         del total, samples
-        if step == 1:  # values of an earlier phase are out of date
+        if step == 1:  # values of an earlier phase are obsolete
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
         names = [*SHOWN, *held_out_rewards(metrics)]
         self.latest |= {name: metrics[name] for name in names if name in metrics}
-        shown = self._shown(metrics)
+        text = self._text(metrics)
         if self.live is not None:
             self.bars.start_task(self.tasks[phase])
             self.bars.update(self.tasks[phase], completed=step)
-            self.line.plain = shown
-        elif time.monotonic() - self.said > QUIET_SECONDS or step == self.phases[phase]:
-            self.said = time.monotonic()
-            line = f"{phase} {step}/{self.phases[phase]}  {shown}"
+            self.line.plain = text
+        elif time.monotonic() - self.printed > LINE_SECONDS or step == self.phases[phase]:
+            self.printed = time.monotonic()
+            line = f"{phase} {step}/{self.phases[phase]}  {text}"
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
@@ -112,10 +97,10 @@ class Display:
         end = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
         self.console.print(f"{end}: {ended['reason']}", highlight=False, soft_wrap=True)
 
-    def _shown(self, metrics: Mapping[str, float]) -> str:
-        free = held_out_rewards(self.latest)
-        hidden = ACCURACIES if free else ()
-        labels = {name: label for name, label in SHOWN.items() if name not in hidden} | free
+    def _text(self, metrics: Mapping[str, float]) -> str:
+        rewards = held_out_rewards(self.latest)
+        hidden = ACCURACIES if rewards else ()
+        labels = {name: label for name, label in SHOWN.items() if name not in hidden} | rewards
         words = [
             f"{label} {self.latest[name]:.3f}"
             for name, label in labels.items()
@@ -125,13 +110,13 @@ class Display:
             words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
         return "  ".join(words)
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the latest values."""
         return {"latest": self.latest}
 
-    def rewind(self, place: dict[str, Any]) -> None:
-        """Show them again."""
-        self.latest = dict(place.get("latest", {}))
+    def rewind(self, position: dict[str, Any]) -> None:
+        """Restore the latest values."""
+        self.latest = dict(position.get("latest", {}))
 
     def finish(self, error: BaseException | None = None) -> None:
         """Restore the terminal; the command line reports the error."""

@@ -1,4 +1,4 @@
-"""TensorBoard tracker: event files of a run."""
+"""TensorBoard tracker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from rlcomp.trackers.tracker import Sample
 
 
 class TensorBoard:
-    """TensorBoard event files under ``directory/tensorboard`` (extra ``plots``).
-
-    Args:
-        directory: the run's directory.
-    """
+    """TensorBoard event files under ``directory/tensorboard`` of a run (extra ``plots``)."""
 
     name = "tensorboard"
 
@@ -28,12 +24,12 @@ class TensorBoard:
         self.writer: Any = None
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Open the event file; a resumed run purges the steps after its checkpoint."""
+        """Open an event file; a resumed run purges the steps after its checkpoint."""
         del phases
         from torch.utils.tensorboard import SummaryWriter
 
-        where = str(Path(self.directory) / "tensorboard")
-        self.writer = SummaryWriter(where, purge_step=done + 1 if done else None)
+        folder = str(Path(self.directory) / "tensorboard")
+        self.writer = SummaryWriter(folder, purge_step=done + 1 if done else None)
 
     def log(
         self,
@@ -56,11 +52,11 @@ class TensorBoard:
         """Write the reason as a text."""
         self.writer.add_text(f"ended/{ended['phase']}", str(ended["reason"]), total)
 
-    def place(self) -> dict[str, Any]:
-        """Return an empty position: steps are passed explicitly."""
+    def position(self) -> dict[str, Any]:
+        """Return an empty position: every row has its step."""
         return {}
 
-    def rewind(self, place: dict[str, Any]) -> None:
+    def rewind(self, position: dict[str, Any]) -> None:
         """No-op: ``start`` purges."""
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -73,7 +69,7 @@ class TensorBoard:
     @classmethod
     @contextmanager
     def outlive(cls, settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Yield a function that writes the error of a dead run into an event file of its own."""
+        """Yield a function that writes the error of a dead run into a new event file."""
 
         def close(error: BaseException) -> None:
             tracker = cls(directory=str(settings["directory"]))

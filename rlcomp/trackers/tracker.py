@@ -1,19 +1,21 @@
-"""Metric trackers: the interface, and ``JsonLines``, which every run has."""
+"""Metric trackers: the interface, the record of a run, and contexts that start and close them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from rlcomp.errors import CheckpointError, StorageError
+from rlcomp.errors import CheckpointError, StorageError, add_note
 from rlcomp.files.atomic_write import sync
 from rlcomp.files.digests import RunningDigest, read_digest
 from rlcomp.files.json_lines import json_line
-from rlcomp.files.run_directory import cut
+from rlcomp.files.run_directory import truncate_record
 from rlcomp.files.run_record import ENDED, METRICS, SAMPLES
+from rlcomp.files.shared_status import SharedStatus, storage_errors
 
-_PUT_BACK = (
+_REMEDY = (
     "another program wrote there; put the record back, or go on from the last checkpoint in "
     "another directory, resume=CHECKPOINT directory=NEW"
 )
@@ -22,12 +24,12 @@ Sample = Mapping[str, object]
 
 
 class Tracker(Protocol):
-    """Interface of trackers: receives the metrics of every step."""
+    """Interface of trackers of the metrics of every step."""
 
     name: str
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Begin a run: the phases with their steps, and the number of steps that are done."""
+        """Start a run of phases with their numbers of steps, after ``done`` finished steps."""
 
     def log(
         self,
@@ -37,35 +39,31 @@ class Tracker(Protocol):
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """Log a step: ``total`` counts over the run, ``step`` in the phase, both from 1."""
+        """Log a step; ``total`` counts the steps of the run, ``step`` of the phase, from 1."""
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """Log that a phase was ended early after step ``total``.
+        """Log the early end of a phase after step ``total``.
 
         Args:
-            total: counts over the run, from 1.
-            ended: ``phase``, ``step`` of ``steps``, ``reason``, and ``best``: the step of the phase
-                that was the best one (``metric``, ``value``, ``step``, ..., ``checkpoint``), or
-                None.
+            total: counts the steps of the run, from 1.
+            ended: ``phase``, ``step`` of ``steps``, ``reason``, and ``best``: the best step of the
+                phase (``metric``, ``value``, ``step``, ..., ``checkpoint``), or None.
         """
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the position of this tracker, for the checkpoint."""
 
-    def rewind(self, place: dict[str, Any]) -> None:
+    def rewind(self, position: dict[str, Any]) -> None:
         """Return to the position of the checkpoint."""
 
     def finish(self, error: BaseException | None = None) -> None:
-        """End the run: with every step done, or else by this error."""
+        """End the run, either complete or by an error."""
 
 
 class JsonLines:
-    """``metrics.jsonl`` and ``samples.jsonl``: the record of a run, one object a line.
+    """The record of a run in its directory: ``metrics.jsonl`` and ``samples.jsonl``.
 
-    Phases that were ended early stand in ``ended.jsonl``.
-
-    Args:
-        directory: the run's directory.
+    ``ended.jsonl`` lists the phases that were ended early.
     """
 
     name = "json_lines"
@@ -79,7 +77,7 @@ class JsonLines:
         self.resumed = False
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Start empty files; a resumed run appends."""
+        """Create empty files; a resumed run appends."""
         del phases, done
         self.metrics.parent.mkdir(parents=True, exist_ok=True)
         self._write_ended()
@@ -99,18 +97,18 @@ class JsonLines:
         """Append one line of metrics, and the samples if there are any.
 
         Raises:
-            StorageError: a file has another size than the run has written.
+            StorageError: a file does not have the size that the run has written.
         """
-        place = {"total": total, "phase": phase, "step": step}
-        self._append(self.metrics, json_line({**place, **metrics}))
+        position = {"total": total, "phase": phase, "step": step}
+        self._append(self.metrics, json_line({**position, **metrics}))
         if samples:
-            lines = [json_line({**place, **sample}) for sample in samples]
+            lines = [json_line({**position, **sample}) for sample in samples]
             self._append(self.samples, "".join(lines))
 
     def _append(self, path: Path, text: str) -> None:
         digest = self.digests[path.name]
         size = path.stat().st_size if path.is_file() else 0
-        # If the directory is gone, opening the file raises.
+        # If the directory was deleted, opening the file raises.
         if size != digest.size and path.parent.is_dir():
             raise StorageError(_resized(path, size, digest.size))
         with path.open("a") as file:
@@ -128,11 +126,11 @@ class JsonLines:
         else:
             self.ended.unlink(missing_ok=True)
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the files' sizes and digests, synced to disk, and the phases that ended early.
 
         A checkpoint never counts a line that is not on disk. A run that continues in another
-        directory needs the phases: the steps that they spared must not count as missing there.
+        directory needs the phases, lest the steps that they omitted count as missing there.
         """
         for path in (self.metrics, self.samples, self.metrics.parent):
             sync(path)
@@ -143,26 +141,25 @@ class JsonLines:
             "ended": [*self.rows],
         }
 
-    def rewind(self, place: dict[str, Any]) -> None:
-        """Cut the files back to the checkpoint.
+    def rewind(self, position: dict[str, Any]) -> None:
+        """Truncate the files to their lengths at the checkpoint.
 
         Raises:
-            CheckpointError: a file is shorter than the checkpoint states, changed, of another run,
-                or a folder.
+            CheckpointError: a file is shorter than that, changed, of another run, or a folder.
         """
         if self.ended.exists() and not self.ended.is_file():
             raise CheckpointError(f"{self.ended} is no file: move it out of the run's directory")
         self.resumed = True
-        self.rows = [*place.get("ended", [])]
+        self.rows = [*position.get("ended", [])]
         for file in (self.metrics, self.samples):
-            marks = place.get("digests", {}).get(file.stem, [])
-            self.digests[file.name] = cut(file, place[file.stem], marks)
+            marks = position.get("digests", {}).get(file.stem, [])
+            self.digests[file.name] = truncate_record(file, position[file.stem], marks)
 
     def check(self) -> None:
         """Check that the files hold exactly the lines that this run has written.
 
         Raises:
-            StorageError: one was changed in the meantime; names the file and the lines.
+            StorageError: one was changed; names the file and the lines.
         """
         for path in (self.metrics, self.samples):
             digest = self.digests[path.name]
@@ -172,14 +169,84 @@ class JsonLines:
             try:
                 read_digest(path, size, digest.marks)
             except CheckpointError as error:
-                raise StorageError(f"{error}: {_PUT_BACK}") from error
+                raise StorageError(f"{error}: {_REMEDY}") from error
         written = "".join(map(json_line, self.rows))
         if written != (self.ended.read_text() if self.ended.is_file() else ""):
-            raise StorageError(f"{self.ended} is not what the run wrote: {_PUT_BACK}")
+            raise StorageError(f"{self.ended} is not what the run wrote: {_REMEDY}")
 
     def finish(self, error: BaseException | None = None) -> None:
-        """No-op: every line is on disk, and the command line writes the error."""
+        """No-op: the command line writes the error."""
 
 
 def _resized(path: Path, size: int, written: int) -> str:
-    return f"{path} has {size:,} bytes, but the run has written {written:,}: {_PUT_BACK}"
+    return f"{path} has {size:,} bytes, but the run has written {written:,}: {_REMEDY}"
+
+
+@contextmanager
+def tracker_session(
+    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, status: SharedStatus
+) -> Iterator[None]:
+    """Start trackers with the arguments of :meth:`Tracker.start`; finish them after the context.
+
+    At the end the record is compared with the written lines. A tracker that cannot finish does not
+    hide the error of the run.
+
+    Raises:
+        StorageError: the record cannot be written, or was changed during the run.
+    """
+    started: list[Tracker] = []
+    try:
+        with storage_errors("the record", status):
+            for tracker in trackers:
+                started.append(tracker)
+                tracker.start(phases, done)
+        yield
+        for tracker in started:
+            if isinstance(tracker, JsonLines):
+                tracker.check()
+    except BaseException as error:
+        for tracker in started:
+            try:
+                tracker.finish(error)
+            except Exception as late:
+                add_note(error, f"tracker {tracker.name}: {type(late).__name__}: {late}")
+        raise
+    for tracker in started:
+        tracker.finish(None)
+
+
+Close = Callable[[BaseException], None]
+
+
+@runtime_checkable
+class Outlives(Protocol):
+    """Class of trackers that the supervisor can close for a dead run."""
+
+    def outlive(self, settings: Mapping[str, Any]) -> AbstractContextManager[Close]:
+        """Yield a function that closes the tracker, made with ``settings``, of a dead run."""
+
+
+@contextmanager
+def closing_tracker(
+    kind: object, settings: Mapping[str, Any], status: SharedStatus
+) -> Iterator[None]:
+    """Close the tracker of a run whose process dies within the context.
+
+    Args:
+        kind: class of the tracker; no-op unless it is :class:`Outlives`.
+        settings: arguments of the tracker.
+        status: of the run.
+    """
+    if not isinstance(kind, Outlives):
+        yield
+        return
+    with kind.outlive(settings) as close:
+        try:
+            yield
+        except BaseException as error:
+            if not status.outcome():  # a run with an outcome has closed its trackers
+                try:
+                    close(error)
+                except Exception as late:
+                    add_note(error, f"the tracker was not closed: {type(late).__name__}: {late}")
+            raise

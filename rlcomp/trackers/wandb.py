@@ -1,4 +1,4 @@
-"""Weights & Biases tracker: choices, axes, tables of samples, pictures and pages of a run."""
+"""Weights & Biases tracker: config, axes, tables of samples, pictures and pages of a run."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import Interrupted, exit_code
-from rlcomp.trackers.metric_direction import better
+from rlcomp.trackers.metric_names import better
 from rlcomp.trackers.tracker import Sample
 
-# Axes of curves; steps unless the user chooses.
+# Axes of curves; the first is the default.
 STEPS, TOKENS, SECONDS = AXES = ("axis/step", "axis/tokens", "axis/seconds")
 _HELD_OUT = "evaluation/"
 
 
 class WandB:
-    """Weights & Biases; offline when there is no key.
+    """Weights & Biases; offline without a key.
 
     Args:
-        directory: the run's directory.
+        directory: of the run.
         project: W&B project.
-        run_name: name of the run there.
+        run_name: W&B name of the run.
         group: runs that belong together, usually a sweep.
-        job_type: the setting that is varied within the group.
+        job_type: the setting that varies within the group.
         tags: methods of this run.
 
     Attributes:
-        config: the run's config, shown with it.
+        config: of the run.
         report_files: returns the pictures and pages of a finished run.
     """
 
@@ -66,7 +66,7 @@ class WandB:
         self.best: dict[str, float] = {}
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Open the run; a resumed run keeps its id, a job of ``wandb agent`` has one already."""
+        """Open the run; a resumed run keeps its id, and a job of ``wandb agent`` has one."""
         del phases
         import wandb
 
@@ -92,10 +92,7 @@ class WandB:
     @staticmethod
     @contextmanager
     def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Start W&B's own process here, so that it outlives the process of the run.
-
-        It holds all that a run has logged, so that a dead run loses nothing.
-        """
+        """Start W&B's own process here: it outlives the process of the run and has all its rows."""
         import wandb
 
         own = not os.environ.get("WANDB_SERVICE")
@@ -113,7 +110,7 @@ class WandB:
 
     @staticmethod
     def _mode() -> Any:  # noqa: ANN401
-        """Return the mode that the user set, else online with a key and offline without."""
+        """Return the mode of the user, else online with a key and offline without."""
         mode = os.environ.get("WANDB_MODE")
         if mode:
             return mode
@@ -128,7 +125,7 @@ class WandB:
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """Log one step with its value on every axis, and a table for each kind of samples."""
+        """Log one step on every axis, and a table for each kind of samples."""
         import wandb
 
         self.total = total
@@ -142,10 +139,10 @@ class WandB:
         self.run.log(row, step=total)
         self.run.summary["phase"] = phase
         for name, value in metrics.items():
-            self._keep_best(name, value)
+            self._update_best(name, value)
 
-    def _keep_best(self, name: str, value: float) -> None:
-        """Add the best value of a held-out result to the summary; W&B adds the last."""
+    def _update_best(self, name: str, value: float) -> None:
+        """Update the best value of a held-out metric in the summary; W&B itself keeps the last."""
         direction = better(name)
         if name.startswith(_HELD_OUT) and direction and math.isfinite(value):
             best = max if direction == "higher" else min
@@ -157,43 +154,45 @@ class WandB:
         del total
         self.run.summary[f"ended/{ended['phase']}"] = ended["reason"]
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return the run's id, its values on the axes, and its best held-out results."""
         return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
 
-    def rewind(self, place: dict[str, Any]) -> None:
+    def rewind(self, position: dict[str, Any]) -> None:
         """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
-        self.id = place.get("id")
-        self.spent |= place.get("spent", {})
-        self.best = {**place.get("best", {})}
+        self.id = position.get("id")
+        self.spent |= position.get("spent", {})
+        self.best = {**position.get("best", {})}
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Close the run, with the error's exit code; print how to upload an offline run.
+        """Close the run with the error's exit code; print the command that uploads an offline run.
 
-        An interrupted run is marked as preempted: W&B gives it to the next agent of its sweep,
-        and it goes on from its checkpoint.
+        An interrupted run is marked as preempted: W&B gives it to the next agent of its sweep, and
+        it continues from its checkpoint.
         """
         if self.run is None:
             return
         try:
             if error is None:
-                self._leave()
+                self._log_report()
         except BaseException as late:
             error = late
             raise
         finally:
             self._close(error)
 
-    def _leave(self) -> None:
-        """Log pictures and pages as media, and all files as one artifact."""
+    def _log_report(self) -> None:
+        """Log pictures and pages of the report as media, and all files as one artifact."""
         import wandb
 
         files = [*self.report_files()]
         if not files:
             return
-        media = {f"media/{file.stem}": wandb.Image(str(file)) for file in files if _is(file, "png")}
+        media: dict[str, Any] = {}
         for file in files:
-            if _is(file, "html"):
+            if file.suffix == ".png":
+                media[f"media/{file.stem}"] = wandb.Image(str(file))
+            elif file.suffix == ".html":
                 media[f"media/{file.stem}"] = wandb.Html(file.read_text("utf-8"), inject=False)
         self.run.log(media, step=self.total)
         artifact = wandb.Artifact(f"run-{self.id}-report", type="report")
@@ -218,13 +217,7 @@ def _folders(directory: Path) -> set[Path]:
 
 
 def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -> None:
-    """Close the runs that a dead process left open, with the error's exit code.
-
-    Args:
-        directory: of the run.
-        before: folders of earlier runs.
-        error: the cause of the end.
-    """
+    """Close the runs of a dead process, those without a folder in ``before``."""
     from wandb.sdk.wandb_init import _attach
 
     for folder in _folders(directory) - before:
@@ -235,12 +228,8 @@ def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -
             print(f"W&B offline; upload with: wandb sync {folder}")
 
 
-def _is(file: Path, kind: str) -> bool:
-    return file.suffix == f".{kind}"
-
-
 def _netrc_key() -> bool:
-    """Return whether ``wandb login`` left a key."""
+    """Return whether ``wandb login`` has stored a key."""
     try:
         return netrc.netrc().authenticators("api.wandb.ai") is not None
     except (FileNotFoundError, netrc.NetrcParseError):
@@ -249,17 +238,17 @@ def _netrc_key() -> bool:
 
 @dataclass(frozen=True)
 class SampleTable:
-    """Table of samples: columns in order of first appearance, and one row a sample."""
+    """Table of samples: columns in order of first appearance, and one row per sample."""
 
     columns: list[str]
     rows: list[list[object]]
 
 
 def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTable]:
-    """Return a table for each kind of samples: ``rollouts`` have tokens, ``answers`` only texts.
+    """Return a table for each kind of samples, without the columns that are empty in all of them.
 
-    ``problems`` have counts of answers. All other samples are of the kind ``others``. A column that
-    is empty in all samples is left out.
+    ``rollouts`` have tokens, ``problems`` counts of answers, ``answers`` only texts; the rest are
+    ``others``.
 
     Examples:
         >>> tables = sample_tables([{"prompt": "1+1=", "response": "2", "reward": None}])
@@ -281,8 +270,8 @@ def _kind(sample: Mapping[str, object]) -> str:
 
 
 def _table(samples: Sequence[Mapping[str, object]]) -> SampleTable:
-    known = dict.fromkeys(column for sample in samples for column in sample)
-    columns = [name for name in known if any(not _empty(sample.get(name)) for sample in samples)]
+    keys = dict.fromkeys(key for sample in samples for key in sample)
+    columns = [key for key in keys if any(not _empty(sample.get(key)) for sample in samples)]
     return SampleTable(columns, [[sample.get(name) for name in columns] for sample in samples])
 
 

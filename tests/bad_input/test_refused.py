@@ -23,7 +23,7 @@ NAMED = {
     "'directory=${oc.env:NOPE}'": "directory: the environment variable NOPE is not set; set it, or",
     "-cd yamls/colon reward=broken": "broken.yaml: mapping values are not allowed here",
     "model=pretrained model.path=own 'tokenizer.characters=\"9876543210+-*/=()>: ,?\"'": "the "
-    "model at 'own' has another one, whose token 2 is '0' (11 in this one): choose "
+    "model at 'own' has another one: its token 2 is '0' (11 in this one); choose "
     "tokenizer=pretrained tokenizer.path=own",
 }
 FOUND = {

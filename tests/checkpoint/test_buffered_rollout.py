@@ -11,7 +11,7 @@ from rlcomp.checkpoint.buffered_rollout import (
     load_rows,
     record_age,
 )
-from rlcomp.checkpoint.tree import join_tree, split_tree
+from rlcomp.checkpoint.state_fields import join_tree, split_tree
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import Ledger, recording
 from rlcomp.testing import make_batch
@@ -59,7 +59,7 @@ def test_a_ledger_without_records_comes_back_empty():
 def test_later_writers_do_not_reach_a_rollout_that_waits():
     made = BufferedRollout(rows(), Ledger())
 
-    made.on(CPU)["reward"] = torch.ones(1)
+    made.rows_on(CPU)["reward"] = torch.ones(1)
 
     assert "reward" not in made.rows.keys()
 
@@ -72,7 +72,7 @@ def test_later_writers_do_not_reach_a_rollout_that_waits():
         ("totals", ["b"], "'totals' names what 'names' does not"),
         ("samples", "[", "'samples' is no JSON"),
         ("samples", "[1]", "'samples' is"),
-        ("other", 1, "'other' is there, which nothing reads"),
+        ("other", 1, "'other' is no field of this state"),
     ],
 )
 def test_a_ledger_that_is_none_is_told(field, value, told):
@@ -82,7 +82,7 @@ def test_a_ledger_that_is_none_is_told(field, value, told):
 
 @pytest.mark.parametrize("entries", [{"tokens": 3}, {"tokens": torch.tensor(3)}, {}])
 def test_what_is_no_batch_is_told(entries):
-    with pytest.raises(CheckpointError, match="a rollout that waits is no batch of tensors"):
+    with pytest.raises(CheckpointError, match="a buffered rollout is no batch of tensors"):
         load_rows(entries)
 
 
@@ -105,7 +105,7 @@ def test_a_token_of_newer_weights_is_told():
 
 
 def test_a_rollout_with_a_field_that_nothing_reads_is_told():
-    with pytest.raises(CheckpointError, match="'age' is there, which nothing reads"):
+    with pytest.raises(CheckpointError, match="'age' is no field of this state"):
         load_buffered_rollout({**BufferedRollout(rows(), Ledger()).state(), "age": 1})
 
 

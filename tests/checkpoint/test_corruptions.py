@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from rlcomp.checkpoint.manifest import check_files, write_manifest
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.state import collect
-from rlcomp.checkpoint.tree import join_tree, split_tree
+from rlcomp.checkpoint.state_fields import join_tree, split_tree
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
@@ -373,14 +373,14 @@ CORRUPTIONS = {
     "state too deep": (write(STATE, b"[" * 10**5), "state.json is not what was written"),
     "a number of 5000 digits": (write(STATE, b'{"place": 1' + b"0" * 5000 + b"}"), "state.json"),
     "a name twice": (replaced(STATE, '"total": 5', '"total": 4, "total": 5'), "'total' twice"),
-    "a field more": (put("hook", value="os.system"), "'hook' is there, which nothing reads"),
+    "a field more": (put("hook", value="os.system"), "'hook' is no field of this state"),
     "no place": (drop("place"), "'place' is missing"),
     "no random state": (drop("random"), "'random' is missing"),
     "nodes a list": (put("nodes", value=[]), "'nodes' is"),
     "passing a number": (put("passing", value=3), "'passing' must be a list"),
     # Place.
     "place a list": (put("place", value=[]), "the state is .*: must be a mapping"),
-    "a field more in the place": (put("place", "x", value=1), "'x' is there"),
+    "a field more in the place": (put("place", "x", value=1), "'x' is no field"),
     "phase a text": (put("place", "phase", value="one"), "'phase' is 'one': must be an integer"),
     "phase below 0": (put("place", "phase", value=-1), "'phase' is -1"),
     "phase a share": (put("place", "phase", value=1.0), "'phase' is 1.0: must be an integer"),
@@ -404,7 +404,7 @@ CORRUPTIONS = {
     "length below 0": (put(*LINES, "metrics", value=-1), "'metrics' is -1"),
     "length a share": (put(*LINES, "samples", value=0.5), "'samples' is 0.5"),
     "no length": (drop(*LINES, "samples"), "'samples' is missing"),
-    "a digest of no file": (put(*LINES, "digests", "other", value=[]), "'other' is there"),
+    "a digest of no file": (put(*LINES, "digests", "other", value=[]), "'other' is no field"),
     "digests no list": (put(*LINES, "digests", "metrics", value=3), "'metrics' is 3"),
     "digests of another size": (
         put(*LINES, "digests", "metrics", value=[[5, "0" * 64]]),
@@ -450,7 +450,7 @@ CORRUPTIONS = {
         put("nodes", "means:", value={"dict": [["weight", {"tensor": "state/random.torch"}]]}),
         "in two places",
     ),
-    "a tensor of no place": (resized("state/more", 3), "nothing holds the tensor 'state/more'"),
+    "a tensor of no place": (resized("state/more", 3), "no state has the tensor 'state/more'"),
     # Tensors.
     "no header": (write(TENSORS, b""), "tensors.safetensors cannot be read"),
     "a header longer than the file": (write(TENSORS, b"\xff" * 64), "cannot be read"),

@@ -88,7 +88,7 @@ def test_a_run_that_stops_names_its_dump(tmp_path):
     assert told == f"the step is saved; repeat it with: rlcomp-replay {tmp_path / 'dump-00000001'}"
     dump = read_dump(tmp_path / "dump-00000001")
     assert (dump.node, dump.progress) == ("mine", 1 / 5)  # the first of four steps
-    assert dump.saved.place()["total"] == 0
+    assert dump.saved.position()["total"] == 0
 
 
 def test_a_run_without_checkpoints_says_that_nothing_is_kept():

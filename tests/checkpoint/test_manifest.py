@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from rlcomp.checkpoint.manifest import check_files, write_manifest, written_in
+from rlcomp.checkpoint.manifest import check_files, read_environment, write_manifest
 from rlcomp.errors import CheckpointError
 from rlcomp.files.digests import file_digest
 
@@ -150,9 +150,9 @@ def test_an_environment_has_at_most_64_words_of_200_characters(folder):
     rewrite(folder, environment=told)
 
     check_files(folder)
-    assert written_in(folder) == told
+    assert read_environment(folder) == told
     rewrite(folder, environment="gone", torch="2.0", threads=3)
-    assert written_in(folder) == {"torch": "2.0", "threads": "3"}
+    assert read_environment(folder) == {"torch": "2.0", "threads": "3"}
 
 
 def test_a_digest_is_of_the_whole_file(tmp_path):

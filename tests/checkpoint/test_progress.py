@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.checkpoint.progress import check_progress, check_within, step_name, step_of
+from rlcomp.checkpoint.progress import check_progress, check_within, parse_step, step_name
 from rlcomp.errors import CheckpointError
 
 MARK = "0" * 64
@@ -137,9 +137,9 @@ def test_what_no_run_writes_is_refused_by_its_field(place, told):
 
 def test_the_name_of_a_checkpoint_tells_its_step():
     assert step_name({"total": 123456789}) == "step-123456789"
-    assert step_of("step-00000040") == 40
-    assert step_of("step-0000004") is step_of("step-00000040x") is step_of("best") is None
-    assert step_of("step-" + "1" * 12) is None
+    assert parse_step("step-00000040") == 40
+    assert parse_step("step-0000004") is parse_step("step-00000040x") is parse_step("best") is None
+    assert parse_step("step-" + "1" * 12) is None
     with pytest.raises(CheckpointError, match="'total' is 3, but the checkpoint's name is step-"):
         check_progress(WHOLE, "step-00000004")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rlcomp.checkpoint.manifest import write_manifest
-from rlcomp.checkpoint.reader import checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, newest_whole, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, RlcompWarning
 
@@ -49,7 +49,7 @@ def test_a_state_without_a_seed_goes_with_any(tmp_path):
     (path / "manifest.json").unlink()
     write_manifest(path)
 
-    assert open_checkpoint(path).place()["total"] == 1
+    assert open_checkpoint(path).position()["total"] == 1
 
 
 def test_a_config_that_calls_resolvers_is_read_and_one_that_is_none_refused(tmp_path):
@@ -64,7 +64,7 @@ def test_a_config_that_calls_resolvers_is_read_and_one_that_is_none_refused(tmp_
 def test_the_newest_that_is_whole_is_taken_and_the_others_are_told(tmp_path):
     paths = [saved(tmp_path, total) for total in (1, 2, 3)]
     (tmp_path / "step-1").mkdir()
-    assert checkpoints_in(tmp_path) == paths[::-1]
+    assert list_checkpoints(tmp_path) == paths[::-1]
     assert open_checkpoint(tmp_path).path == paths[2]
     (paths[2] / "state.json").write_text("{}")
 

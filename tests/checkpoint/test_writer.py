@@ -15,8 +15,8 @@ from torch import nn
 
 from rlcomp.checkpoint import writer
 from rlcomp.checkpoint.best import retain_best, save_best
-from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
-from rlcomp.checkpoint.state import check_tensors, collect, generators, owned, unsaved_state
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
+from rlcomp.checkpoint.state import check_tensors, collect, generators, owned_tensors, unsaved_state
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
@@ -75,7 +75,7 @@ def test_a_tensor_belongs_to_the_node_that_owns_it():
     policy = Part()
     user = Part(inner=policy)
 
-    assert list(owned({"policy": policy, "user": user})) == [
+    assert list(owned_tensors({"policy": policy, "user": user})) == [
         "policy:weight",
         "policy:buffer",
         "user:weight",
@@ -88,11 +88,11 @@ def test_the_owner_does_not_depend_on_the_order_of_the_nodes():
     user = Part(inner=policy)
     one, other = {"policy": policy, "user": user}, {"user": user, "policy": policy}
 
-    assert set(owned(one)) == set(owned(other))
+    assert set(owned_tensors(one)) == set(owned_tensors(other))
 
 
 def test_a_part_inside_a_node_belongs_to_that_node():
-    assert "user:inner.weight" in owned({"user": Part(inner=Part())})
+    assert "user:inner.weight" in owned_tensors({"user": Part(inner=Part())})
 
 
 class Drawing(Component):
@@ -176,14 +176,14 @@ def test_a_round_trip_is_bit_identical(tmp_path):
     nodes["user"].count, nodes["plain"].seen = 7, [float("nan"), (-0.0, float("inf")), {3: "x"}]
     torch.rand(5, generator=nodes["user"].inner.generator)
     path = saver(tmp_path).save(nodes, place(4))
-    expected = {name: tensor.clone() for name, tensor in owned(nodes).items()}
+    expected = {name: tensor.clone() for name, tensor in owned_tensors(nodes).items()}
     draws = [torch.rand(3, generator=g) for g in generators(nodes).values()]
 
     fresh = {"user": Part(inner=Part()), "plain": Plain()}
     found = open_checkpoint(path).restore(fresh)
 
     assert found == place(4)
-    assert all(torch.equal(tensor, expected[name]) for name, tensor in owned(fresh).items())
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in owned_tensors(fresh).items())
     for drawn, generator in zip(draws, generators(fresh).values(), strict=True):
         assert torch.equal(torch.rand(3, generator=generator), drawn)
     assert fresh["user"].count == 7
@@ -479,7 +479,7 @@ def test_files_that_are_named_like_drafts_are_in_nobody_s_way(tmp_path):
         newest = checkpoint.save({}, PLACE | {"total": step})
         checkpoint.tidy(newest)
 
-    assert checkpoints_in(checkpoint.directory) == [newest]
+    assert list_checkpoints(checkpoint.directory) == [newest]
     assert (checkpoint.directory / ".tmp-step-x").read_text() == "somebody's"
     assert elsewhere.is_dir()
 
@@ -493,7 +493,7 @@ def test_nor_are_they_where_the_best_are_kept(tmp_path):
     retain_best(checkpoint, [best], source)
     save_best(checkpoint, {}, PLACE | {"total": 2}, [best | {"total": 2, "step": 2}])
 
-    assert [path.name for path in checkpoints_in(checkpoint.directory / "best")] == [
+    assert [path.name for path in list_checkpoints(checkpoint.directory / "best")] == [
         "step-00000002"
     ]
 
@@ -524,7 +524,7 @@ def test_a_run_that_dies_while_deleting_leaves_no_half_of_a_checkpoint(tmp_path,
         checkpoint.save({}, place(2))
     monkeypatch.undo()
 
-    assert [path.name for path in checkpoints_in(tmp_path)] == ["step-00000002"]
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["step-00000002"]
     saver(tmp_path, keep=1).tidy(tmp_path / "step-00000002")
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 
@@ -598,7 +598,7 @@ def test_a_checkpoint_of_the_first_format_is_read():
 
 
 def test_a_state_too_large_to_be_read_back_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "LARGEST", 100)
+    monkeypatch.setattr(writer, "MAX_JSON_BYTES", 100)
 
     with pytest.raises(CheckpointError, match="would not be read back: save large states as tens"):
         saver(tmp_path).save({"plain": Plain()}, place(1))
@@ -608,7 +608,7 @@ def test_a_state_too_large_to_be_read_back_is_not_written(tmp_path, monkeypatch)
 
 def test_a_file_too_large_for_ours_is_not_read(tmp_path, monkeypatch):
     path = saver(tmp_path).save({}, place(1))
-    monkeypatch.setattr("rlcomp.files.untrusted.LARGEST", 100)
+    monkeypatch.setattr("rlcomp.files.untrusted.MAX_JSON_BYTES", 100)
 
     with pytest.raises(CheckpointError, match="it is larger than 100 bytes"):
         open_checkpoint(path)
@@ -623,7 +623,7 @@ def test_checkpoints_are_ordered_by_number_and_nothing_else_is_one(tmp_path):
     for name in ("step-00000003", "step-100000000", "step-99999999", "step-3", "step-00000007.bak"):
         (tmp_path / name).mkdir()
 
-    names = [path.name for path in checkpoints_in(tmp_path)]
+    names = [path.name for path in list_checkpoints(tmp_path)]
 
     assert names == ["step-100000000", "step-99999999", "step-00000003"]
 
@@ -671,11 +671,11 @@ def in_lines(**changes):
         ({"total": 10**11}, "'total' is 1"),
         ({"step": 2}, "'step' is 2, but 'total' is 1"),
         ({"seed": -1}, "'seed' is -1"),
-        ({"mine": 1}, "'mine' is there"),
+        ({"mine": 1}, "'mine' is no field"),
         ({"trackers": []}, "'trackers' is "),
         ({"trackers": {"mine": 3}}, "'mine' is 3"),
         ({"trackers": {"json_lines": {"metrics": 0}}}, "'samples' is missing"),
-        (in_lines(mine=0), "'mine' is there"),
+        (in_lines(mine=0), "'mine' is no field"),
         (in_lines(metrics=-1), "'metrics' is -1"),
         (in_lines(samples=True), "'samples' is True"),
         (in_lines(ended={}), "'ended' is {}"),
@@ -694,7 +694,7 @@ def in_lines(**changes):
         ({"trackers": {"wandb": {"id": "a" * 65}}}, "'id' is 'aaaa"),
         ({"best": 3}, "'best' is 3"),
         ({"best": {"rl": 3}}, "'rl' is 3"),
-        ({"best": {"rl": BEST | {"mine": 1}}}, "'mine' is there"),
+        ({"best": {"rl": BEST | {"mine": 1}}}, "'mine' is no field"),
         ({"best": {"rl": BEST | {"metric": ""}}}, "'metric' is ''"),
         ({"best": {"rl": BEST | {"value": "a"}}}, "'value' is 'a'"),
         ({"best": {"rl": BEST | {"step": 0}}}, "'step' is 0"),
@@ -716,14 +716,14 @@ def test_a_place_with_all_fields_comes_back(tmp_path):
     where = {"phase": 0, "step": 0, "total": 10**11 - 1, "seed": 0, "best": {"rl": BEST}}
     where["trackers"] = {**trackers, "wandb": {"id": "a" * 64}}
 
-    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
+    assert open_checkpoint(saver(tmp_path).save({}, where)).position() == where
 
 
 @pytest.mark.parametrize("run", [None, "a1b2c3d4", "my-run_1"])
 def test_the_id_of_a_run_elsewhere_is_part_of_the_place(tmp_path, run):
     where = {**place(1), "trackers": {"wandb": {"id": run}, "mine": {"rows": 6}}}
 
-    assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
+    assert open_checkpoint(saver(tmp_path).save({}, where)).position() == where
 
 
 @pytest.mark.parametrize(("part", "numbers"), [(Checkpoint, {"keep": 2})])

@@ -22,7 +22,7 @@ from rlcomp.cli.sample import sample
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, UserError
-from rlcomp.model import hub
+from rlcomp.model import export as model_export
 from rlcomp.report.model_card import model_card
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
@@ -319,7 +319,7 @@ class Hub:
 
 
 def test_it_is_uploaded_when_asked(plain, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(hub, "HfApi", Hub)
+    monkeypatch.setattr(model_export, "HfApi", Hub)
     monkeypatch.setattr(Hub, "asked", [])
     words = [str(plain), str(tmp_path / "out"), "--push-to-hub", "me/model", "--private"]
     monkeypatch.setattr(sys, "argv", ["rlcomp-export", *words])
@@ -332,7 +332,7 @@ def test_it_is_uploaded_when_asked(plain, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(Hub, "refuses", True)
     with pytest.raises(UserError, match=r"is written, but was not uploaded .* `hf auth login`"):
-        hub.upload(tmp_path / "out", "me/model", private=False)
+        model_export.upload(tmp_path / "out", "me/model", private=False)
 
 
 def test_a_step_that_is_no_number_is_told_with_those_there_are(

@@ -145,7 +145,7 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     monkeypatch.setattr(module, "chosen_options", dict)
 
     module.run_job(
-        OmegaConf.create({"directory": "x"}), SharedStatus(watched=watched), preload=False
+        OmegaConf.create({"directory": "x"}), SharedStatus(supervised=watched), preload=False
     )
 
     assert called == (["child"] if watched else ["here"])

@@ -15,14 +15,13 @@ import pytest
 
 from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import DataError, Died, Interrupted, RunFailed
-from rlcomp.files.shared_status import SharedStatus
-from rlcomp.files.storage_errors import GO_ON
+from rlcomp.files.shared_status import RESUME_REMEDY, SharedStatus
 
 
 def watched(*, begun=True):
-    watch = SharedStatus(watched=True)
+    watch = SharedStatus(supervised=True)
     if begun:
-        watch.at("rl", 2, 9, "reward (Regex)")
+        watch.set_position("rl", 2, 9, "reward (Regex)")
     return watch
 
 
@@ -102,8 +101,8 @@ def test_a_job_that_stopped_at_once_is_no_failure():
     with pytest.raises(KeyboardInterrupt):
         in_child(raising(KeyboardInterrupt()), watch)
 
-    assert watch.ended()["exit_code"] == 128 + signal.SIGINT
-    assert watch.ended()["foreseen"]
+    assert watch.outcome()["exit_code"] == 128 + signal.SIGINT
+    assert watch.outcome()["foreseen"]
 
 
 @pytest.mark.parametrize("status", [0, 75])
@@ -115,7 +114,9 @@ def test_a_job_that_ends_its_process_is_not_done(status):
         f"status {status} without an error, as os._exit or an exiting library does: raise an "
         "error there instead; "
     )
-    assert str(error).endswith(f"; its record and its checkpoints are as they were: {GO_ON}")
+    assert str(error).endswith(
+        f"; its record and its checkpoints are as they were: {RESUME_REMEDY}"
+    )
     assert (error.exit_code, error.signal) == (1, 0)
 
 
@@ -252,7 +253,7 @@ def job():
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "job")!r})
     time.sleep(60)
-in_child(job, SharedStatus(watched=True))
+in_child(job, SharedStatus(supervised=True))
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
     until((tmp_path / "job").exists)
@@ -291,19 +292,19 @@ def test_a_job_that_a_signal_cuts_off_while_it_says_how_it_ended_was_stopped(mon
         watch.signals = 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "end", cut_off)
+    monkeypatch.setattr(watch, "set_outcome", cut_off)
     with pytest.raises(KeyboardInterrupt):
         in_child(lambda: None, watch)
 
 
 def test_a_signal_to_a_job_that_has_ended_does_not_keep_it_from_saying_so(monkeypatch):
     watch = watched()
-    end = watch.end
+    end = watch.set_outcome
 
     def asked_late(told):
         os.kill(os.getpid(), signal.SIGTERM)
         end(told)
 
-    monkeypatch.setattr(watch, "end", asked_late)
+    monkeypatch.setattr(watch, "set_outcome", asked_late)
 
     assert in_child(lambda: None, watch) is None

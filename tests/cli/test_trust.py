@@ -18,8 +18,8 @@ from rlcomp.config.trust import check_targets
 from rlcomp.errors import CheckpointError, ConfigError, DataError
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.build import load_causal_lm
-from rlcomp.model.load_model import pretrained_tokenizer, trained_policy
-from rlcomp.model.merge import soup
+from rlcomp.model.load_model import load_policy, pretrained_tokenizer
+from rlcomp.model.model_soup import soup
 from rlcomp.model.text_classifier import load_classifier
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
@@ -165,7 +165,7 @@ def test_a_gadget_is_named_and_not_run(forged, files, target):
     where = forged(with_node("tokenizer", target, filled(GADGETS[target], files)))
 
     with pytest.raises(CheckpointError, match="trust=true") as told:
-        trained_policy(where)
+        load_policy(where)
 
     assert f"tokenizer._target_ {target}" in str(told.value)
     assert untouched(files)
@@ -178,7 +178,7 @@ def test_a_gadget_is_refused_wherever_it_stands(forged, files, place):
     where = forged(with_node(place, "os.system", {"command": files["TOUCH"]}))
 
     with pytest.raises(CheckpointError, match=r"os\.system"):
-        trained_policy(where)
+        load_policy(where)
     assert untouched(files)
 
 
@@ -197,7 +197,7 @@ def test_what_it_names_is_not_fetched(forged, files, monkeypatch, path, target, 
         given |= {"tokenizer": "${tokenizer}", "context_length": None}
 
     with pytest.raises(CheckpointError, match=rf"{path}\.path is .*, no folder here") as told:
-        trained_policy(forged(with_node(path, target, given)))
+        load_policy(forged(with_node(path, target, given)))
     assert "trust=true" in str(told.value)
 
 
@@ -207,7 +207,7 @@ def test_a_folder_that_it_names_is_read(forged, model_folder):
 
     # It has 12 tokens, and that of the run had 24.
     with pytest.raises(CheckpointError, match=r"is \[24, 64\] .* there, \[12, 64\]"):
-        trained_policy(where)
+        load_policy(where)
 
 
 def put(path, value):
@@ -261,7 +261,7 @@ def test_a_config_that_does_not_fit_is_one_message(forged, name):
     path, value, said = UNFIT[name]
 
     with pytest.raises((CheckpointError, ConfigError, DataError)) as told:
-        trained_policy(forged(put(path, value)))
+        load_policy(forged(put(path, value)))
 
     assert said in str(told.value)
     assert len(str(told.value).splitlines()) == 1
@@ -288,7 +288,7 @@ def test_with_trust_it_is_run(forged, files, target):
     where = forged(with_node("tokenizer", target, filled(GADGETS[target], files)))
 
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever it returns is no tokenizer
-        trained_policy(where, trust=True)
+        load_policy(where, trust=True)
 
     assert not untouched(files)
 
@@ -309,15 +309,15 @@ def test_a_config_cannot_vouch_for_another(forged, files, tmp_path):
     evil = evil.rename(tmp_path / "evil")
     own = {"runs": {"a": str(evil)}, "weights": {"a": 1.0}, "trust": True}
     where = forged(
-        with_node("model", "rlcomp.model.merge.soup", {**own, "tokenizer": "${tokenizer}"})
+        with_node("model", "rlcomp.model.model_soup.soup", {**own, "tokenizer": "${tokenizer}"})
     )
 
     with pytest.raises(CheckpointError, match=r"tokenizer\._target_ shutil\.copy"):
-        trained_policy(where)
+        load_policy(where)
     assert untouched(files)
 
     with pytest.raises(Exception):  # noqa: B017, PT011 - a path is no tokenizer
-        trained_policy(where, trust=True)
+        load_policy(where, trust=True)
     assert not untouched(files)
 
 
@@ -343,7 +343,7 @@ def test_policies_of_what_is_shipped_need_no_trust(words, tmp_path):
 
 def test_every_reader_of_a_run_refuses_it(forged, files, run_directory):
     where = forged(with_node("tokenizer", "os.system", {"command": files["TOUCH"]}))
-    policy, _ = trained_policy(run_directory)
+    policy, _ = load_policy(run_directory)
 
     for read in (
         lambda: pretrained_tokenizer(path=str(where)),
@@ -382,7 +382,7 @@ def test_the_command_lines_refuse_it(forged, files, rlcomp, monkeypatch, capsys,
         ("- 1\n", "it is no mapping"),
         ("a: [1\n", "expected"),
         ("a: 1\na: 2\n", "duplicate key"),
-        ("a: ${oc.env:HOME}\n", "a is '${oc.env:HOME}', which calls a resolver"),
+        ("a: ${oc.env:HOME}\n", "a is '${oc.env:HOME}' and calls a resolver"),
         ("a: {b: [x, '${oc.decode:${c}}']}\n", "a.b.1 is"),
         ("a: ${ oc.env:HOME }\n", "calls a resolver"),
         ("a: ${hydra:runtime.cwd}\n", "calls a resolver"),
@@ -572,5 +572,5 @@ def test_two_nodes_of_one_path_are_refused(forged, files):
         return OmegaConf.to_yaml(config)
 
     with pytest.raises((CheckpointError, ConfigError)):
-        trained_policy(forged(change))
+        load_policy(forged(change))
     assert untouched(files)

@@ -19,7 +19,7 @@ from rlcomp.config.resolve import plan_of
 from rlcomp.config.trust import saved_node
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.files.untrusted import read_saved_config
-from rlcomp.model.load_model import trained_policy
+from rlcomp.model.load_model import load_policy
 from rlcomp.run.resume import check_same_config
 
 OLD = {
@@ -85,7 +85,7 @@ def test_a_checkpoint_with_such_a_config_is_not_sampled_from(saved, monkeypatch)
     monkeypatch.setattr("rlcomp.model.load_model.open_checkpoint", lambda path: saved)
 
     with pytest.raises(CheckpointError, match=r"of rlcomp 0\.1: .*; train it again, or take"):
-        trained_policy(saved.path)
+        load_policy(saved.path)
 
 
 def test_a_checkpoint_with_such_a_config_is_not_continued(saved):

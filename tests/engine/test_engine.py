@@ -13,9 +13,8 @@ from rlcomp.engine.engine import Engine
 from rlcomp.engine.native import bf16x6, library
 from rlcomp.engine.native.build import build
 from rlcomp.errors import ConfigError
-from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
-from rlcomp.model.critics import Critic
+from rlcomp.model.critics import ActorCritic, Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.answers import encode_answers

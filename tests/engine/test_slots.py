@@ -70,7 +70,7 @@ def joined(said):
 def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
     model = policy(decode)
     kind = NativeSlots if decode == "native" else RecomputeSlots
-    seats = model.seats()
+    seats = model.decode_slots()
     assert type(seats) is kind
 
     found = joined(run(seats, steps=3, turns=4))
@@ -92,7 +92,7 @@ def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
 def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_again(decode):
     model = policy(decode)
-    seats = model.seats(reread=True)
+    seats = model.decode_slots(reread=True)
     versions = [policy(decode)]
 
     def learn(turn):
@@ -116,12 +116,12 @@ def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_agai
 @pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
 def test_what_old_weights_have_read_stays_unless_it_is_read_again():
     model = policy("native")
-    kept, again = (joined(run(model.seats(reread=reread), 4)) for reread in (False, True))
+    kept, again = (joined(run(model.decode_slots(reread=reread), 4)) for reread in (False, True))
     assert kept == again  # without new weights they are the same
 
     def log_probs(reread):
         model = policy("native")
-        seats = model.seats(reread=reread)
+        seats = model.decode_slots(reread=reread)
 
         def learn(turn):
             change(model, turn)
@@ -147,13 +147,13 @@ def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
         return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
     model, fresh = made(), made()
-    seats = model.seats()
+    seats = model.decode_slots()
     change(model, 1)
     change(fresh, 1)
     seats.renew()
 
     assert type(seats) is NativeSlots
-    assert joined(run(seats, 3)) == joined(run(fresh.seats(), 3))
+    assert joined(run(seats, 3)) == joined(run(fresh.decode_slots(), 3))
 
 
 def test_numbers_are_those_of_the_whole_batch_step_by_step():
@@ -182,7 +182,7 @@ def test_given_numbers_are_handed_out_step_by_step():
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
 def test_closed_rows_are_forgotten_and_numbers_are_not_given_again(decode):
-    seats = policy(decode).seats(reread=True)
+    seats = policy(decode).decode_slots(reread=True)
 
     assert seats.add([[3], [4]]) == [0, 1]
     seats.close([0])
@@ -200,4 +200,4 @@ def test_an_engine_of_others_has_no_seats():
     model.sampler_engine = object()
 
     with pytest.raises(ConfigError, match=r"set sampler_engine=own .* cluster.schedule=fixed"):
-        model.seats()
+        model.decode_slots()

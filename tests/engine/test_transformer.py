@@ -22,9 +22,8 @@ from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.engine.packing import Tile
 from rlcomp.errors import DataError
-from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
-from rlcomp.model.critics import Critic
+from rlcomp.model.critics import ActorCritic, Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.answers import answer_prompts

@@ -15,7 +15,7 @@ from signal import SIGKILL
 import torch
 from events import Events, watch
 
-from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted, StorageError
 from rlcomp.run.launch import launch
 
@@ -160,7 +160,7 @@ def left(directory):
     Of every checkpoint, the best ones too, all tensors and the whole state file, in their order.
     """
     homes = (directory / "checkpoints", directory / "checkpoints" / "best")
-    saved = [open_checkpoint(path) for home in homes for path in checkpoints_in(home)]
+    saved = [open_checkpoint(path) for home in homes for path in list_checkpoints(home)]
     rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
     ended = directory / "ended.jsonl"
     return {

@@ -11,7 +11,7 @@ from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from attempts import DONE, INTERRUPTED, NO_CHECKPOINT, after_seconds, attempt, die, left
 from events import kind
 
-from rlcomp.checkpoint.reader import checkpoints_in
+from rlcomp.checkpoint.reader import list_checkpoints
 
 # How often a random run is tried: one that came to its end before its last kill does not count.
 TRIES = 20
@@ -127,7 +127,7 @@ class Faulted:
 
     def stops(self, before, folder):
         """After which steps the run went on so far, if it goes on now."""
-        found = checkpoints_in(folder / "run" / "checkpoints")
+        found = list_checkpoints(folder / "run" / "checkpoints")
         last = int(found[0].name.removeprefix("step-")) if found else 0
         return before if last in (0, *before) else (*before, last)
 

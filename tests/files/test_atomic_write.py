@@ -2,8 +2,7 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.files.atomic_write import atomic_write
-from rlcomp.files.lock import locked
-from rlcomp.files.run_record import write_run_record
+from rlcomp.files.run_record import directory_lock, write_run_record
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -72,9 +71,12 @@ def test_a_lock_that_is_a_link_is_refused_and_one_that_is_there_is_not_cut(tmp_p
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / ".lock").write_text("precious")
 
-    with pytest.raises(ConfigError, match="choose one you can write"), locked(tmp_path / "linked"):
+    with (
+        pytest.raises(ConfigError, match="choose one you can write"),
+        directory_lock(tmp_path / "linked"),
+    ):
         pass
-    with locked(tmp_path / "plain"):
+    with directory_lock(tmp_path / "plain"):
         pass
     assert theirs.read_text() == "precious"
     assert (tmp_path / "plain" / ".lock").read_text() == "precious"

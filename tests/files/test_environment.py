@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from rlcomp.checkpoint.manifest import written_in
+from rlcomp.checkpoint.manifest import read_environment
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
@@ -81,7 +81,7 @@ def saved_in(tmp_path, **changes):
 
 
 def test_a_checkpoint_tells_where_it_was_written(tmp_path):
-    assert written_in(saved_in(tmp_path)) == environment()
+    assert read_environment(saved_in(tmp_path)) == environment()
 
 
 def test_of_an_older_checkpoint_torch_and_threads_are_known(tmp_path):
@@ -91,7 +91,7 @@ def test_of_an_older_checkpoint_torch_and_threads_are_known(tmp_path):
     (path / "manifest.json").write_text(json.dumps(manifest))
 
     threads = str(torch.get_num_threads())
-    assert written_in(open_checkpoint(path).path) == {
+    assert read_environment(open_checkpoint(path).path) == {
         "torch": torch.__version__,
         "threads": threads,
     }
@@ -102,7 +102,7 @@ def test_an_environment_as_long_as_may_be_is_taken(tmp_path, told):
     path = saved_in(tmp_path, environment=told)
 
     assert open_checkpoint(path).path == path
-    assert written_in(path) == told
+    assert read_environment(path) == told
 
 
 @pytest.mark.parametrize(

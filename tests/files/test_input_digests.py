@@ -18,7 +18,7 @@ def only(file, known=None):
 def large(tmp_path, monkeypatch):
     """A file that counts as large, and was not touched for long."""
     monkeypatch.setattr(digests, "LARGE", 8)
-    monkeypatch.setattr(digests, "_NANOSECONDS", -(10**12))
+    monkeypatch.setattr(digests, "_CLOCK_NANOSECONDS", -(10**12))
     file = tmp_path / "weights"
     file.write_bytes(b"12345678")
     return file
@@ -69,7 +69,7 @@ def test_one_that_was_touched_is_read_whatever_its_time_says(large, change):
 
 
 def test_one_that_was_touched_just_now_is_read_next_time(large, monkeypatch):
-    monkeypatch.setattr(digests, "_NANOSECONDS", 10**12)
+    monkeypatch.setattr(digests, "_CLOCK_NANOSECONDS", 10**12)
 
     assert only(large) == hashlib.sha256(b"12345678").hexdigest()
 

@@ -6,7 +6,13 @@ import warnings
 import pytest
 
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
-from rlcomp.files.run_directory import check_links, check_record, cut, line_before, set_aside
+from rlcomp.files.run_directory import (
+    archive_run,
+    check_links,
+    check_record,
+    record_line,
+    truncate_record,
+)
 from rlcomp.files.run_record import has_record
 
 FIRST, SECOND = '{"total": 1}\n', '{"total": 2}\n'  # of 13 bytes each
@@ -81,23 +87,23 @@ def test_of_a_record_without_digests_a_warning_says_so(record):
 
 
 def test_the_line_before_a_byte_is_read(record):
-    assert line_before(record / "metrics.jsonl", 13) == {"total": 1}
-    assert line_before(record / "metrics.jsonl", 26) == {"total": 2}
+    assert record_line(record / "metrics.jsonl", 13) == {"total": 1}
+    assert record_line(record / "metrics.jsonl", 26) == {"total": 2}
     with pytest.raises(CheckpointError, match="has 0 bytes, the checkpoint tells of 13"):
-        line_before(record / "gone.jsonl", 13)
+        record_line(record / "gone.jsonl", 13)
 
 
 def test_a_file_is_cut_back_to_its_length_and_its_digest_goes_on(record):
     file = record / "metrics.jsonl"
 
-    found = cut(file, 13, [(13, digest(FIRST))])
+    found = truncate_record(file, 13, [(13, digest(FIRST))])
 
     assert file.read_text() == FIRST
     assert (found.size, found.marks) == (13, [(13, digest(FIRST))])
-    assert cut(file, 0).size == 0
+    assert truncate_record(file, 0).size == 0
     assert file.read_text() == ""
-    assert cut(file, 26).size == 0  # an empty file is another directory's
-    assert cut(record / "new" / "metrics.jsonl", 26).marks == []
+    assert truncate_record(file, 26).size == 0  # an empty file is another directory's
+    assert truncate_record(record / "new" / "metrics.jsonl", 26).marks == []
     assert (record / "new" / "metrics.jsonl").read_text() == ""
 
 
@@ -106,7 +112,7 @@ def test_a_file_that_was_changed_is_not_cut(record):
 
     for size, marks in ((13, [(13, digest(SECOND))]), (12, []), (27, [])):
         with pytest.raises(CheckpointError):
-            cut(file, size, marks)
+            truncate_record(file, size, marks)
     assert file.read_text() == FIRST + SECOND
 
 
@@ -123,7 +129,7 @@ def test_what_a_run_has_left_is_moved_to_the_next_free_number(tmp_path):
             (tmp_path / name).write_text(number)
         (tmp_path / "notes.txt").write_text("mine")
 
-        folder = set_aside(tmp_path, checkpoints)
+        folder = archive_run(tmp_path, checkpoints)
 
         assert folder == tmp_path / "overwritten" / number
         assert {(folder / name).read_text() for name in LEFT} == {number}
@@ -139,24 +145,24 @@ def test_what_a_run_has_left_is_moved_to_the_next_free_number(tmp_path):
         ]
         (checkpoints / "mine").rmdir()
         checkpoints.rmdir()
-    assert set_aside(tmp_path, checkpoints) is None
+    assert archive_run(tmp_path, checkpoints) is None
 
 
 def test_checkpoints_that_are_empty_then_go_but_a_link_or_the_run_itself_stay(tmp_path):
     run, disk = tmp_path / "run", tmp_path / "disk"
     (run / "checkpoints" / "step-00000001").mkdir(parents=True)
-    set_aside(run, run / "checkpoints")
+    archive_run(run, run / "checkpoints")
     assert not (run / "checkpoints").exists()
 
     (disk / "step-00000001").mkdir(parents=True)
     (run / "checkpoints").symlink_to(disk)
-    set_aside(run, run / "checkpoints")
+    archive_run(run, run / "checkpoints")
     assert (run / "checkpoints").is_symlink()
     assert [*disk.iterdir()] == []
 
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "metrics.jsonl").write_text(FIRST)
-    set_aside(tmp_path / "one", tmp_path / "one")
+    archive_run(tmp_path / "one", tmp_path / "one")
     assert (tmp_path / "one" / "overwritten" / "1" / "metrics.jsonl").read_text() == FIRST
 
 

@@ -7,8 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.errors import DataError, Interrupted
-from rlcomp.files.lock import is_locked
-from rlcomp.files.run_record import read_failure, record_failure, write_run_record
+from rlcomp.files.run_record import is_locked, read_failure, record_failure, write_run_record
 from rlcomp.files.shared_status import SharedStatus
 
 
@@ -30,7 +29,7 @@ def _run(directory, error, watch, before):
 
 def test_a_failure_is_kept_with_its_kind_and_where_the_run_was(tmp_path):
     watch = SharedStatus()
-    watch.at("rl", 2, 9, "reward (Regex)")
+    watch.set_position("rl", 2, 9, "reward (Regex)")
 
     fail(tmp_path, DataError("no such file"), watch)
 

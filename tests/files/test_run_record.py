@@ -2,7 +2,8 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from rlcomp.files.run_record import read_run_record, write_run_record
+from rlcomp.errors import ConfigError
+from rlcomp.files.run_record import directory_lock, read_run_record, write_run_record
 
 CONFIG = {"seed": 3, "steps": 5, "phases": {"rl": {"steps": "${steps}"}}, "later": "???"}
 
@@ -54,3 +55,33 @@ def test_the_environment_is_kept_with_the_attempt(tmp_path):
 
     write_run_record(OmegaConf.create(CONFIG), tmp_path)
     assert read_run_record(tmp_path).environment == {}
+
+
+def test_a_directory_belongs_to_one_run_at_a_time(tmp_path):
+    with (
+        directory_lock(tmp_path / "run"),
+        pytest.raises(ConfigError, match="another run is going on"),
+        directory_lock(tmp_path / "run"),
+    ):
+        pass
+
+
+def test_a_directory_is_free_again_when_its_run_is_over(tmp_path):
+    with directory_lock(tmp_path):
+        pass
+
+    with directory_lock(tmp_path):
+        assert (tmp_path / ".lock").is_file()
+
+
+def test_a_directory_is_made_with_those_it_is_in(tmp_path):
+    with directory_lock(tmp_path / "sweep" / "0"):
+        assert (tmp_path / "sweep" / "0" / ".lock").is_file()
+
+
+def test_a_directory_that_cannot_be_made_is_told():
+    with (
+        pytest.raises(ConfigError, match="choose one you can write"),
+        directory_lock("/dev/null/x"),
+    ):
+        pass

@@ -10,7 +10,7 @@ import pytest
 from rlcomp.errors import CheckpointError, DataError
 from rlcomp.files.run_record import read_failure
 from rlcomp.files.untrusted import (
-    check_plain,
+    check_no_aliases,
     parse_json,
     read_bounded,
     read_json,
@@ -30,7 +30,7 @@ def test_a_file_is_read_to_its_limit_and_no_further(tmp_path):
         read_bounded(tmp_path / "none", 3)
 
 
-@pytest.mark.parametrize("read", [read_json, read_saved_config, check_plain, json_object])
+@pytest.mark.parametrize("read", [read_json, read_saved_config, check_no_aliases, json_object])
 @pytest.mark.parametrize("endless", ["/dev/zero", "fifo", "folder"])
 def test_what_is_no_file_is_not_read(tmp_path, read, endless):
     file = tmp_path / "config.json"

@@ -10,7 +10,7 @@ from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.model.action_tokens import ActionTokenPolicy
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.testing import make_batch
 
 
@@ -42,12 +42,15 @@ def test_what_is_seen_is_tokens_behind_padding_and_actions_come_behind_them():
     made = policy()
 
     # 21 bins of .1 from -1: bin 0 is token 1.
-    assert made.observed(seen([-1.0, 1.0, 0.0, 0.12])).tolist() == [[1, 21, 11, 12]]
+    assert made.encode_observation(seen([-1.0, 1.0, 0.0, 0.12])).tolist() == [[1, 21, 11, 12]]
     # Seven bins of 1/3 behind tokens 0..21.
-    assert made.tokens_of(torch.tensor([[-1.0, 0.3], [0.9, -9.0]])).tolist() == [[22, 26], [28, 22]]
-    back = made.action_of(torch.tensor([[1, 21, 11, 12, 22, 26]]))
+    assert made.encode_action(torch.tensor([[-1.0, 0.3], [0.9, -9.0]])).tolist() == [
+        [22, 26],
+        [28, 22],
+    ]
+    back = made.decode_action(torch.tensor([[1, 21, 11, 12, 22, 26]]))
     torch.testing.assert_close(back, torch.tensor([[-1.0, 1 / 3]]))
-    assert (made.seen_size, made.action_size, made.width) == (4, 2, 6)
+    assert (made.observation_size, made.action_size, made.width) == (4, 2, 6)
 
 
 def test_the_log_prob_of_an_episode_is_the_sum_over_its_action_tokens():
@@ -87,7 +90,7 @@ def test_drawing_records_what_scoring_finds_and_follows_the_probabilities():
     scored = made(rows(tokens, mask))["log_probs"]
     torch.testing.assert_close(scored[:, 4:], log_probs)
     share = torch.bincount(tokens[:, 4] - 22, minlength=7) / 4000
-    expected = made._at(tokens[:1, :4], None)[0, 0].exp()
+    expected = made._bin_log_probs(tokens[:1, :4], None)[0, 0].exp()
     # A share of 4,000 is known to .008.
     torch.testing.assert_close(share, expected, atol=0.03, rtol=0)
 
@@ -98,7 +101,7 @@ def test_without_a_generator_the_most_likely_bins_are_taken():
 
     tokens, log_probs = made.act(states, None)
 
-    best = made._at(tokens[:, :4], None).max(-1)
+    best = made._bin_log_probs(tokens[:, :4], None).max(-1)
     assert torch.equal(tokens[:, 4:] - 22, best.indices)
     assert torch.equal(log_probs, best.values)
     assert not log_probs.requires_grad
@@ -106,7 +109,7 @@ def test_without_a_generator_the_most_likely_bins_are_taken():
 
 def test_other_weights_score_for_a_reference():
     made = policy()
-    copied = CopiedWeights(made)
+    copied = WeightSnapshot(made)
     tokens, _ = made.act(seen([0.5, -0.5, 0.0, 0.2]), None)
     batch = rows(tokens, torch.tensor([[False] * 4 + [True] * 2]))
     before = made.log_probs(batch).detach()

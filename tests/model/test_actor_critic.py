@@ -5,8 +5,8 @@ from tensordict import TensorDict
 from rlcomp.component import limit_outputs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
+from rlcomp.model.critics import ActorCritic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.answers import answer_prompts

@@ -4,7 +4,7 @@ from torch import nn
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
 from rlcomp.errors import DataError
-from rlcomp.model.allocation_limit import Allowance
+from rlcomp.model.allocation_limit import AllocationLimit
 
 # Beside twice what is stored, 2^27 numbers may be made.
 SLACK = 1 << 27
@@ -12,7 +12,7 @@ SLACK = 1 << 27
 
 def test_twice_the_weights_and_some_buffers_may_be_made():
     # 2^19 numbers are stored in two tensors, so that 2^20 more than the slack may be made.
-    with Allowance([1 << 18, 1 << 18], "config"), torch.device("meta"):
+    with AllocationLimit([1 << 18, 1 << 18], "config"), torch.device("meta"):
         torch.empty(SLACK)
         torch.zeros(1 << 10, 1 << 10)
         with pytest.raises(DataError, match=r"config describes .* hold 524,288"):
@@ -38,14 +38,14 @@ def test_twice_the_weights_and_some_buffers_may_be_made():
     ],
 )
 def test_what_is_too_large_is_not_made(make):
-    with Allowance([], "config"), pytest.raises(DataError, match="config describes a model"):
+    with AllocationLimit([], "config"), pytest.raises(DataError, match="config describes a model"):
         make()
 
 
 @pytest.mark.parametrize(("stored", "made"), [([], 8192), ([1, 1, 1], 8198)])
 def test_small_tensors_count_as_objects(stored, made):
     # 2^27 / 2^14 of them, and two more for each that is stored.
-    with Allowance(stored, "config"):
+    with AllocationLimit(stored, "config"):
         for _ in range(made):
             torch.empty(1)
         with pytest.raises(DataError):
@@ -53,9 +53,9 @@ def test_small_tensors_count_as_objects(stored, made):
 
 
 def test_a_model_within_another_has_its_own():
-    with Allowance([], "outer"), torch.device("meta"):
+    with AllocationLimit([], "outer"), torch.device("meta"):
         torch.empty(SLACK)
-        with Allowance([], "inner"):
+        with AllocationLimit([], "inner"):
             torch.empty(SLACK)
             with pytest.raises(DataError, match="inner"):
                 torch.empty(1)
@@ -64,7 +64,7 @@ def test_a_model_within_another_has_its_own():
 
 
 def test_what_is_made_is_as_it_would_be():
-    with Allowance([], "config"):
+    with AllocationLimit([], "config"):
         inside = torch.randn(3, generator=torch.Generator().manual_seed(1))
 
     assert torch.equal(inside, torch.randn(3, generator=torch.Generator().manual_seed(1)))
@@ -82,7 +82,7 @@ def test_a_small_model_with_masks_in_every_layer_may_be_built():
         max_position_embeddings=2048,
     )
 
-    with Allowance([300 * 16], "config"), torch.device("meta"):
+    with AllocationLimit([300 * 16], "config"), torch.device("meta"):
         model = GPTNeoForCausalLM(config)
 
     assert sum(buffer.numel() for buffer in model.buffers()) >= 8 * 2048**2

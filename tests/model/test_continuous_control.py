@@ -7,7 +7,7 @@ from torchrl.envs import ExplorationType, set_exploration_type
 from components.environment.control import CartPole, Pendulum, gymnasium_environment
 from rlcomp.errors import ConfigError
 from rlcomp.model.continuous_control import deterministic_actor, gaussian_actor, uniform_actor
-from rlcomp.model.critics import action_values, q_value
+from rlcomp.model.control import action_values, q_value
 from rlcomp.testing import make_batch
 
 

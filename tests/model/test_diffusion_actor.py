@@ -4,7 +4,7 @@ from torchrl.envs import ExplorationType, set_exploration_type
 
 from components.environment.control import CartPole, Pendulum
 from rlcomp.errors import ConfigError
-from rlcomp.model.diffusion_actor import ScaledTime, diffusion_actor
+from rlcomp.model.continuous_control import ScaledTime, diffusion_actor
 from rlcomp.testing import make_batch
 
 

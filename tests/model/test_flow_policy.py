@@ -7,7 +7,7 @@ import torch
 from rlcomp.component import limit_outputs
 from rlcomp.interfaces.policy import Policy, ScoresRows
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.testing import make_batch
 
 
@@ -88,7 +88,7 @@ def test_where_nobody_asks_for_the_entropy_it_is_not_written():
 
 def test_other_weights_score_for_a_reference():
     flow = policy()
-    copied = CopiedWeights(flow)
+    copied = WeightSnapshot(flow)
     states, _ = flow.draw(3, torch.Generator().manual_seed(0))
     before = flow.log_probs(rows(states)).detach()
     with torch.no_grad():

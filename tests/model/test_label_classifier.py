@@ -12,7 +12,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.export import export_scorer
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.text_classifier import LabelClassifier
+from rlcomp.model.scorer import LabelClassifier
 from rlcomp.testing import tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer
@@ -72,7 +72,7 @@ def test_the_folder_says_the_same_of_each_label_by_name(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "told"),
-    [({"labels": ["a", "a"]}, "stands there twice"), ({"score": "ruder"}, "did you mean 'rude'")],
+    [({"labels": ["a", "a"]}, "name each once"), ({"score": "ruder"}, "did you mean 'rude'")],
 )
 def test_labels_that_cannot_work_are_refused(settings, told):
     with pytest.raises(ConfigError, match=told):

@@ -46,7 +46,7 @@ def test_many_rows_are_read_some_at_a_time(critic, monkeypatch):
     batch = example_batch(KEYS)
     whole = critic.values(batch)
 
-    monkeypatch.setattr("rlcomp.model.language_critic._AT_ONCE", 1)
+    monkeypatch.setattr("rlcomp.model.language_critic._MAX_NUMBERS", 1)
 
     torch.testing.assert_close(critic.values(batch), whole)
 

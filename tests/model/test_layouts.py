@@ -8,13 +8,10 @@ from rlcomp.batch import pad_right
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, ShapeError
-from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.critics import Critic
+from rlcomp.model.critics import ActorCritic, Critic
 from rlcomp.model.language_critic import LanguageCritic
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.scorer import Scorer
-from rlcomp.model.text_classifier import LabelClassifier
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import LabelClassifier, Scorer, TokenScorer
 from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 

@@ -38,7 +38,7 @@ def test_a_folder_gives_its_model_and_its_tokenizer(tmp_path):
         ConfigError, match=r"context_length is 33, but the model .* holds 32 tokens"
     ):
         pretrained_model(path=path, tokenizer=tokenizer, context_length=33)
-    with pytest.raises(ConfigError, match=r"whose token 2 is 'a' \(3 in this one\)"):
+    with pytest.raises(ConfigError, match=r"its token 2 is 'a' \(3 in this one\)"):
         pretrained_model(path=path, tokenizer=character_tokenizer(characters="ba"))
 
 
@@ -62,9 +62,9 @@ def run(tmp_path_factory):
 
 
 def test_a_run_gives_its_policy_with_adapters_merged(run):
-    from rlcomp.model.load_model import trained_policy
+    from rlcomp.model.load_model import load_policy
 
-    policy, _ = trained_policy(run)
+    policy, _ = load_policy(run)
     adapted = policy.model(IDS).logits.detach()
 
     tokenizer = pretrained_tokenizer(path=str(run))
@@ -138,7 +138,7 @@ def test_what_there_is_not_is_told(tmp_path, read):
         more = {} if read is pretrained_tokenizer else {"tokenizer": TOKENIZER}
         return read(path=path, **more)
 
-    with pytest.raises(ConfigError, match=r"there is none to start from; set base=DIR"):
+    with pytest.raises(ConfigError, match=r"there is no base model; set base=DIR"):
         reading(None)
     with pytest.raises(DataError, match=r"is not a folder: write the path of one, or a hub name"):
         reading("runs/no/such")

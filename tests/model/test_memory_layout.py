@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError
-from rlcomp.model.memory_layout import check_dense, match_strides
+from rlcomp.model.optimizer import check_dense, match_strides
 
 
 def with_gaps():

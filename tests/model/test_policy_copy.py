@@ -6,7 +6,7 @@ import torch
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.policy_copy import PolicyCopy
+from rlcomp.model.scorer import PolicyCopy
 from rlcomp.testing import check_component, tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer

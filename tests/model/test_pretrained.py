@@ -310,7 +310,7 @@ def test_a_folder_in_place_of_a_file_of_weights_is_one_message(folder):
 def test_a_model_with_other_tokens_is_not_told_to_grow(folder):
     larger = character_tokenizer(characters="abcdefghijklmnopqrstuvwxyz")
 
-    with pytest.raises(ConfigError, match=r"another one, whose token .*teacher") as error:
+    with pytest.raises(ConfigError, match=r"another one: its token .*teacher") as error:
         load_causal_lm(path=str(folder), tokenizer=larger, context_length=None)
 
     assert "resize" not in str(error.value)

@@ -4,9 +4,7 @@ from torch import nn
 
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
-from rlcomp.model.adapters import adapters_off, lora
-from rlcomp.model.merge import merge_adapters
-from rlcomp.model.quantized import dequantized, qlora, quantize
+from rlcomp.model.adapters import adapters_off, dequantize, lora, merge_adapters, qlora, quantize
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -52,7 +50,7 @@ def test_weights_on_the_grid_of_each_block_come_back_as_they_were():
 
     rounded = quantize(model).model.layers[1].mlp.down_proj
 
-    torch.testing.assert_close(dequantized(rounded).weight.data, wanted, rtol=1e-6, atol=0)
+    torch.testing.assert_close(dequantize(rounded).weight.data, wanted, rtol=1e-6, atol=0)
     assert rounded.weight.numel() * rounded.weight.element_size() == 64 * 64 // 2
     assert not rounded.weight.requires_grad
 

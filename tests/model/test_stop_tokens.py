@@ -5,8 +5,8 @@ from transformers import AddedToken
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.model.causal_forward import stop_ids
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 

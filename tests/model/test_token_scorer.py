@@ -7,7 +7,7 @@ import torch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import TokenScorer
 from rlcomp.testing import tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer

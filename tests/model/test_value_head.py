@@ -4,9 +4,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import rlcomp.model.value_head
+import rlcomp.model.backbone
 from rlcomp.engine.engine import Engine
-from rlcomp.model.value_head import ValueHead, read_values, spread_values
+from rlcomp.model.backbone import read_values, spread_values
+from rlcomp.model.critics import ValueHead
 from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -115,7 +116,7 @@ def test_without_gradient_rows_are_read_in_pieces_and_nothing_changes(monkeypatc
     expected = read_values(*parts, batch).detach()
     seen.clear()
 
-    monkeypatch.setattr(rlcomp.model.value_head, "_NO_GRAD_TOKENS", budget)
+    monkeypatch.setattr(rlcomp.model.backbone, "_NO_GRAD_TOKENS", budget)
     with torch.no_grad():
         got = read_values(*parts, batch)
 

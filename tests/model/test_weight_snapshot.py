@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 import torch
 
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -37,7 +37,7 @@ def level(copied):
 def test_copies_stay_until_they_are_taken_again():
     model = make_model()
     fill(model, 1.0)
-    copied = CopiedWeights(Owner(model))
+    copied = WeightSnapshot(Owner(model))
     fill(model, 2.0)
 
     before = level(copied)
@@ -49,7 +49,7 @@ def test_copies_stay_until_they_are_taken_again():
 def test_following_moves_by_the_share_of_the_distance():
     model = make_model()
     fill(model, 0.0)
-    copied = CopiedWeights(Owner(model))
+    copied = WeightSnapshot(Owner(model))
     fill(model, 1.0)
 
     found = []
@@ -63,7 +63,7 @@ def test_following_moves_by_the_share_of_the_distance():
 
 def test_following_wholly_is_taking():
     model = make_model()
-    copied = CopiedWeights(Owner(model))
+    copied = WeightSnapshot(Owner(model))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_()
@@ -80,14 +80,14 @@ def test_trainable_parameters_are_copied_once_and_no_others(tie, rank):
     model = make_model(tie_word_embeddings=tie, rank=rank)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
 
-    copied = CopiedWeights(Owner(model))
+    copied = WeightSnapshot(Owner(model))
 
     assert set(copied.weights()) == trainable
     assert len(list(copied.buffers())) == len(trainable)
 
 
 def test_the_model_is_not_part_of_it():
-    copied = CopiedWeights(Owner(make_model()))
+    copied = WeightSnapshot(Owner(make_model()))
 
     assert not list(copied.parameters())
     assert not list(copied.children())
@@ -97,9 +97,9 @@ def test_the_model_is_not_part_of_it():
 def test_copies_travel_in_its_state():
     model = make_model()
     fill(model, 1.0)
-    state = CopiedWeights(Owner(model)).state_dict()
+    state = WeightSnapshot(Owner(model)).state_dict()
     fill(model, 2.0)
-    restored = CopiedWeights(Owner(model))
+    restored = WeightSnapshot(Owner(model))
 
     restored.load_state_dict(state)
 

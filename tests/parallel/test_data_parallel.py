@@ -38,9 +38,7 @@ from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import recording
 from rlcomp.model.critics import Critic
-from rlcomp.model.scorer import Scorer
-from rlcomp.model.text_classifier import LabelClassifier
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import LabelClassifier, Scorer, TokenScorer
 from rlcomp.parallel.data_parallel import DataParallelUpdate, choose_strategy
 from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import ShardedWeights
@@ -126,7 +124,7 @@ class Watched(Learner):
     def gradients(self):
         if not hasattr(self.strategy, "weights"):
             return [parameter.grad for parameter in self.trained]
-        whole, divided = self.strategy.weights.whole, self.strategy.weights.divided
+        whole, divided = self.strategy.weights.full, self.strategy.weights.is_shard
         return [whole(p.grad, p) if divided(p) else p.grad for p in self.trained]
 
 
@@ -227,14 +225,14 @@ def shares(case):
     """Of each pass over the rows of a batch: how many this rank has, and their response tokens."""
     make, found = Make(0), []
     with pytest.MonkeyPatch.context() as patch, sharing(Replicate()) as ranks:
-        mine = DataParallelUpdate._mine
+        mine = DataParallelUpdate._local_passes
 
         def noted(self, rows, split):
             own, pieces = mine(self, rows, split)
             found.append((len(own), int(rows[own]["response_mask"].sum())))
             return own, pieces
 
-        patch.setattr(DataParallelUpdate, "_mine", noted)
+        patch.setattr(DataParallelUpdate, "_local_passes", noted)
         one = learner(make, case, torch.float64)
         if ranks.lead(make.nodes):
             with recording(progress=0.5), torch.no_grad():
@@ -389,7 +387,9 @@ def test_gradients_that_are_averaged_over_ranks_are_wrong(of_all, parallel, chan
 def test_without_idle_passes_ranks_wait_for_one_another(ranks_of):
     def change(patch):
         patch.setattr(
-            DataParallelUpdate, "_passes", lambda self, rows, split: self._mine(rows, split)[1]
+            DataParallelUpdate,
+            "_passes",
+            lambda self, rows, split: self._local_passes(rows, split)[1],
         )
         # All rows to rank 0.
         patch.setattr(
@@ -433,7 +433,7 @@ def test_what_rank_0_writes_into_its_weights_reaches_the_others(of_all, parallel
 
 def test_without_resharding_after_scoring_new_weights_do_not_reach_the_next_pass(of_all):
     def change(patch):
-        patch.setattr(ShardedWeights, "rest", lambda self: None)
+        patch.setattr(ShardedWeights, "reshard", lambda self: None)
 
     found, expected = of_all(2, partial(rescored, Shard(), change))[0], rescored(None)
 
@@ -488,7 +488,7 @@ def test_an_optimiser_from_before_sharding_would_step_what_nobody_reads(of_all):
 
 def test_without_the_ledgers_of_other_ranks_metrics_are_of_some_rows(of_all):
     def change(patch):
-        patch.setattr("rlcomp.parallel.data_parallel.merged", lambda ledgers: ledgers[0])
+        patch.setattr("rlcomp.parallel.data_parallel.merge_ledgers", lambda ledgers: ledgers[0])
 
     found = of_all(2, partial(stepped, Replicate(), change))[0]
 
@@ -579,7 +579,7 @@ def test_gradients_of_objectives_are_not_compared_in_parts():
     ("model", "losses", "told"),
     [
         (None, {"own": nn.Identity()}, "its losses hold their own models"),
-        ("policy", {"foreign": nn.Identity()}, "a loss averages over the rows it is given"),
+        ("policy", {"foreign": nn.Identity()}, "a loss averages over its rows"),
         ("control", {}, "Control does not read rows of tokens"),
     ],
 )

@@ -12,7 +12,7 @@ from torch import nn
 from components.parallel import Replicate
 from rlcomp.errors import ConfigError, NumericalError, ProcessEnded
 from rlcomp.metrics import Ledger, progress, record, recording, step
-from rlcomp.parallel.ranks import here, merged, ranks, sharing
+from rlcomp.parallel.ranks import current_ranks, merge_ledgers, ranks, sharing
 from rlcomp.testing import make_batch
 
 
@@ -25,19 +25,21 @@ class Node(nn.Module):
         self.asked = []
 
     def ask(self, rows=None):
-        self.asked.append((here().rank, progress(), step()))
-        return here().total(torch.tensor(1.0 if rows is None else float(rows["x"].sum())))
+        self.asked.append((current_ranks().rank, progress(), step()))
+        return current_ranks().all_reduce(
+            torch.tensor(1.0 if rows is None else float(rows["x"].sum()))
+        )
 
     def twice(self):
-        return here().together(self, "ask") + here().together(self, "ask")
+        return current_ranks().call_on_all(self, "ask") + current_ranks().call_on_all(self, "ask")
 
     def fail(self):
         raise NumericalError("the loss is nan")
 
     def die(self, rank):
-        if here().rank == rank:
+        if current_ranks().rank == rank:
             os._exit(9)
-        here().gathered(0)
+        current_ranks().all_gather(0)
 
     def sleep(self):
         time.sleep(60)
@@ -57,7 +59,9 @@ def test_ranks_do_together_what_rank_0_asks_for(of_all):
     def do(group, node):
         with recording(progress=0.25, step=7):
             rows = make_batch(x=torch.ones(4))
-            return float(group.together(node, "ask", rows)), float(group.together(node, "twice"))
+            return float(group.call_on_all(node, "ask", rows)), float(
+                group.call_on_all(node, "twice")
+            )
 
     first, *others = of_all(3, partial(led, do))
 
@@ -73,7 +77,7 @@ def test_a_process_by_itself_is_one_rank():
         node = Node()
         group.weights(node)
         assert group.lead({"node": node})
-        assert float(group.together(node, "ask")) == 1.0
+        assert float(group.call_on_all(node, "ask")) == 1.0
     assert ranks() is None
 
 
@@ -101,32 +105,32 @@ def test_only_models_that_learn_are_read_together_and_only_from_the_main_thread(
     with sharing(Replicate()) as group:
         node, other = Node(), Node()
         group.weights(node)
-        assert not group.holds(node)  # before it leads
+        assert not group.can_share(node)  # before it leads
         group.lead({"node": node})
         found = []
-        thread = threading.Thread(target=lambda: found.append(group.holds(node)))
+        thread = threading.Thread(target=lambda: found.append(group.can_share(node)))
         thread.start()
         thread.join()
 
-        assert group.holds(node)
-        assert not group.holds(other)
+        assert group.can_share(node)
+        assert not group.can_share(other)
         assert found == [False]
         group.busy = True
-        assert not group.holds(node)
+        assert not group.can_share(node)
 
 
 def test_numbers_that_go_wrong_leave_the_others_waiting(of_all):
     def do(group, node):
         with pytest.raises(NumericalError):
-            group.together(node, "fail")
-        return float(group.together(node, "ask"))
+            group.call_on_all(node, "fail")
+        return float(group.call_on_all(node, "ask"))
 
     assert of_all(2, partial(led, do)) == [2.0, [(1, 0.0, 0)]]
 
 
 def test_an_error_of_rank_0_lets_the_others_go(ranks_of):
     def do(group, node):
-        group.together(node, "ask")
+        group.call_on_all(node, "ask")
         raise KeyError("of a reward")
 
     first, second = ranks_of(2, partial(led, do), alarm=20)
@@ -139,7 +143,7 @@ def test_an_error_of_rank_0_lets_the_others_go(ranks_of):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_where_one_dies_the_others_end(ranks_of, rank):
     def do(group, node):
-        return group.together(node, "die", rank)
+        return group.call_on_all(node, "die", rank)
 
     begun = time.monotonic()
     ended = ranks_of(2, partial(led, do), alarm=8)
@@ -152,7 +156,7 @@ def test_where_one_dies_the_others_end(ranks_of, rank):
 
 def test_rank_0_that_dies_between_two_calls_is_missed(ranks_of):
     def do(group, node):
-        group.together(node, "ask")
+        group.call_on_all(node, "ask")
         os._exit(9)
 
     _, other = ranks_of(2, partial(led, do), alarm=8)
@@ -190,7 +194,7 @@ def test_ledgers_are_merged_in_the_order_of_ranks():
             ledger.samples.append({"of": value})
         ledgers.append(ledger)
 
-    found = merged(ledgers)
+    found = merge_ledgers(ledgers)
 
     assert isinstance(found, Ledger)
     assert found.means() == {"a/b": 2.5}
@@ -201,6 +205,6 @@ def test_ledgers_are_merged_in_the_order_of_ranks():
 def test_the_largest_number_and_all_values(of_all):
     def do():
         with sharing(Replicate()) as group:
-            return group.most(3 - group.rank), group.gathered(f"r{group.rank}")
+            return group.maximum(3 - group.rank), group.all_gather(f"r{group.rank}")
 
     assert of_all(2, do) == [(3, ["r0", "r1"])] * 2

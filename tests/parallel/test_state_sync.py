@@ -2,7 +2,14 @@ import torch
 from torch import nn
 
 from components.learner.anomaly import MedianSpike
-from rlcomp.parallel.state_sync import add_sums, added, modules_of, small_state, sums, take_state
+from rlcomp.parallel.state_sync import (
+    add_sums,
+    load_small_state,
+    modules_of,
+    running_sums,
+    small_state,
+    sum_changes,
+)
 
 
 class Part(nn.Module):
@@ -30,7 +37,7 @@ def test_the_state_of_one_is_that_of_the_other():
     one.spike.is_spike(4.0)
     kept = other.model.weight.clone()
 
-    take_state(other, [other.model], small_state(one, [one.model]))
+    load_small_state(other, [other.model], small_state(one, [one.model]))
 
     assert (other.tokens, other.kl, other.name, other.on) == (3, 0.5, "b", True)
     assert other.frozen == {"x"}
@@ -50,11 +57,13 @@ def test_models_are_left_out():
 
 def test_what_passes_add_up_is_added_up_over_ranks():
     one, other = Part(), Part()
-    before = sums([one])
+    before = running_sums([one])
     one.tokens, one.kl = 3, 0.5
     one.total.fill_(2.0)
     other.tokens, other.kl = 4, 0.25
-    both = [a + b for a, b in zip(added([one], before), added([other], before), strict=True)]
+    both = [
+        a + b for a, b in zip(sum_changes([one], before), sum_changes([other], before), strict=True)
+    ]
 
     for part in (one, other):
         add_sums([part], before, both)
@@ -70,9 +79,9 @@ def test_what_passes_add_up_is_added_up_over_ranks():
 def test_what_no_pass_changed_is_left_alone():
     part = Part()
     part.kl = 5.0
-    before = sums([part])
+    before = running_sums([part])
 
-    moved = added([part], before)
+    moved = sum_changes([part], before)
     add_sums([part], before, moved)
 
     assert set(moved) == {0.0}

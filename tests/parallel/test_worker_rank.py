@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.checkpoint.reader import checkpoints_in
+from rlcomp.checkpoint.reader import list_checkpoints
 from rlcomp.cli.run import main
 from rlcomp.errors import ProcessEnded, UserError
 from rlcomp.run.launch import resume_command
@@ -115,7 +115,7 @@ def test_sigterm_to_rank_0_saves_and_ends_both(tmp_path, start_ranks):
 
     assert left_alone(first, 30) is not None
     assert left_alone(second, 30) is not None
-    assert checkpoints_in(tmp_path / "run" / "checkpoints")
+    assert list_checkpoints(tmp_path / "run" / "checkpoints")
     assert not (tmp_path / "run" / "failure.json").exists()
     steps = len(metrics(tmp_path / "run"))
     start_ranks(1, partial(run, *words[:-1]))  # goes on by itself
@@ -168,7 +168,7 @@ def test_torchrun_that_is_stopped_leaves_no_process(tmp_path):
         for left in in_session(process.pid):
             os.kill(left, signal.SIGKILL)
 
-    assert checkpoints_in(tmp_path / "run" / "checkpoints")
+    assert list_checkpoints(tmp_path / "run" / "checkpoints")
 
 
 def test_several_processes_without_a_word_are_refused(ranks_of, tmp_path):

@@ -14,8 +14,7 @@ from rlcomp.cli.sample import sample
 from rlcomp.config.compose import compose_config
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
-from rlcomp.model.load_model import trained_policy
-from rlcomp.model.load_prompt_format import trained_prompt
+from rlcomp.model.load_model import load_policy, load_prompt_format
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -89,9 +88,9 @@ def test_sft_and_grpo_of_a_chat_policy(rlcomp, words, tmp_path):
         assert after == f"{int(row['answer']) - a}?<|im_end|>\n<|im_start|>assistant\n"
         assert "<|im" not in row["response"]
 
-    policy, config = trained_policy(run)
+    policy, config = load_policy(run)
     file = open_checkpoint(run).path / "config.yaml"
-    prompt = trained_prompt(config, file, policy.tokenizer)
+    prompt = load_prompt_format(config, file, policy.tokenizer)
     asked = "<|im_start|>system\nAdd.<|im_end|>\n<|im_start|>user\n1?<|im_end|>\n"
     assert prompt.render(["1?"], [{}]) == [f"{asked}<|im_start|>assistant\n"]
     assert isinstance(prompt, ChatPrompt)
@@ -133,7 +132,7 @@ def test_a_run_that_says_nothing_of_prompts_was_asked_in_texts(given):
 
     tokenizer = byte_tokenizer()
 
-    prompt = trained_prompt(OmegaConf.create({"seed": 0}), given / "config.yaml", tokenizer)
+    prompt = load_prompt_format(OmegaConf.create({"seed": 0}), given / "config.yaml", tokenizer)
 
     assert isinstance(prompt, TextPrompt)
     assert prompt.tokenizer is tokenizer
@@ -144,8 +143,8 @@ def test_a_prompt_format_that_is_no_part_of_rlcomp_is_not_built_for_a_stranger(g
     config.prompt = {"_target_": "builtins.dict"}
 
     with pytest.raises(CheckpointError, match=r"prompt\._target_ builtins\.dict"):
-        trained_prompt(config, given / "config.yaml", byte_tokenizer())
-    assert trained_prompt(config, given / "config.yaml", byte_tokenizer(), trust=True) == {}
+        load_prompt_format(config, given / "config.yaml", byte_tokenizer())
+    assert load_prompt_format(config, given / "config.yaml", byte_tokenizer(), trust=True) == {}
 
 
 def test_conversations_in_a_run_of_texts_end_with_what_takes_them(rlcomp, words, tmp_path, capsys):

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf, open_dict
 from torch import nn
 
 from rlcomp.checkpoint.reader import open_checkpoint
-from rlcomp.checkpoint.state import owned
+from rlcomp.checkpoint.state import owned_tensors
 from rlcomp.config.build import Builder
 from rlcomp.config.compose import compose_config
 from rlcomp.config.options import config_directory
@@ -136,7 +136,7 @@ def test_every_weight_of_a_learner_moves(recipe, given, tmp_path):
     trained = {id(weight) for learner in learners(made) for weight in learner.trained}
     before = {
         name: tensor.detach().clone()
-        for name, tensor in owned(made).items()
+        for name, tensor in owned_tensors(made).items()
         if id(tensor) in trained
     }
 

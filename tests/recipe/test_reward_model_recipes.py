@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reward.reward_model import LearnedReward
-from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
@@ -57,7 +57,7 @@ def test_rl_gains_by_a_reward_model_which_it_leaves_as_it_is(tmp_path, at_work):
 
     at_work("instruct_gpt", launched(tmp_path, "recipe=instruct_gpt", *words))
 
-    ended, trained = checkpoints_in(tmp_path / "checkpoints")[:2]
+    ended, trained = list_checkpoints(tmp_path / "checkpoints")[:2]
     assert trained.name == "step-00000230"
     before, after = open_checkpoint(trained).tensors(), open_checkpoint(ended).tensors()
     scorer = [name for name in before if name.startswith("scorer")]

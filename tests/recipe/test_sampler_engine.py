@@ -10,7 +10,7 @@ from rlcomp.endpoint.completions import serving_policy
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.json_lines import read_lines
-from rlcomp.model.load_model import trained_policy
+from rlcomp.model.load_model import load_policy
 from rlcomp.run.launch import launch
 
 SMALL = [
@@ -83,7 +83,7 @@ def test_a_server_makes_the_rollouts_and_a_resumed_run_goes_on_with_its_version(
                 weight.zero_()
         run(*words, f"directory={tmp_path / 'cut'}")
 
-    policy, _ = trained_policy(tmp_path / "whole", trust=False)
+    policy, _ = load_policy(tmp_path / "whole", trust=False)
     assert policy.sampler_engine is None  # what is read from a run asks no server
     assert policy.version == 7
     assert all(row["mismatch/mean"] < 1e-5 and row["mismatch/ess"] > 0.999 for row in whole)

@@ -117,7 +117,7 @@ def test_another_text_is_read_in_the_tokens_of_the_base(base, tmp_path):
 
     known, found = (pretrained_tokenizer(path=str(path)).get_vocab() for path in (base, run))
     assert found == known
-    with pytest.raises(ConfigError, match="has another one, whose token 258"):
+    with pytest.raises(ConfigError, match="has another one: its token 258"):
         launched(tmp_path / "wrong", *words, "tokenizer=bpe")
 
 

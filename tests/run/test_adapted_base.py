@@ -47,7 +47,7 @@ def run(base, directory, *words):
 @pytest.mark.filterwarnings("ignore:bitsandbytes.*an autograd kernel was not registered")
 @pytest.mark.parametrize("words", [("adapter=lora", "model.dtype=bfloat16"), ("adapter=qlora",)])
 def test_a_run_is_gone_on_with_to_the_bit(words, base, tmp_path, monkeypatch):
-    monkeypatch.setattr("rlcomp.model.quantized._has_gpu", lambda: True)
+    monkeypatch.setattr("rlcomp.model.adapters._has_gpu", lambda: True)
     whole = run(base, tmp_path / "whole", *words)
     from_there = f"resume={tmp_path}/whole/checkpoints/step-00000002"
     parts = run(base, tmp_path / "parts", *words, from_there)

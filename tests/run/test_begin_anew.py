@@ -14,7 +14,7 @@ from rlcomp.cli.overrides import check_overrides
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted, RlcompWarning
-from rlcomp.files.run_directory import check_links, set_aside
+from rlcomp.files.run_directory import archive_run, check_links
 from rlcomp.report.runs import find_runs
 from rlcomp.run.launch import launch
 from rlcomp.run.resume import saved_run
@@ -44,7 +44,7 @@ def run(tmp_path):
     for total in (1, 2, 3):
         lines.log(total, "one", total, {"x": total}, [{"text": "a"}] if total == 2 else [])
         place = {"phase": 0, "step": total, "total": total, "seed": 0}
-        place["trackers"] = {"json_lines": lines.place()}
+        place["trackers"] = {"json_lines": lines.position()}
         checkpoint_in(tmp_path / "run").save({}, place)
     return tmp_path / "run"
 
@@ -134,7 +134,7 @@ def test_what_is_set_aside_is_all_there_and_no_run_of_a_report(run):
     wandb = run / "wandb"
     wandb.mkdir()
 
-    old = set_aside(run, run / "checkpoints")
+    old = archive_run(run, run / "checkpoints")
 
     assert old == run / "overwritten" / "1"
     assert sorted(path.name for path in old.iterdir()) == [
@@ -145,10 +145,10 @@ def test_what_is_set_aside_is_all_there_and_no_run_of_a_report(run):
     ]
     assert sorted(path.name for path in run.iterdir()) == ["notes.txt", "overwritten", "wandb"]
     assert (old / "metrics.jsonl").read_bytes() == record
-    assert set_aside(run, run / "checkpoints") is None
+    assert archive_run(run, run / "checkpoints") is None
     shutil.copy(old / "metrics.jsonl", run)
     assert [found.directory for found in find_runs([str(run)])] == [run]
-    assert set_aside(run, run / "checkpoints") == run / "overwritten" / "2"
+    assert archive_run(run, run / "checkpoints") == run / "overwritten" / "2"
 
 
 @pytest.mark.parametrize("place", [".", "../shared_by_many"])
@@ -162,7 +162,7 @@ def test_of_a_directory_of_checkpoints_only_what_a_run_wrote_is_set_aside(run, p
         (home / name).mkdir()
     (home / "steps.txt").write_text("theirs")
 
-    old = set_aside(run, home)
+    old = archive_run(run, home)
 
     assert {path.name for path in home.iterdir()} - {"overwritten"} == {"models", "steps.txt"}
     assert {path.name for path in (old / "checkpoints").iterdir()} == {
@@ -180,7 +180,7 @@ def test_checkpoints_behind_a_link_are_set_aside_and_the_link_stays(run, tmp_pat
     (run / "checkpoints").rename(tmp_path / "disk")
     (run / "checkpoints").symlink_to(tmp_path / "disk")
 
-    old = set_aside(run, run / "checkpoints")
+    old = archive_run(run, run / "checkpoints")
 
     assert [*(tmp_path / "disk").iterdir()] == []
     assert (run / "checkpoints").is_symlink()
@@ -334,10 +334,10 @@ def test_a_record_changed_in_the_middle_is_refused_by_line(run, name, resume):
     file, change, place = CHANGED[name]
     if file == "samples.jsonl":  # so that the last line is whole
         lines = JsonLines(directory=str(run))
-        lines.rewind(resumed(run).place()["trackers"]["json_lines"])
+        lines.rewind(resumed(run).position()["trackers"]["json_lines"])
         lines.log(4, "one", 4, {"x": 4}, [{"text": "b"}, {"text": "c"}])
         place_there = {"phase": 0, "step": 4, "total": 4, "seed": 0}
-        place_there["trackers"] = {"json_lines": lines.place()}
+        place_there["trackers"] = {"json_lines": lines.position()}
         checkpoint_in(run).save({}, place_there)
     change(run / file)
     left = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -381,8 +381,8 @@ def test_a_checkpoint_without_digests_is_read_with_a_note(run):
 
     # From here on there is one, of the whole file.
     lines = JsonLines(directory=str(run))
-    lines.rewind(saved.place()["trackers"]["json_lines"])
-    size, digest = lines.place()["digests"]["metrics"][-1]
+    lines.rewind(saved.position()["trackers"]["json_lines"])
+    size, digest = lines.position()["digests"]["metrics"][-1]
     assert size == (run / "metrics.jsonl").stat().st_size
     assert digest == hashlib.sha256((run / "metrics.jsonl").read_bytes()).hexdigest()
 
@@ -421,7 +421,7 @@ def test_a_line_longer_than_a_block_is_checked_whole(tmp_path):
     lines.start({"one": 2}, 0)
     for total in (1, 2):
         lines.log(total, "one", total, {}, [{"text": "x" * 200_000}])
-    place = lines.place()
+    place = lines.position()
 
     again = JsonLines(directory=str(tmp_path))
     again.rewind(place)
@@ -444,7 +444,7 @@ def test_the_record_is_on_disk_before_the_checkpoint_that_speaks_of_it(run, monk
     done = []
     monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_ino))
 
-    JsonLines(directory=str(run)).place()
+    JsonLines(directory=str(run)).position()
 
     files = [run / "metrics.jsonl", run / "samples.jsonl", run]
     assert done == [file.stat().st_ino for file in files]

@@ -116,7 +116,7 @@ def test_the_reason_and_the_best_step_are_recorded(tmp_path):
     (ended,) = rows(tmp_path, "ended")
     told = {"total": 3, "phase": "one", "step": 3, "steps": 5, "reason": "enough"}
     assert ended == {**told, "best": {**BEST, "checkpoint": SAVED}}
-    assert open_checkpoint(tmp_path / SAVED).place()["best"] == {"one": BEST}
+    assert open_checkpoint(tmp_path / SAVED).position()["best"] == {"one": BEST}
 
 
 def test_the_best_checkpoint_holds_the_weights_of_its_step(tmp_path):
@@ -279,7 +279,7 @@ def test_a_best_of_the_same_step_in_another_run_is_not_this_ones(tmp_path):
     scripted(tmp_path / "b", [], resume=tmp_path / "a" / "checkpoints" / "step-00000002")
 
     best = open_checkpoint(tmp_path / "b" / "checkpoints" / "best" / "step-00000001")
-    assert best.place()["best"]["one"]["value"] == 0.5
+    assert best.position()["best"]["one"]["value"] == 0.5
 
 
 def test_a_damaged_best_is_not_taken_along(tmp_path):
@@ -304,7 +304,7 @@ def test_a_damaged_best_makes_way_and_is_kept(tmp_path):
     names = sorted(path.name for path in (checkpoints / "best").iterdir())
     assert names == ["step-00000001", "unreadable-step-00000001"]
     best = open_checkpoint(checkpoints / "best" / "step-00000001")
-    assert best.place()["best"]["one"]["value"] == 0.5
+    assert best.position()["best"]["one"]["value"] == 0.5
 
 
 def test_a_run_without_checkpoints_says_its_best_and_no_place(tmp_path):

@@ -243,9 +243,9 @@ def test_what_a_run_itself_writes_does_not_stop_it(here, monkeypatch):
         for path in sorted((run / "checkpoints").iterdir())[left:]:
             shutil.rmtree(path)
         play(run, *words)
-        assert "notes.txt" not in str(open_checkpoint(run).place()["inputs"])
+        assert "notes.txt" not in str(open_checkpoint(run).position()["inputs"])
 
-    assert "rows.jsonl" in open_checkpoint(run).place()["inputs"]
+    assert "rows.jsonl" in open_checkpoint(run).position()["inputs"]
 
 
 def test_a_run_goes_on_over_changed_rows_only_where_it_is_asked_to(here):

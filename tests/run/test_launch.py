@@ -239,7 +239,7 @@ def test_a_file_that_came_while_a_run_went_on_is_none_of_its_inputs(
     files = {name: {str(file): file} for name in ("data", "log")}
     monkeypatch.setattr(module, "input_files", lambda *_: files)
     config = OmegaConf.create({"resume": resume, "directory": str(tmp_path)})
-    saved = SimpleNamespace(place=lambda: {} if then is None else {"inputs": then})
+    saved = SimpleNamespace(position=lambda: {} if then is None else {"inputs": then})
 
     found = module._inputs(config, SimpleNamespace(plan=None, built={}), saved)
 

@@ -110,7 +110,7 @@ class Kept:
     def phase_ended(self, total, ended):
         self.calls.append(("ended", total, dict(ended)))
 
-    def place(self):
+    def position(self):
         return {"rows": len(self.rows)}
 
     def rewind(self, place):
@@ -486,7 +486,7 @@ def test_by_hand_too_the_first_signal_is_answered(capfd):
 
 @pytest.mark.parametrize(("own", "passed_on"), [(1, 1), (0, 1), (1, 0)])
 def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_on):
-    watch, after = SharedStatus(watched=True), []
+    watch, after = SharedStatus(supervised=True), []
 
     def ask(batch):
         watch.signals = passed_on
@@ -501,7 +501,7 @@ def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_o
 
 
 def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
-    watch, before = SharedStatus(watched=True), signal.getsignal(signal.SIGINT)
+    watch, before = SharedStatus(supervised=True), signal.getsignal(signal.SIGINT)
     stopping = []
 
     def ask(batch):
@@ -527,7 +527,7 @@ def test_a_run_says_where_it_is():
 
         finish_phase = begin_phase
 
-    look = Begins(lambda _: seen.append(watch.place()))
+    look = Begins(lambda _: seen.append(watch.position()))
     run({"one": Phase(1, [Draw(), look])}, {"look": look}, status=watch)
 
     place = {"phase": "one", "step": 1, "steps": 1}
@@ -536,7 +536,7 @@ def test_a_run_says_where_it_is():
         {**place, "stage": "look (Begins)"},
         {**place, "stage": "the end of the phase"},
     ]
-    assert watch.place() == {**place, "stage": "writing the metrics"}
+    assert watch.position() == {**place, "stage": "writing the metrics"}
 
 
 class Failing(Kept):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from rlcomp.checkpoint.manifest import write_manifest
-from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
@@ -63,7 +63,7 @@ def test_a_learner_whose_phase_is_over_keeps_its_learning_rate(tmp_path):
         config = compose_config([*DISTILLED, f"directory={tmp_path / name}"])
         if name == "again":
             shutil.copytree(tmp_path / "whole", tmp_path / "again")
-            for path in checkpoints_in(tmp_path / "again" / "checkpoints")[:2]:
+            for path in list_checkpoints(tmp_path / "again" / "checkpoints")[:2]:
                 shutil.rmtree(path)
         launch(config, plan_of(config))
 

@@ -75,7 +75,7 @@ def test_a_line_holds_what_was_recorded_last_and_nothing_else():
 def test_a_resumed_display_shows_the_values_of_before():
     view, _ = shown(False)
     step(view, 1, "warm_start", 1, reward__mean=0.5)
-    again, out = shown(False, done=1, rewound=view.place())
+    again, out = shown(False, done=1, rewound=view.position())
     step(again, 2, "warm_start", 2)
 
     assert out.getvalue().splitlines()[-1] == "warm_start 2/2  reward 0.500"

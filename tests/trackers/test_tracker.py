@@ -9,8 +9,7 @@ from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import CheckpointError, Died, MissingExtra, StorageError
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.trackers.tensorboard import TensorBoard
-from rlcomp.trackers.tracker import JsonLines
-from rlcomp.trackers.tracker_session import closing_tracker, tracker_session
+from rlcomp.trackers.tracker import JsonLines, closing_tracker, tracker_session
 
 PHASES = {"rl": 3}
 
@@ -89,7 +88,7 @@ def test_a_resumed_run_cuts_back_to_its_checkpoint_and_goes_on(tmp_path):
     tracker = JsonLines(directory=str(tmp_path))
     tracker.start(PHASES, 0)
     log(tracker, 1, [{"prompt": "a"}])
-    place = json.loads(json.dumps(tracker.place()))
+    place = json.loads(json.dumps(tracker.position()))
     log(tracker, 2, [{"prompt": "lost"}])
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"half a li')
@@ -109,7 +108,7 @@ def test_phases_that_ended_early_are_kept_to_the_checkpoint_and_along_with_it(tm
     tracker.start(PHASES, 0)
     assert not (tmp_path / "a" / "ended.jsonl").exists()
     tracker.phase_ended(1, {**one, "reason": "enough"})
-    place = json.loads(json.dumps(tracker.place()))
+    place = json.loads(json.dumps(tracker.position()))
     tracker.phase_ended(2, {**two, "reason": "too much"})
 
     first, second = rows(tmp_path / "a" / "ended.jsonl")
@@ -130,7 +129,7 @@ def test_a_run_resumed_in_another_directory_starts_files_there(tmp_path):
     log(tracker, 1)
 
     again = JsonLines(directory=str(tmp_path / "new"))
-    again.rewind(tracker.place())
+    again.rewind(tracker.position())
     again.start(PHASES, 1)
     log(again, 2)
 
@@ -165,7 +164,7 @@ def test_tensorboard_is_told_what_a_run_failed_by(tmp_path):
 
 def test_tensorboard_has_every_step_and_the_end_of_a_run_that_dies(tmp_path):
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    settings, watch = {"directory": str(tmp_path)}, SharedStatus(watched=True)
+    settings, watch = {"directory": str(tmp_path)}, SharedStatus(supervised=True)
 
     def job():
         tracker = TensorBoard(**settings)
@@ -198,7 +197,7 @@ def test_a_tracker_of_ones_own_is_closed_unless_the_run_has_said_how_it_ended(to
     watch, error = SharedStatus(), KeyboardInterrupt()
     Own.closed.clear()
     if told:
-        watch.end({"exit_code": 1})
+        watch.set_outcome({"exit_code": 1})
 
     with pytest.raises(KeyboardInterrupt), closing_tracker(Own, {"a": 1}, watch):
         raise error
@@ -241,7 +240,7 @@ def test_a_resumed_tensorboard_forgets_what_came_after_its_checkpoint(tmp_path):
     old.rename(old.with_name("events.out.tfevents.0000000001.host"))
 
     again = TensorBoard(directory=str(tmp_path))
-    again.rewind(again.place())
+    again.rewind(again.position())
     again.start(PHASES, 1)
     log(again, 2)
     again.finish()
@@ -366,7 +365,7 @@ def test_early_ends_that_are_a_folder_are_refused_before_the_record_is_cut(tmp_p
     tracker = JsonLines(directory=str(tmp_path))
     tracker.start({"train": 3}, 0)
     tracker.log(1, "train", 1, {"loss": 1.0}, [])
-    place = tracker.place()
+    place = tracker.position()
     tracker.log(2, "train", 2, {"loss": 2.0}, [])
     (tmp_path / "ended.jsonl").mkdir()
 

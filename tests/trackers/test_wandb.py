@@ -11,7 +11,7 @@ import pytest
 from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import Died, Interrupted
 from rlcomp.files.shared_status import SharedStatus
-from rlcomp.trackers.tracker_session import closing_tracker
+from rlcomp.trackers.tracker import closing_tracker
 from rlcomp.trackers.wandb import SampleTable, WandB, sample_tables
 
 PHASES = {"rl": 3}
@@ -123,7 +123,7 @@ def run(tmp_path_factory):
             samples = [ROLLOUT, *ANSWERS] if total == 2 else []
             tracker.log(total, "rl", total, {**cost, **more}, samples)
         tracker.phase_ended(3, {"phase": "rl", "reason": "enough"})
-        place = json.loads(json.dumps(tracker.place()))
+        place = json.loads(json.dumps(tracker.position()))
         tracker.finish()
         return folder, decoded(folder), place
 
@@ -253,9 +253,9 @@ def test_a_resumed_run_keeps_its_id_its_axes_and_its_best(tmp_path):
     place = {"id": "abc", "spent": spent, "best": {"evaluation/sampled": 0.75}}
     tracker.rewind(place)
 
-    assert tracker.place() == place
+    assert tracker.position() == place
     tracker.rewind({"id": "abc"})  # of a checkpoint that kept no more
-    assert tracker.place() == place | {"best": {}}
+    assert tracker.position() == place | {"best": {}}
 
 
 def test_finishing_what_never_started_is_no_error(tmp_path):
@@ -272,7 +272,7 @@ def test_a_job_of_an_agent_has_the_agents_id(nobody, monkeypatch):
     tracker.start(PHASES, 0)
     tracker.finish()
 
-    assert tracker.place()["id"] == "given1"
+    assert tracker.position()["id"] == "given1"
     assert decoded(nobody).run.run_id == "given1"
 
 
@@ -312,7 +312,7 @@ def die_by_signal():
 def test_the_record_of_a_run_that_dies_is_whole_and_closed_with_its_code(nobody, die, code, capsys):
     pytest.importorskip("wandb")
     settings = {"directory": str(nobody), **SETTINGS}
-    watch = SharedStatus(watched=True)
+    watch = SharedStatus(supervised=True)
 
     def job():
         tracker = WandB(**settings)
@@ -337,7 +337,7 @@ def test_the_record_of_a_run_that_dies_is_whole_and_closed_with_its_code(nobody,
 def test_a_run_that_says_how_it_failed_is_closed_once(nobody):
     pytest.importorskip("wandb")
     settings = {"directory": str(nobody), **SETTINGS}
-    watch = SharedStatus(watched=True)
+    watch = SharedStatus(supervised=True)
 
     def job():
         tracker = WandB(**settings)

@@ -124,7 +124,7 @@ def test_the_best_of_a_held_out_result_stands_in_the_summary(name, values, best,
 
     short = name.removeprefix("evaluation/")
     assert wandb.run.summary[f"best/{short}"] == best
-    assert tracker.place()["best"] == {name: best}
+    assert tracker.position()["best"] == {name: best}
     assert [key for key in wandb.run.summary if key.startswith("best/")] == [f"best/{short}"]
 
 
@@ -146,7 +146,7 @@ def test_a_run_is_begun_with_its_choices_and_goes_on_under_its_id(wandb, tmp_pat
     assert begun["settings"]["quiet"] is True
 
     again = WandB(directory=str(tmp_path), **SETTINGS)
-    again.rewind(first.place())
+    again.rewind(first.position())
     again.start({}, 3)
     assert wandb.begun["id"] == begun["id"]
     monkeypatch.setenv("WANDB_RUN_ID", "agent")

@@ -70,7 +70,7 @@ class ClumsyReacher(metaclass=Checked):
         noise: NonNegativeFloat = 0.9,
     ) -> None:
         self.policy, self.stride, self.gain, self.noise = policy, stride, gain, noise
-        self.seen_size = policy.seen_size
+        self.observation_size = policy.observation_size
 
     def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Return the tokens ``[N, D + A]`` of a step and log-probs ``[N, A]`` of 0.
@@ -82,9 +82,11 @@ class ClumsyReacher(metaclass=Checked):
         action = self.gain * (seen["desired_goal"] - seen["observation"]) / self.stride
         if generator is not None:
             action = action + self.noise * torch.randn(action.shape, generator=generator)
-        tokens = torch.cat([self.policy.observed(seen), self.policy.tokens_of(action)], dim=1)
+        tokens = torch.cat(
+            [self.policy.encode_observation(seen), self.policy.encode_action(action)], dim=1
+        )
         return tokens, torch.zeros_like(action)
 
-    def action_of(self, tokens: Tensor) -> Tensor:
+    def decode_action(self, tokens: Tensor) -> Tensor:
         """Return the action ``[N, A]`` of the tokens of a step."""
-        return self.policy.action_of(tokens)
+        return self.policy.decode_action(tokens)

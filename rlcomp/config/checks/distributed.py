@@ -14,7 +14,7 @@ from rlcomp.errors import nearest
 
 # The collector that refills decode slots.
 _GROUP = "components.collector.group.GroupCollector"
-_ADAPTERS = ("rlcomp.model.adapters.", "rlcomp.model.quantized.")
+_ADAPTERS = "rlcomp.model.adapters."
 # Arguments of every learner of a language model.
 _LEARNER_ARGUMENTS = {"model", "losses", "optimizer"}
 

@@ -62,8 +62,8 @@ def test_rows_hold_the_version_of_the_weights_or_that_of_a_policy_without_any():
         def act(self, seen, generator):
             return self.policy.act(seen, generator)
 
-        def action_of(self, tokens):
-            return self.policy.action_of(tokens)
+        def decode_action(self, tokens):
+            return self.policy.decode_action(tokens)
 
     without = ActionEpisodes(
         environment=made.environment, policy=Acts(made.policy), group_size=3, goal_reward=0.0

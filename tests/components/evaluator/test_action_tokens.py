@@ -11,7 +11,7 @@ COPIES = 200
 class Some:
     """Policy that reaches the goal in 150 of 200 copies sampled, and in 50 greedily."""
 
-    seen_size = 0
+    observation_size = 0
 
     def __init__(self):
         self.starts = []
@@ -22,7 +22,7 @@ class Some:
         self.towards = going * (seen["desired_goal"] - seen["observation"]) / 2
         return torch.zeros(COPIES, 2, dtype=torch.int64), torch.zeros(COPIES, 2)
 
-    def action_of(self, tokens):
+    def decode_action(self, tokens):
         return self.towards
 
 

@@ -208,7 +208,7 @@ def test_a_phase_has_audits_of_its_own():
         ({"last": [[1.0, 2.0]]}, "'last' has .* four numbers"),
         ({"best": [1.0]}, "'best' has 1 numbers"),
         ({"count": -1}, "'count' is -1"),
-        ({"more": 1}, "'more' is there"),
+        ({"more": 1}, "'more' is no field"),
     ],
 )
 def test_a_malformed_state_is_refused(changed, message):

@@ -14,7 +14,7 @@ from components.loss.transitions import ConservativeLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
-from rlcomp.model.critics import q_value
+from rlcomp.model.control import q_value
 from rlcomp.testing import make_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")

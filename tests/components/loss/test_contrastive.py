@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from components.loss.contrastive import ContrastiveLoss
 from components.worlds.point_maze.u_maze import UMaze
 from rlcomp.model.continuous_control import gaussian_network_actor
-from rlcomp.model.critics import ContrastiveCritic
+from rlcomp.model.control import ContrastiveCritic
 from rlcomp.model.residual import ResidualNetwork
 
 

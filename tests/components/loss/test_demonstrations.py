@@ -10,8 +10,7 @@ from components.environment.control import Pendulum
 from components.loss.imitation import DemonstrationLoss
 from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
-from rlcomp.model.continuous_control import gaussian_actor
-from rlcomp.model.diffusion_actor import diffusion_actor
+from rlcomp.model.continuous_control import diffusion_actor, gaussian_actor
 from rlcomp.testing import make_batch
 
 REACH = Reach(num_envs=1, max_steps=5, stride=0.1, radius=0.1)

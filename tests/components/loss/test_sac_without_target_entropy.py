@@ -7,7 +7,7 @@ from torchrl.objectives import SACLoss
 from components.environment.control import Pendulum
 from components.loss.transitions import SACWithoutTargetEntropy, TransitionLoss
 from rlcomp.model.continuous_control import gaussian_actor
-from rlcomp.model.critics import q_value
+from rlcomp.model.control import q_value
 from rlcomp.testing import make_batch
 
 # There is no target update beside these.

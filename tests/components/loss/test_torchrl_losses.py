@@ -14,8 +14,8 @@ from rlcomp.model.continuous_control import (
     deterministic_actor,
     gaussian_actor,
 )
+from rlcomp.model.control import action_values, q_value
 from rlcomp.model.control import critic as state_value
-from rlcomp.model.critics import action_values, q_value
 from rlcomp.testing import make_batch
 
 # There is no target update beside these.

@@ -9,7 +9,7 @@ from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
-from rlcomp.model.critics import q_value
+from rlcomp.model.control import q_value
 from rlcomp.testing import make_batch
 
 # There is no target update beside these.

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.reference.frozen import RefreshedReference
-from rlcomp.model.auxiliary_forward import aside
+from rlcomp.model.auxiliary_forward import muted_eval
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
 
@@ -108,7 +108,7 @@ def test_what_is_scored_aside_is_not_counted():
     reference = RefreshedReference(policy=policy, period=2, mix=1.0)
     step(reference, policy, 1.0)
 
-    with aside(reference):
+    with muted_eval(reference):
         for _ in range(5):
             reference(rows(policy))
     assert weight(reference) == 0.0

@@ -5,7 +5,7 @@ import torch
 from tokenizers import AddedToken
 
 from components.reward.next_token import DenseMatch
-from rlcomp.checkpoint.state import owned
+from rlcomp.checkpoint.state import owned_tensors
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
@@ -160,7 +160,7 @@ def test_the_policys_tensors_stay_the_policys():
     reward = DenseMatch(policy=POLICY)
     theirs = {parameter.data_ptr() for parameter in POLICY.parameters()}
 
-    mine = {tensor.data_ptr() for tensor in owned({"reward": reward}).values()}
+    mine = {tensor.data_ptr() for tensor in owned_tensors({"reward": reward}).values()}
 
     assert mine
     assert not mine & theirs

@@ -8,7 +8,7 @@ from components.reward.reward_model import ProcessScorerReward
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import TokenScorer
 from rlcomp.testing import tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer

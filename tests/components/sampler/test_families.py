@@ -129,7 +129,7 @@ def test_a_resumed_sampler_goes_on_exactly():
         ({"turn": 2}, "'turn' is 2"),
         ({"level": {"sort": 3, "add": 0}}, "'sort' is 3"),
         ({"level": {"sort": 0}}, "add"),
-        ({"level": {"sort": 0, "add": 0, "sum": 0}}, "'sum' is there, which nothing reads"),
+        ({"level": {"sort": 0, "add": 0, "sum": 0}}, "'sum' is no field of this state"),
     ],
 )
 def test_a_state_that_cannot_be_is_refused(changes, told):
@@ -143,7 +143,7 @@ def test_places_of_a_family_that_is_not_there_are_refused():
     state = sampler().run_state()
     state["examples"]["sum"] = []
 
-    with pytest.raises(CheckpointError, match="'sum' is there, which nothing reads"):
+    with pytest.raises(CheckpointError, match="'sum' is no field of this state"):
         sampler().load_run_state(state)
 
 

@@ -13,7 +13,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.model.scorer import TokenScorer
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 

@@ -5,7 +5,7 @@ from torchrl.objectives import DQNLoss, HardUpdate, SoftUpdate
 from components.environment.control import CartPole
 from components.loss.transitions import TransitionLoss
 from components.target import TargetUpdate
-from rlcomp.model.critics import action_values
+from rlcomp.model.control import action_values
 
 # The updates are what is tested; torchrl looks at the targets before there is one.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")

@@ -9,8 +9,7 @@ from components.value import ValueEstimate
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.value import explained_variance
 from rlcomp.metrics import recording
-from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.critics import Critic
+from rlcomp.model.critics import ActorCritic, Critic
 from rlcomp.testing import check_component, example_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 

@@ -10,9 +10,9 @@ from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import ConfigError, ShapeError
-from rlcomp.model.adapters import has_adapters, lora
+from rlcomp.model.adapters import has_adapters, lora, merge_adapters
 from rlcomp.model.build import load_causal_lm
-from rlcomp.model.merge import average, merge_adapters, mixed, soup
+from rlcomp.model.model_soup import average, mix_models, soup
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
@@ -110,7 +110,7 @@ def test_tensors_that_do_not_fit_are_named():
     with pytest.raises(ShapeError, match=r"'w' is \[1\] in 'a', \[2\] in 'b'"):
         average({"a": state(w=[1.0]), "b": state(w=[1.0, 2.0])}, {"a": 0.5, "b": 0.5})
     with pytest.raises(ShapeError, match=r"'model.embed_tokens.weight' is \[4, 16\]"):
-        mixed({"a": make_model(), "b": make_model(hidden_size=8)}, {"a": 0.5, "b": 0.5})
+        mix_models({"a": make_model(), "b": make_model(hidden_size=8)}, {"a": 0.5, "b": 0.5})
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
@@ -119,7 +119,7 @@ def test_tied_weights_are_averaged_once_and_stay_tied(architecture):
               "b": make_model(2, architecture=architecture, tie_word_embeddings=True)}  # fmt: skip
     one, other = (m.get_input_embeddings().weight.detach().clone() for m in models.values())
 
-    made = mixed(models, {"a": 0.25, "b": 0.75})
+    made = mix_models(models, {"a": 0.25, "b": 0.75})
 
     assert made.get_output_embeddings().weight is made.get_input_embeddings().weight
     torch.testing.assert_close(made.get_input_embeddings().weight, 0.25 * one + 0.75 * other)
@@ -128,7 +128,7 @@ def test_tied_weights_are_averaged_once_and_stay_tied(architecture):
 def test_one_hot_is_the_expert():
     expected = make_model(2)(IDS).logits
 
-    made = mixed({"a": make_model(1), "b": make_model(2)}, {"a": 0.0, "b": 1.0})
+    made = mix_models({"a": make_model(1), "b": make_model(2)}, {"a": 0.0, "b": 1.0})
 
     assert torch.equal(made(IDS).logits, expected)
 
@@ -184,7 +184,7 @@ def test_soups_of_tied_models_with_adapted_heads_are_means_of_what_they_add():
     deltas = [2 * h.lora_B["default"].weight @ h.lora_A["default"].weight for h in heads]
     added = 0.5 * (deltas[0] + deltas[1]).detach()
 
-    made = mixed(models, {"a": 0.5, "b": 0.5})
+    made = mix_models(models, {"a": 0.5, "b": 0.5})
 
     torch.testing.assert_close(made.get_input_embeddings().weight.detach(), table)
     torch.testing.assert_close(made.get_output_embeddings().weight.detach(), table + added)
@@ -200,7 +200,7 @@ def test_adapters_are_averaged_as_what_they_add():
     deltas = 2 * (0.5 * B["a"] @ A["a"] + 0.5 * B["b"] @ A["b"])
     factors = 2 * (0.5 * B["a"] + 0.5 * B["b"]) @ (0.5 * A["a"] + 0.5 * A["b"])
 
-    made = mixed(models, {"a": 0.5, "b": 0.5})
+    made = mix_models(models, {"a": 0.5, "b": 0.5})
 
     q_proj = base.model.layers[0].self_attn.q_proj.weight.detach()
     mean = made.model.layers[0].self_attn.q_proj.weight.detach()
@@ -288,5 +288,5 @@ def test_a_tokenizer_of_other_tokens_is_refused(runs, tmp_path, saved_as):
     digits().save_pretrained(tmp_path)
     path = runs["a"] if saved_as == "run" else str(tmp_path)
 
-    with pytest.raises(ConfigError, match=r"whose token 2 is '0' \(3 in this one\)"):
+    with pytest.raises(ConfigError, match=r"its token 2 is '0' \(3 in this one\)"):
         soup(runs={"a": path}, weights={"a": 1.0}, tokenizer=other)

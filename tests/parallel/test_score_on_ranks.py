@@ -16,7 +16,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.causal_forward import CausalForward
 from rlcomp.model.critics import Critic
-from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
 
@@ -65,7 +65,7 @@ def scores(parallel, forward="packed"):
                 "squares": policy.squared_probs(rows()),
                 "values": critic.values(rows()),
                 "distribution": policy.log_distribution(rows()),
-                "copied": policy.log_probs(rows(), CopiedWeights(policy).weights()),
+                "copied": policy.log_probs(rows(), WeightSnapshot(policy).weights()),
             }
         return found, passes
 
@@ -96,6 +96,6 @@ def test_with_gradient_nothing_is_shared():
         policy = make("policy", tiny_policy)
         learner(make, "learner", policy, SFTLoss(reduction=TokenMean()))
         ranks.lead(make.nodes)
-        ranks.together = None
+        ranks.call_on_all = None
 
         assert policy.log_probs(rows()).requires_grad

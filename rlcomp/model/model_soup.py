@@ -1,17 +1,16 @@
-"""Rewarded soups: weight averaging of fine-tuned models."""
+"""Rewarded soups: weighted means of fine-tuned models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat
-from rlcomp.errors import ConfigError, ShapeError, nearest, require
-from rlcomp.model.quantized import dequantized
+from rlcomp.errors import ConfigError, ShapeError, nearest
+from rlcomp.model.adapters import merge_adapters
 
 _ROUNDING = 1e-6
 
@@ -25,8 +24,8 @@ def soup(
 ) -> PreTrainedModel:
     """Average models fine-tuned from the same weights, weighted (rewarded soup).
 
-    Adapters are merged into their model first, so that the result is a plain model: the mean of ``B
-    A`` is not the product of the means of ``B`` and ``A``.
+    Adapters are merged into their models first: the mean of ``B A`` is not the product of the means
+    of ``B`` and ``A``.
 
     Args:
         runs: by name: a run's directory, one of its checkpoints, or a folder written by
@@ -45,25 +44,24 @@ def soup(
         Ramé et al. 2023, arXiv:2306.04488, section 2.2.
     """
     _check_weights(list(runs), weights)
-    # Imported here, so that mixing models by hand needs no configs.
+    # Imported here, so that averaging models imports no configs.
     from rlcomp.model.load_model import pretrained_model
 
     models = {
         name: pretrained_model(path=path, tokenizer=tokenizer, trust=trust)
         for name, path in runs.items()
     }
-    return mixed(models, weights)
+    return mix_models(models, weights)
 
 
-def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -> PreTrainedModel:
-    """Store the weighted mean of models in the first of them; merge every adapter in place.
+def mix_models(
+    models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]
+) -> PreTrainedModel:
+    """Store the weighted mean of models in the first one, make it trainable, and return it.
 
     Args:
-        models: by name, of one architecture; changed in place.
+        models: by name, of one architecture; their adapters are merged in place.
         weights: by the same names, of sum 1.
-
-    Returns:
-        The first model; all of it is trainable.
 
     Raises:
         ConfigError: the names of ``weights`` are not those of ``models``, or the sum is not 1.
@@ -76,52 +74,6 @@ def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -
         for key, tensor in _tensors(first).items():
             tensor.copy_(mean[key])
     return first.requires_grad_(True)
-
-
-def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
-    """Merge every LoRA adapter into its base layer.
-
-    If an adapter changes the head or the embedding, and these share their weight, each gets its own
-    copy: otherwise the addition to one would change the other.
-
-    Args:
-        model: changed in place, and returned; one without adapters is not changed.
-    """
-    if not any("lora_" in name for name, _ in model.named_parameters()):
-        return model
-    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
-    _untie(model, layer)
-    for name, module in [*model.named_modules()]:
-        parent, _, own = name.rpartition(".")
-        if isinstance(module, layer) and own != "base_layer":
-            setattr(model.get_submodule(parent), own, _merged(module, layer))
-    # Otherwise save_pretrained would look for adapters to save.
-    model._hf_peft_config_loaded = False
-    model.is_loaded_in_4bit = False
-    return model
-
-
-def _merged(module: Any, layer: Any) -> Any:  # noqa: ANN401
-    """Return a layer with its adapters merged; four-bit weights are dequantised."""
-    weight = getattr(module.get_base_layer(), "weight", None)  # experts have several
-    if not hasattr(weight, "quant_state"):
-        while isinstance(module, layer):  # experts have a layer of adapters for each weight
-            module.merge()
-            module = module.base_layer
-        return module
-    plain = dequantized(module.get_base_layer())
-    with torch.no_grad():
-        for adapter in module.active_adapters:
-            plain.weight += module.get_delta_weight(adapter)
-    return plain
-
-
-def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
-    table, head = model.get_input_embeddings(), model.get_output_embeddings()
-    if table.weight is head.weight and (isinstance(table, layer) or isinstance(head, layer)):
-        plain = head.get_base_layer() if isinstance(head, layer) else head
-        plain.weight = nn.Parameter(head.weight.detach().clone(), head.weight.requires_grad)
-        model.config.tie_word_embeddings = False
 
 
 def average(
@@ -138,8 +90,7 @@ def average(
         New tensors in the experts' dtypes; integer tensors are those of the first expert.
 
     Raises:
-        ConfigError: the names are not those of ``experts``; or a weight is negative, or the sum not
-            1.
+        ConfigError: ``weights`` has other names, a negative weight, or another sum.
         ShapeError: the experts differ in a tensor; names it.
 
     Examples:
