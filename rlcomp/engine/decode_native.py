@@ -10,9 +10,8 @@ import torch
 from rlcomp.engine.decode_packed import Groups, group_by_prompt, split_by_memory
 from rlcomp.engine.draw import Draw, SampledResponses, TokenDraw
 from rlcomp.engine.memory import cache_budget
-from rlcomp.engine.native import abi
-from rlcomp.engine.native.library import library
-from rlcomp.engine.native.turn import DecodeRequest, StopConditions
+from rlcomp.engine.native.library import int64_tensor, library
+from rlcomp.engine.native.session import DecodeRequest, StopConditions, joined
 from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
@@ -74,13 +73,12 @@ def decode(
 
 
 def _rollout(model: NativeModel, groups: Groups, request: DecodeRequest) -> None:
-    """Sample the rows of some prompts until they end; the request gets the results."""
-    prompts = abi.int64_tensor([token for prompt in groups for token in prompt])
-    lengths = abi.int64_tensor([len(prompt) for prompt in groups])
-    owners = abi.int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
+    """Sample the rows of some prompts until they end, into the buffers of the request."""
+    tokens, lengths = joined(list(groups))
+    owners = int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
     library().rlcomp_rollout(
         model.pointer,
-        prompts.data_ptr(),
+        tokens.data_ptr(),
         lengths.data_ptr(),
         len(groups),
         owners.data_ptr(),

@@ -18,7 +18,7 @@ from rlcomp.engine.families import backbone_layers, layers, why_unsupported
 from rlcomp.engine.linear import Kernel, faster_kernel, has_onednn, linear
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import warn_of_absence, why_missing
-from rlcomp.engine.native.turn import unsupported_decoding
+from rlcomp.engine.native.session import unsupported_decoding
 from rlcomp.engine.native.weights import unsupported_model
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Layers, Transformer

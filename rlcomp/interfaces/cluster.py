@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.engine.slots import DecodeSlots
+from rlcomp.engine.session import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import Ledger

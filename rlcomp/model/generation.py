@@ -21,11 +21,15 @@ from rlcomp.engine.routing import (
     routes_of_rows,
     routing_shape,
 )
-from rlcomp.engine.session import RecomputeSession, SamplingParams, SamplingSession
-from rlcomp.engine.session_native import NativeSession
+from rlcomp.engine.session import (
+    DecodeSlots,
+    RecomputeSession,
+    RecomputeSlots,
+    SamplingParams,
+    SamplingSession,
+)
+from rlcomp.engine.session_native import NativeSession, NativeSlots
 from rlcomp.engine.session_packed import PackedSession
-from rlcomp.engine.slots import DecodeSlots, RecomputeSlots
-from rlcomp.engine.slots_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 from rlcomp.errors import ConfigError, DataError

@@ -18,8 +18,7 @@ from rlcomp.engine.logit_functions import (
     log_probs_of,
     squared_probs_of,
 )
-from rlcomp.engine.session import SamplingSession
-from rlcomp.engine.slots import DecodeSlots
+from rlcomp.engine.session import DecodeSlots, SamplingSession
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
@@ -288,7 +287,7 @@ class LanguageModel(Component):
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
     def seats(self, *, reread: bool = False) -> DecodeSlots:
-        """Return rows that begin and end at any time (:class:`rlcomp.engine.slots.DecodeSlots`).
+        """Return rows that begin and end at any time (:class:`rlcomp.engine.session.DecodeSlots`).
 
         They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
         cannot run, new weights read again the tokens that old ones have read.

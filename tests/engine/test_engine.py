@@ -450,7 +450,7 @@ def test_a_run_without_the_library_says_so_once(no_compiled_library, caplog):
     AUTO.backbone(model, model.get_decoder())
 
     (line,) = warnings(caplog)
-    assert line.endswith("without the native library, in about twice the time: compile it")
+    assert line.endswith("native library and take about twice as long: compile it")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.library import why_missing
-from rlcomp.engine.slots import RecomputeSlots
-from rlcomp.engine.slots_native import NativeSlots
+from rlcomp.engine.session import RecomputeSlots
+from rlcomp.engine.session_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import FixedUniforms, RequestUniforms, Uniforms, stack_numbers
 from rlcomp.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Norm and gate of a layer by the native library, each differentiable once."""
+"""RMSNorm and SiLU gate by the native library, differentiable once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.abi import address, int64
-from rlcomp.engine.native.library import library
+from rlcomp.engine.native.library import address, int64, library
 from rlcomp.engine.once_differentiable import differentiable_once
 
 
@@ -17,7 +16,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Compute ``weight * x / sqrt(mean(x^2) + eps)``, as :func:`rlcomp.engine.norm.rms_norm`.
 
     Args:
-        x: shape ``[..., H]``, float32, on the CPU, as the library requires.
+        x: shape ``[..., H]``, float32, on the CPU.
         weight: shape ``[H]``.
         eps: added to the mean square.
 
@@ -31,7 +30,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """Compute ``silu(gate) * up``, both of one shape.
+    """Compute ``silu(gate) * up`` of two tensors of the same shape, float32, on the CPU.
 
     Source:
         Shazeer 2020, arXiv:2002.05202, eq. 5.
