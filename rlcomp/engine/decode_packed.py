@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens, Transcript
 from rlcomp.engine.fused import Fused
@@ -199,7 +198,7 @@ def _prefill_chunk(
         q, k, v = block.project(x, rotation)
         keys[prompt_indices, :, columns] = k
         values[prompt_indices, :, columns] = v
-        attended = attend_packed(q, k, v, packed, block.block.scale)
+        attended = packed.attend(q, k, v, block.block.scale)
         if number + 1 == len(fused.blocks):
             # Only the last token of each prompt needs a last state.
             x, attended = x[ends], attended[ends]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from rlcomp.engine.architectures import ModelSignature
 from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens, Transcript
-from rlcomp.engine.probe import ModelSignature
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 

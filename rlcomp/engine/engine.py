@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from rlcomp.component import check_arguments
-from rlcomp.engine.checkpointing import checkpoint_layers
+from rlcomp.engine.architectures import backbone_layers, layers, why_unsupported
+from rlcomp.engine.autograd import checkpoint_layers
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.families import backbone_layers, layers, why_unsupported
 from rlcomp.engine.linear import Kernel, faster_kernel, has_onednn, linear
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import warn_of_absence, why_missing

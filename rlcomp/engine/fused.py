@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from rlcomp.engine.cache import Memory
-from rlcomp.engine.linear import Kernel, has_onednn, linear
-from rlcomp.engine.norm import rms_norm
-from rlcomp.engine.precision import wide_product
+from rlcomp.engine.layer_functions import rms_norm
+from rlcomp.engine.linear import Kernel, has_onednn, linear, wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
 # For few rows, oneDNN's own layout is faster than the plain one for matrices of this size or more.

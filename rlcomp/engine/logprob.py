@@ -7,9 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
-from rlcomp.engine.decoding import Decoding, divide_by_temperature, sampling_mask
+from rlcomp.engine.decoding import Decoding, divide_by_temperature, sampling_mask, unpack_mask
 from rlcomp.engine.native import softmax
-from rlcomp.engine.sampling_mask import unpack
 
 # In nats: its exponential is exactly 0 in every precision.
 _NEVER = -1e4
@@ -157,7 +156,7 @@ def _mask(
 ) -> Tensor | None:
     """Return the sampling mask, recorded or from the filters; None if all tokens may be drawn."""
     if recorded is not None:
-        return unpack(recorded, logits.shape[-1])
+        return unpack_mask(recorded, logits.shape[-1])
     return _kept_or_taken(logits.detach(), tokens, decoding, suppressed)
 
 

@@ -12,11 +12,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.engine.logit_functions import (
-    LogitFunctionOf,
-    distribution_of,
-    log_probs_of,
-    squared_probs_of,
+from rlcomp.engine.scoring import (
+    LogitFunctionMaker,
+    distribution_function,
+    log_prob_function,
+    squared_prob_function,
 )
 from rlcomp.engine.session import DecodeSlots, SamplingSession
 from rlcomp.errors import ConfigError
@@ -147,7 +147,7 @@ class LanguageModel(Component):
         :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient the rows are read some
         at a time, so that memory does not grow with the batch.
         """
-        return self._logit_values(batch, log_probs_of, weights, decoding or self.decoding)
+        return self._logit_values(batch, log_prob_function, weights, decoding or self.decoding)
 
     def score(self, batch: TensorDict) -> Tensor:
         """Return :meth:`log_probs` of a batch, without gradient."""
@@ -179,7 +179,7 @@ class LanguageModel(Component):
         They are at the temperature and before any filter, and 0 outside ``response_mask``.
         Arguments are those of :meth:`log_probs`.
         """
-        return self._logit_values(batch, distribution_of, weights, self.decoding)
+        return self._logit_values(batch, distribution_function, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """Return ``sum_v p_v^2`` ``[B, T]`` at each response token, without gradient.
@@ -187,12 +187,12 @@ class LanguageModel(Component):
         Probabilities are under ``decoding``; the sum is 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._logit_values(batch, squared_probs_of, None, self.decoding)
+            return self._logit_values(batch, squared_prob_function, None, self.decoding)
 
     def _logit_values(
         self,
         batch: TensorDict,
-        make: LogitFunctionOf,
+        make: LogitFunctionMaker,
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
@@ -204,7 +204,9 @@ class LanguageModel(Component):
             return values.to(device)
         return self.scoring.read(columns, make, decoding, weights, device)
 
-    def score_together(self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding) -> Tensor:
+    def score_together(
+        self, rows: TensorDict, make: LogitFunctionMaker, decoding: Decoding
+    ) -> Tensor:
         """Return the values of a logit function without gradient; each rank reads some rows."""
 
         def read_by(model: LanguageModel, some: TensorDict) -> Tensor:

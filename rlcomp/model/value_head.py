@@ -10,8 +10,9 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from rlcomp.engine.minibatch import split_by_length
 from rlcomp.engine.packing import split_by_tokens
-from rlcomp.engine.scoring import score_packed, split_by_length
+from rlcomp.engine.scoring import score_packed
 from rlcomp.engine.transformer import Transformer
 from rlcomp.functional.reduction import masked
 from rlcomp.model.token_rows import token_rows

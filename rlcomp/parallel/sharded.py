@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from rlcomp.engine.transformer import WITHIN, Transformer
+from rlcomp.engine.transformer import GATHERED_CALL, Transformer
 from rlcomp.errors import ConfigError
 from rlcomp.parallel.weights import WriteRecord, summed_gradients
 
@@ -224,12 +224,12 @@ def _sharded(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN401
         )
     single = {p for p in model.parameters() if p.ndim == 0}  # has no rows
     for part in (*layers, model):
-        setattr(part, WITHIN, MethodType(_run, part))
+        setattr(part, GATHERED_CALL, MethodType(_run, part))
         # The model itself stays whole behind its forward pass: its head is read then.
         sharded: FSDPModule = fully_shard(
             part, mesh=mesh, reshard_after_forward=part is not model, ignored_params=single
         )
-        register_fsdp_forward_method(part, WITHIN)
+        register_fsdp_forward_method(part, GATHERED_CALL)
         # Losses are sums over the whole step already: gradients are added up, not averaged.
         sharded.set_gradient_divide_factor(1.0)
         # Gloo cannot scale while it sums.

@@ -11,7 +11,7 @@ import torch._functorch.config
 from rlcomp import Decoding, causal_lm, character_tokenizer
 from rlcomp.engine.compiling import compiled, compiles, compiling
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.norm import rms_norm_to
+from rlcomp.engine.layer_functions import fused_rms_norm
 from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import rows_from_ids
@@ -35,7 +35,7 @@ def compiler(monkeypatch):
 
         return call
 
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", compile)
     return seen
 
@@ -47,7 +47,7 @@ def twice():
     return compiled(double)
 
 
-def test_a_function_is_compiled_once_and_only_within(compiler):
+def test_a_function_is_compiled_once_and_only_within_compiling(compiler):
     double = twice()
 
     outside = double(3)
@@ -64,7 +64,7 @@ def test_a_function_is_compiled_once_and_only_within(compiler):
     assert double.__name__ == "double"
 
 
-def test_what_is_inside_decides_and_an_error_leaves_it_as_it_was():
+def test_nested_contexts_and_errors_restore_the_flag():
     with compiling(True):
         with compiling(False):
             assert not compiles()
@@ -73,7 +73,7 @@ def test_what_is_inside_decides_and_an_error_leaves_it_as_it_was():
         assert compiles()
 
 
-def test_other_threads_do_not_hear_of_it():
+def test_the_flag_belongs_to_the_thread():
     found = []
     with compiling(True):
         thread = threading.Thread(target=lambda: found.append(compiles()))
@@ -84,7 +84,7 @@ def test_other_threads_do_not_hear_of_it():
 
 
 @pytest.mark.parametrize(("before", "after"), [(8, 64), (100, 100)])
-def test_more_kinds_of_calls_are_compiled_than_torch_compiles(compiler, before, after):
+def test_the_recompile_limit_is_raised(compiler, before, after):
     with torch._dynamo.config.patch(recompile_limit=before), compiling(True):
         twice()(1)
         assert torch._dynamo.config.recompile_limit == after
@@ -104,25 +104,25 @@ class Failed(Exception):
         (ValueError("of the function"), ValueError),
     ],
 )
-def test_what_the_compiler_lacks_is_told_with_the_remedy(monkeypatch, error, told):
+def test_a_missing_compiler_is_a_config_error(monkeypatch, error, told):
     def fails(function, **_):
         def call(*_):
             raise error
 
         return call
 
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", fails)
     with pytest.raises(told) as found, compiling(True):
         twice()(1)
 
     if told is ConfigError:
-        words = "fails (Failed: InvalidCxxCompiler: none and more): it needs Triton on a GPU"
+        words = "failed (Failed: InvalidCxxCompiler: none and more): install Triton for a GPU"
         assert words in str(found.value)
         assert str(found.value).endswith("or set engine.compile=false")
 
 
-def test_what_is_kept_for_a_gradient_stays_for_another_one(compiler):
+def test_donated_buffers_are_disabled(compiler):
     with torch._functorch.config.patch(donated_buffer=True), compiling(True):
         twice()(1)
         assert torch._functorch.config.donated_buffer is False
@@ -131,10 +131,10 @@ def test_what_is_kept_for_a_gradient_stays_for_another_one(compiler):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_compiled_function_is_differentiated_more_than_once(monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     x = torch.randn(5, 8, requires_grad=True)
     with compiling(True):
-        y = rms_norm_to(x, torch.ones(8), 1e-6, torch.float32)
+        y = fused_rms_norm(x, torch.ones(8), 1e-6, torch.float32)
 
     first, other = (torch.autograd.grad(y.sum(), x, retain_graph=keep)[0] for keep in (True, False))
 
@@ -197,7 +197,7 @@ def _tiles(monkeypatch):
 
 
 FUNCTIONS = {"_log_probs", "_slope", "_entropy"}
-BETWEEN = {"rms_norm_to", "_in_one", "gated"}
+BETWEEN = {"fused_rms_norm", "_rotate_fused", "silu_gate"}
 
 
 @pytest.mark.usefixtures("_tiles")
@@ -209,7 +209,7 @@ BETWEEN = {"rms_norm_to", "_in_one", "gated"}
         ("gpt2", False, FUNCTIONS),  # LayerNorm, positions that are added, no gate
     ],
 )
-def test_the_numbers_are_those_of_the_plain_pass(compiler, architecture, keep, expected):
+def test_compiled_pass_agrees_with_eager(compiler, architecture, keep, expected):
     model = make_model(architecture)
     plain = passed(policy(model))
     assert compiler.called == []
@@ -224,8 +224,8 @@ def test_the_numbers_are_those_of_the_plain_pass(compiler, architecture, keep, e
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # torch warns itself while it traces
 @pytest.mark.usefixtures("_tiles")
-def test_the_numbers_are_those_of_the_plain_pass_when_torch_compiles(monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+def test_compiled_pass_agrees_with_eager_under_torch_compile(monkeypatch):
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     model = make_model()
 
     assert_alike(passed(policy(model, compile=True)), passed(policy(model)))

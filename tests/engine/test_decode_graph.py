@@ -10,17 +10,15 @@ import torch
 
 from rlcomp import causal_lm, character_tokenizer
 from rlcomp.engine import decode_graph, decode_packed, draw
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.cache import Cache
 from rlcomp.engine.decode_graph import GraphDecodeLoop, StaticCache, StepGraph
 from rlcomp.engine.decode_packed import DecodeLoop, decode
-from rlcomp.engine.decoding import Decoding, filter_logits, sample, sampling_mask
-from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
+from rlcomp.engine.decoding import Decoding, filter_logits, pack_mask, sampling_mask
+from rlcomp.engine.draw import draw_tokens, sample
 from rlcomp.engine.fused import Fused, FusedBlock, FusedNorm, Matrix
-from rlcomp.engine.linear import linear
-from rlcomp.engine.norm import rms_norm
-from rlcomp.engine.precision import wide_product
-from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.layer_functions import rms_norm
+from rlcomp.engine.linear import linear, wide_product
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
@@ -89,7 +87,7 @@ def _prompts_held(request, monkeypatch):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("look", [1, 3, 16])
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
-def test_it_samples_the_tokens_of_the_other_loop(monkeypatch, device, look, architecture):
+def test_graph_loop_samples_the_tokens_of_the_decode_loop(monkeypatch, device, look, architecture):
     monkeypatch.setattr(decode_graph, "STEPS_PER_READ", look)
     monkeypatch.setattr(decode_graph, "_NEW_COLUMNS", 5)
 
@@ -112,7 +110,7 @@ def test_it_samples_the_tokens_of_the_other_loop(monkeypatch, device, look, arch
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, changed):
+def test_filters_stop_texts_and_limits_agree_with_the_decode_loop(device, changed):
     def some(loop, where):
         given = dict(changed)
         if "suppressed" in given:
@@ -125,7 +123,7 @@ def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, chang
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, device):
+def test_decoding_in_several_passes_uses_the_same_random_numbers(monkeypatch, device):
     # Three answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     monkeypatch.setattr(decode_packed, "cache_budget", lambda _: (6 * 40 + 7) * 512)
 
@@ -135,7 +133,7 @@ def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, devic
 
 
 @needs_gpu
-def test_a_step_never_waits_for_the_device(monkeypatch):
+def test_a_step_does_not_synchronise_with_the_device(monkeypatch):
     model = transformer(device="cuda")
     sampled(model, GraphDecodeLoop)  # what is loaded at first use
     run = decode_graph.StepGraph.run
@@ -164,11 +162,11 @@ BUILT_IN = {"bool", "int", "float"}
         [StaticCache.open_column, StaticCache._write, Cache.attend, Cache._read],
         [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, FusedNorm.__call__],
         [Matrix.__call__, Matrix.wide, Matrix._product, linear, wide_product, rms_norm],
-        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack],
+        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack_mask],
     ],
     ids=["step", "cache", "layers", "products", "draw"],
 )
-def test_the_source_of_a_step_names_nothing_that_waits(parts):
+def test_the_source_of_a_step_has_no_synchronising_call(parts):
     for part in parts:
         tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
         calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]

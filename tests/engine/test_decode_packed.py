@@ -23,13 +23,11 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from rlcomp.engine import cache
 from rlcomp.engine import decode_packed as native
 from rlcomp.engine import decode_transformers as engine
+from rlcomp.engine.architectures import layers, probe
 from rlcomp.engine.cache import Cache
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, mask_contains
 from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
 from rlcomp.engine.fused import FusedBlock
-from rlcomp.engine.probe import probe
-from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
@@ -153,7 +151,7 @@ def recorded(sampled):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("group_size", [1, 3, 8])
-def test_answers_are_those_of_the_fallback(family, group_size):
+def test_packed_loop_samples_the_tokens_of_the_fallback(family, group_size):
     ours, theirs = both(make_model(family), group_size=group_size)
 
     assert len(set(ours.lengths.tolist())) > 1
@@ -162,7 +160,7 @@ def test_answers_are_those_of_the_fallback(family, group_size):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_log_probs_are_those_of_a_forward_pass(family, dtype, atol):
+def test_log_probs_agree_with_a_forward_pass(family, dtype, atol):
     model = make_model(family, dtype)
 
     sampled = native.decode(wrapped(model), PROMPTS, **arguments())
@@ -173,15 +171,15 @@ def test_log_probs_are_those_of_a_forward_pass(family, dtype, atol):
 
 @pytest.mark.parametrize("changed", [{"num_key_value_heads": 1}, {"num_key_value_heads": 4}])
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_heads_may_share_keys_or_not(family, changed):
+def test_grouped_and_multi_head_attention(family, changed):
     assert_same(*both(make_model(family, **changed)))
 
 
-def test_a_model_may_have_one_layer():
+def test_a_model_of_one_layer():
     assert_same(*both(make_model("llama", num_hidden_layers=1)))
 
 
-def test_biases_of_all_linear_layers_count():
+def test_biases_of_all_linear_layers_are_used():
     assert_same(*both(make_model("llama", attention_bias=True, mlp_bias=True)))
 
 
@@ -194,18 +192,18 @@ def test_biases_of_all_linear_layers_count():
         Decoding(min_p=0.1),
     ],
 )
-def test_every_distribution_is_sampled_as_by_the_fallback(decoding):
+def test_every_decoding_distribution_agrees_with_the_fallback(decoding):
     assert_same(*both(make_model("qwen2"), decoding=decoding))
 
 
-def test_one_token_is_the_least():
+def test_one_token_is_the_minimum():
     ours, theirs = both(make_model("llama"), max_new_tokens=1)
 
     assert ours.tokens.shape == (12, 1)
     assert_same(ours, theirs)
 
 
-def test_rows_without_end_are_truncated():
+def test_rows_without_a_stop_token_are_truncated():
     # No token is 99.
     ours, theirs = both(make_model("llama"), stops=(99,), max_new_tokens=70)
 
@@ -238,7 +236,7 @@ def test_rows_may_all_end_at_once(step):
     assert_same(ours, theirs)
 
 
-def test_the_generator_is_left_as_by_the_fallback():
+def test_the_generator_ends_in_the_state_of_the_fallback():
     model = make_model("llama")
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]
 
@@ -250,7 +248,7 @@ def test_the_generator_is_left_as_by_the_fallback():
     assert torch.equal(*(generator.get_state() for generator in generators))
 
 
-def test_recorded_sets_stand_at_their_tokens():
+def test_recorded_masks_belong_to_their_tokens():
     decoding = Decoding(top_p=0.8, replay=True)
 
     ours, theirs = both(make_model("llama"), decoding=decoding)
@@ -258,7 +256,7 @@ def test_recorded_sets_stand_at_their_tokens():
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
     assert ours.sampling_mask.shape == (12, ours.tokens.shape[1], VOCABULARY // 8)
     assert torch.equal(ours.sampling_mask[within], theirs.sampling_mask[within])
-    assert contains(ours.sampling_mask[within], ours.tokens[within]).all()
+    assert mask_contains(ours.sampling_mask[within], ours.tokens[within]).all()
 
 
 def adapted(family):
@@ -271,7 +269,7 @@ def adapted(family):
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("off", [False, True])
-def test_adapters_count_while_they_are_on(family, off):
+def test_enabled_adapters_take_effect(family, off):
     model = adapted(family)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
 
@@ -309,7 +307,7 @@ def test_finished_rows_are_dropped(monkeypatch):
     assert steps == sizes
 
 
-def test_each_distinct_prompt_is_read_once(monkeypatch):
+def test_each_distinct_prompt_is_computed_once(monkeypatch):
     seen = []
     project = FusedBlock.project
     monkeypatch.setattr(
@@ -325,7 +323,7 @@ def test_each_distinct_prompt_is_read_once(monkeypatch):
     assert max(seen[2:]) <= 32
 
 
-def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
+def test_prompts_of_finished_rows_are_dropped(monkeypatch):
     shapes = []
     keep = Cache.keep
 
@@ -345,14 +343,14 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
 
 
 @pytest.mark.parametrize("tokens", [1, 8])
-def test_prompts_read_in_pieces_are_the_same_prompts(monkeypatch, tokens):
+def test_prefill_in_chunks_gives_the_same_result(monkeypatch, tokens):
     monkeypatch.setattr(native, "_PREFILL_TOKENS", tokens)
 
     assert_same(*both(make_model("gpt2")))
 
 
 @pytest.mark.parametrize("prompts", [1, 2])
-def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
+def test_decoding_in_several_passes_gives_the_same_responses(monkeypatch, prompts):
     # 3 answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     budget = prompts * (6 * 40 + 7) * 512
     monkeypatch.setattr(native, "cache_budget", lambda device: budget)
@@ -369,7 +367,7 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
 
 
 @pytest.mark.parametrize(("token_bytes", "passes"), [(2**26, [2]), (2**26 + 1, [1, 1])])
-def test_a_pass_holds_as_many_keys_and_values_as_the_budget(token_bytes, passes):
+def test_a_pass_stays_within_the_memory_budget(token_bytes, passes):
     # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
     groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
 
@@ -389,7 +387,7 @@ def test_a_model_in_half_precision_keeps_its_dtype():
 
 @pytest.mark.parametrize("large", [1, 2**30])
 @pytest.mark.parametrize(("kernel", "atol"), [("torch", 1e-5), ("onednn", 1e-5), ("bfloat16", 0.3)])
-def test_every_kernel_gives_the_distribution_to_its_precision(monkeypatch, kernel, atol, large):
+def test_every_kernel_agrees_to_its_precision(monkeypatch, kernel, atol, large):
     monkeypatch.setattr("rlcomp.engine.fused._LARGE", large)
     model = make_model("gpt2", torch.float32)
 
@@ -400,7 +398,7 @@ def test_every_kernel_gives_the_distribution_to_its_precision(monkeypatch, kerne
     assert (kernel == "bfloat16") == bool((recorded(sampled) - expected).abs().max() > 1e-4)
 
 
-def test_a_long_answer_outgrows_its_memory_several_times(monkeypatch):
+def test_the_cache_grows_with_a_long_response(monkeypatch):
     monkeypatch.setattr("rlcomp.engine.cache._STEP", 2)
 
     assert_same(*both(make_model("llama"), stops=(99,), max_new_tokens=33))

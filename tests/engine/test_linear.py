@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.engine import linear as module
-from rlcomp.engine.linear import accumulate, faster_kernel, has_onednn, linear
+from rlcomp.engine.linear import accumulate, faster_kernel, has_onednn, linear, wide_product
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.precision import wide_product
 from rlcomp.errors import ShapeError
 
 needs_bf16x6 = pytest.mark.skipif(
@@ -77,7 +76,7 @@ def assert_near(found, wanted):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_tf32_rounds_the_factors_of_a_gpu_and_nothing_elsewhere(device):
+def test_tf32_rounds_the_factors_on_a_gpu_alone(device):
     x, weight, g = (
         values(*shape, seed=seed, device=device)
         for seed, shape in enumerate([(64, 128), (512, 128), (64, 512)])
@@ -98,7 +97,7 @@ def test_tf32_rounds_the_factors_of_a_gpu_and_nothing_elsewhere(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_wide_product_is_that_of_its_factors(device):
+def test_wide_product_agrees_with_float64(device):
     x, weight, bias = (
         values(*shape, seed=seed, device=device).bfloat16()
         for seed, shape in enumerate([(7, 64), (33, 64), (33,)])
@@ -168,7 +167,7 @@ def test_bfloat16_rounds_the_factors_and_not_the_bias():
 
 
 @given(seed=st.integers(0, 1000))
-def test_bfloat16_errs_by_three_roundings_at_most(seed):
+def test_bfloat16_error_is_at_most_three_roundings(seed):
     # Two factors and the product are rounded: (1 + u)^3 - 1 of the magnitudes, and float32 sums.
     x, weight = values(9, 20, seed=seed), values(7, 20, seed=seed + 1)
     exact, size = x.double() @ weight.double().t(), x.double().abs() @ weight.double().abs().t()
@@ -179,7 +178,7 @@ def test_bfloat16_errs_by_three_roundings_at_most(seed):
 
 
 @needs_bf16x6
-def test_shapes_that_do_not_fit_are_refused():
+def test_shapes_that_do_not_match_are_refused():
     with pytest.raises(ShapeError, match=r"\(64, 512\) by \(128, 512\) is not a product"):
         linear(torch.ones(64, 512), torch.ones(512, 128), None, "bf16x6")
     with pytest.raises(ShapeError, match="is not a product of shape"):
@@ -213,7 +212,7 @@ def test_without_gradients_the_numbers_are_the_same(kernel, context):
 
 @pytest.mark.parametrize("kernel", ["onednn", "bfloat16", SPLIT])
 @pytest.mark.parametrize("frozen", ["x", "weight"])
-def test_what_is_frozen_gets_no_gradient_and_holds_nothing(kernel, frozen, always):
+def test_frozen_inputs_get_no_gradient_and_save_no_tensor(kernel, frozen, always):
     x, weight = values(9, 4, seed=0), values(5, 4, seed=1)
     learned, held = (weight, x) if frozen == "x" else (x, weight)
     learned.requires_grad_()
@@ -229,7 +228,7 @@ def test_what_is_frozen_gets_no_gradient_and_holds_nothing(kernel, frozen, alway
     assert held.grad is None
 
 
-def test_gradients_have_the_dtype_of_what_they_belong_to():
+def test_gradients_have_the_dtype_of_their_inputs():
     x = values(9, 4, seed=0).bfloat16().requires_grad_()
     weight, bias = values(5, 4, seed=1).requires_grad_(), values(5, seed=2).requires_grad_()
 
@@ -274,7 +273,7 @@ def test_onednn_multiplies_three_times_and_in_float32(capfd):
 
 
 @needs_onednn
-def test_onednn_never_multiplies_by_its_slow_loop(capfd):
+def test_onednn_gets_contiguous_factors(capfd):
     # A factor with gaps between its rows, as `weight` and the gradient here, would take that.
     rows, inputs, outputs = ENOUGH
     x = strided(values(rows, inputs, seed=0), "sliced")
@@ -293,9 +292,7 @@ def test_onednn_never_multiplies_by_its_slow_loop(capfd):
     ("inputs", "kernel", "first"),
     [(56, "onednn", 56), (57, "onednn", 512), (56, "bfloat16", 512)],
 )
-def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
-    monkeypatch, inputs, kernel, first
-):
+def test_onednn_copies_the_smaller_factor_of_a_weight_gradient(monkeypatch, inputs, kernel, first):
     seen, multiply = [], module._product
     monkeypatch.setattr(
         module, "_product", lambda *given: seen.append(given[0].shape) or multiply(*given)
@@ -317,7 +314,7 @@ def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
     ("rows", "width", "dtype"),
     [(7, 2048, torch.float32), (64, 8, torch.float32), (64, 512, torch.float64)],
 )
-def test_onednn_leaves_what_it_would_lose_to_torch(rows, width, dtype):
+def test_onednn_leaves_small_or_unsupported_products_to_torch(rows, width, dtype):
     x = values(rows, width, seed=0).to(dtype)
     weight = values(width, width, seed=1).to(dtype)
 
@@ -339,7 +336,7 @@ def test_onednn_begins_at_8_rows_and_2_million_products(monkeypatch, rows, input
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rows", [0, 3, 150])
-def test_accumulating_adds_the_gradient_of_the_weight(kernel, rows, device):
+def test_accumulate_adds_the_weight_gradient(kernel, rows, device):
     # Outputs: more than two blocks; the gradient has gaps between its rows.
     outputs, inputs = 2 * module._BLOCK + 5, 64
     out = values(outputs, inputs, seed=0, device=device)
@@ -353,7 +350,7 @@ def test_accumulating_adds_the_gradient_of_the_weight(kernel, rows, device):
     assert_near([out], [(before + gradient, error + 1e-6 * before.abs())])
 
 
-def test_choosing_and_multiplying_change_no_setting():
+def test_kernels_change_no_global_setting():
     def settings():
         flags = torch.backends.mkldnn.matmul.fp32_precision, torch.get_float32_matmul_precision()
         return flags, torch.get_num_threads(), torch.get_rng_state().tolist()
@@ -381,7 +378,7 @@ def timed(monkeypatch):
     faster_kernel.cache_clear()
 
 
-def test_the_faster_kernel_is_a_float32_one_and_chosen_once(timed):
+def test_faster_kernel_is_float32_and_measured_once(timed):
     chosen = faster_kernel()
 
     assert chosen in ("torch", "onednn")
@@ -402,14 +399,14 @@ def test_without_onednn_the_faster_kernel_is_torch(monkeypatch, timed):
     ("seconds", "chosen"),
     [((1.0, 0.78), "torch"), ((1.0, 0.76), "onednn")],
 )
-def test_onednn_is_taken_only_where_it_is_clearly_faster(timed, seconds, chosen):
+def test_faster_kernel_is_onednn_only_above_the_speedup(timed, seconds, chosen):
     timed(*seconds)
 
     assert faster_kernel() == chosen
 
 
 @needs_onednn
-def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch, timed):
+def test_faster_kernel_is_torch_if_onednn_is_less_precise(monkeypatch, timed):
     # As on a CPU whose oneDNN multiplies in bfloat16.
     monkeypatch.setattr(module, "_product", lambda x, w, _: x.bfloat16() @ w.bfloat16().t())
     timed(1.0, 0.5)
@@ -441,7 +438,7 @@ def test_bf16x6_begins_at_64_rows_inputs_and_outputs_and_4_million_products(
 
 
 @pytest.mark.parametrize(("rows", "sums"), [(64, 1), (63, 0)])
-def test_bf16x6_adds_to_what_is_there(monkeypatch, rows, sums):
+def test_bf16x6_accumulates(monkeypatch, rows, sums):
     seen = []
     monkeypatch.setattr(bf16x6, "add_product", lambda out, a, b: seen.append(1) or out.addmm_(a, b))
     out = torch.ones(512, 128)
@@ -454,7 +451,7 @@ def test_bf16x6_adds_to_what_is_there(monkeypatch, rows, sums):
 
 @needs_onednn
 @pytest.mark.parametrize(("rows", "products"), [(8, 1), (7, 0)])
-def test_few_rows_are_added_without_a_copy_of_the_product(monkeypatch, rows, products):
+def test_accumulate_of_few_rows_allocates_no_product(monkeypatch, rows, products):
     seen, multiply = [], module._product
     monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
     for name, value in {"_LEAST_ADDED": 8, "_LEAST": ANY}.items():

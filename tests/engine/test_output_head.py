@@ -8,10 +8,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rlcomp.engine import output_head as vocabulary
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, pack_mask
 from rlcomp.engine.logprob import entropy, log_distribution, token_log_probs
-from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
-from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles
+from rlcomp.engine.scoring import sampled_log_probs
 
 SAMPLINGS = (
     Decoding(),
@@ -63,7 +63,7 @@ def gradients(values, inputs):
     return torch.autograd.grad(total, inputs)
 
 
-def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
+def test_log_probs_and_gradients_by_hand(tiles):
     # Logits (0, ln 3): probabilities 1/4 and 3/4. The gradient of log p(1) is (-1/4, 1/4) in the
     # logits, that times the state 1 in the weight, and ln 3 / 4 in the state.
     weight = torch.tensor([[0.0], [math.log(3.0)]], requires_grad=True)
@@ -87,9 +87,7 @@ def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
     barring=st.booleans(),
     biased=st.booleans(),
 )
-def test_values_and_gradients_are_those_of_all_logits_at_once(
-    seed, sizes, cuts, decoding, barring, biased
-):
+def test_tiles_agree_with_the_untiled_head(seed, sizes, cuts, decoding, barring, biased):
     states, rows, tokens, head = problem(seed, *sizes)
     head = head if biased else Head(head.weight, None, "torch")
     suppressed = torch.arange(sizes[2]) == 0 if barring and sizes[2] > 1 else None
@@ -114,7 +112,7 @@ def test_values_and_gradients_are_those_of_all_logits_at_once(
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**31), tokens_at_once=st.integers(1, 11), part=st.integers(1, 40))
-def test_logits_without_a_head_are_measured_alike(seed, tokens_at_once, part):
+def test_logits_without_a_head_agree(seed, tokens_at_once, part):
     states, rows, tokens, head = problem(seed)
     logits = (states @ head.weight.T).detach().requires_grad_()
     measures = [
@@ -132,11 +130,11 @@ def test_logits_without_a_head_are_measured_alike(seed, tokens_at_once, part):
     torch.testing.assert_close(slopes, gradients(expected, [logits]))
 
 
-def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
+def test_recorded_masks_follow_their_tokens_through_the_tiles(tiles):
     states, rows, tokens, head = problem(0)
     allowed = torch.rand(10, 11, generator=torch.Generator().manual_seed(1)) < 0.5
     allowed = allowed.scatter(1, tokens[:, None], True)
-    measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack(allowed))
+    measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack_mask(allowed))
 
     found = compute_in_tiles([measure], states, rows, head)
     slopes = gradients(found, [states, head.weight, head.bias])
@@ -148,7 +146,7 @@ def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight, head.bias]))
 
 
-def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
+def test_a_state_of_two_tokens_gets_the_sum_of_their_gradients(tiles):
     # Probabilities (1/2, 1/2); one of each token was taken: (1/2, -1/2) + (-1/2, 1/2) = 0.
     logits = torch.zeros(1, 2, requires_grad=True)
     measure = sampled_log_probs(torch.tensor([0, 1, 1]), Decoding())
@@ -164,7 +162,7 @@ def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
 
 
 @pytest.mark.parametrize("corrupted", [math.nan, math.inf])
-def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
+def test_unused_states_have_no_effect(tiles, corrupted):
     states, _, tokens, head = problem(0)
     rows = torch.tensor([0, 1, 3, 3, 4] * 2)
     bad = states.detach().clone()
@@ -180,7 +178,7 @@ def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
 
 
 @pytest.mark.parametrize("tile", [0, 10**6])
-def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch, tile):
+def test_a_function_without_gradient_is_skipped_in_the_backward_pass(monkeypatch, tile):
     states, rows, tokens, head = problem(0)
     monkeypatch.setattr(vocabulary, "_TILE", tile)
     calls = []
@@ -202,7 +200,7 @@ def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch
     assert head.weight.grad is not None
 
 
-def test_one_product_serves_all_measures(tiles, monkeypatch):
+def test_one_product_with_the_head_serves_all_functions(tiles, monkeypatch):
     states, rows, tokens, head = problem(0)
     columns = []
     monkeypatch.setattr(
@@ -217,13 +215,13 @@ def test_one_product_serves_all_measures(tiles, monkeypatch):
     assert sum(columns) == 10 * 11
 
 
-def test_a_result_that_is_not_used_has_no_gradient(tiles):
+def test_an_unused_result_has_no_gradient(tiles):
     states, rows, tokens, head = problem(0)
 
     def broken(gradient, logits, some):
         raise AssertionError("nobody asked")
 
-    unused = LogitFunction(lambda logits, _: logits.sum(-1), slope=broken)
+    unused = LogitFunction(lambda logits, _: logits.sum(-1), gradient=broken)
     taken, _ = compute_in_tiles([sampled_log_probs(tokens, Decoding()), unused], states, rows, head)
     (slope,) = gradients([taken], [states])
 
@@ -231,7 +229,7 @@ def test_a_result_that_is_not_used_has_no_gradient(tiles):
     torch.testing.assert_close(slope, gradients([expected], [states])[0])
 
 
-def test_a_frozen_head_costs_no_product_for_its_gradient(tiles, monkeypatch):
+def test_a_frozen_head_gets_no_gradient(tiles, monkeypatch):
     states, rows, tokens, head = problem(0)
     frozen = Head(head.weight.detach(), head.bias.detach(), "torch")
     monkeypatch.setattr(vocabulary, "accumulate", None)
@@ -269,7 +267,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_all_logits_are_never_there_at_once(tiles):
+def test_memory_is_bounded_by_a_tile(tiles):
     # 3 tokens a tile and 50 in the vocabulary: 150; the head has 50 x 5 = 250; all logits 5000.
     states, rows, tokens, head = problem(0, 100, 40, 50, 5)
     spread = LogitFunction(lambda logits, _: entropy(logits, 0.5))
@@ -283,7 +281,7 @@ def test_all_logits_are_never_there_at_once(tiles):
     assert largest.seen == 250
 
 
-def test_a_whole_distribution_per_token(tiles):
+def test_values_may_have_a_vocabulary_dimension(tiles):
     states, rows, _, head = problem(0)
     whole = LogitFunction(lambda logits, _: log_distribution(logits, 0.5))
 
@@ -295,7 +293,7 @@ def test_a_whole_distribution_per_token(tiles):
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight]))
 
 
-def test_a_measure_may_hand_out_the_logits_themselves(tiles):
+def test_a_function_may_return_the_logits(tiles):
     # The memory of the logits is used again; what was read off the first tile stays.
     states, rows, _, head = problem(0)
 
@@ -315,7 +313,7 @@ def test_greedy_log_probs_are_zero_without_gradient(tiles):
     assert not value.requires_grad
 
 
-def test_greedy_entropy_pulls_nowhere(tiles):
+def test_greedy_entropy_has_zero_gradient(tiles):
     states, rows, _, head = problem(0)
 
     (value,) = compute_in_tiles(
@@ -327,7 +325,7 @@ def test_greedy_entropy_pulls_nowhere(tiles):
     assert not states.grad.any()
 
 
-def test_no_listed_token_gives_nothing(tiles):
+def test_an_empty_list_gives_empty_values(tiles):
     states, rows, tokens, head = problem(0)
 
     (value,) = compute_in_tiles([sampled_log_probs(tokens[:0], Decoding())], states, rows[:0], head)
@@ -337,7 +335,7 @@ def test_no_listed_token_gives_nothing(tiles):
     assert not states.grad.any()
 
 
-def test_nor_does_it_in_half_precision():
+def test_an_empty_list_gives_empty_values_in_half_precision():
     weight = torch.randn(12, 4).bfloat16().requires_grad_()
     states = torch.randn(3, 4).bfloat16().requires_grad_()
     none = torch.zeros(0, dtype=torch.int64)
@@ -354,7 +352,7 @@ def test_nor_does_it_in_half_precision():
     assert not weight.grad.any()
 
 
-def test_half_precision_is_measured_in_float32(tiles):
+def test_half_precision_logits_are_float32(tiles):
     states, rows, tokens, head = problem(0)
     half = Head(head.weight.detach().bfloat16().requires_grad_(), None, "torch")
     states = states.detach().bfloat16()
@@ -369,7 +367,7 @@ def test_half_precision_is_measured_in_float32(tiles):
     torch.testing.assert_close(value, expected, atol=0.05, rtol=0.02)
 
 
-def test_the_gradient_of_a_narrow_head_is_rounded_once(monkeypatch):
+def test_the_gradient_of_a_half_precision_head_is_rounded_once(monkeypatch):
     # 512 tiles each add 1 to the same entry: in bfloat16 the sum would stop at 256.
     monkeypatch.setattr(vocabulary, "_TILE", 2)
     monkeypatch.setattr(vocabulary, "_LEAST_TOKENS", 1)

@@ -80,7 +80,7 @@ def read_tokens(rows):
 
 
 @FAMILIES
-def test_own_routes_change_nothing(family):
+def test_replay_of_the_models_own_routes_has_no_effect(family):
     policy, free = make(family), make(family, Decoding())
     rows = rollout(policy, group_size=2)
     free_rows = rollout(free, group_size=2)
@@ -96,7 +96,7 @@ def test_own_routes_change_nothing(family):
 
 
 @FAMILIES
-def test_a_rollouts_routes_are_those_of_each_token_whatever_the_padding(family):
+def test_routes_of_a_rollout_do_not_depend_on_padding(family):
     """Prompts of 1 to 4 tokens are padded on the left while they sample, on the right here."""
     policy = make(family, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=6)
@@ -115,7 +115,7 @@ def test_a_rollouts_routes_are_those_of_each_token_whatever_the_padding(family):
 
 
 @FAMILIES
-def test_a_sampler_in_half_precision_is_followed(family):
+def test_routes_of_a_half_precision_sampler_are_replayed(family):
     policy = make(family)
     rows = rollout(cast(policy, torch.bfloat16))
     mask = rows["response_mask"]
@@ -130,7 +130,7 @@ def test_a_sampler_in_half_precision_is_followed(family):
 
 
 @FAMILIES
-def test_the_recorded_experts_read_the_tokens_with_the_models_own_weights(family):
+def test_replayed_experts_have_the_current_probabilities(family):
     """Routes of anybody: the last experts, whatever the router says of them."""
     policy = make(family, num_hidden_layers=2)
     router, count = routers_of(policy.model)[0], policy.model.config.num_experts_per_tok
@@ -185,7 +185,7 @@ def test_router_gradients_equal_finite_differences(family):
     assert float(gradient.norm()) > 1e-3
 
 
-def test_the_proximal_pass_chooses_for_the_update_in_any_minibatch():
+def test_routes_of_the_proximal_pass_are_replayed_in_any_minibatch():
     policy = make("qwen3_moe", PROXIMAL)
     rows = rollout(cast(policy, torch.bfloat16), group_size=4)
     assert "routed_experts" not in rows.keys()
@@ -220,7 +220,7 @@ def test_stale_rollouts_keep_their_routes_through_a_checkpoint(tmp_path):
         assert torch.equal(left[key], right[key])
 
 
-def test_batches_are_joined_with_routes_that_nobody_knows():
+def test_joined_batches_mark_unknown_routes():
     policy = make("mixtral", num_hidden_layers=1)
     short, long = (rollout(policy, group_size=1, max_new_tokens=count) for count in (1, 9))
 
@@ -234,7 +234,7 @@ def test_batches_are_joined_with_routes_that_nobody_knows():
     )
 
 
-def test_large_batches_are_routed_in_pieces(monkeypatch):
+def test_large_batches_are_routed_in_parts(monkeypatch):
     policy = make("mixtral", PROXIMAL, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=8)
     whole = policy.score_and_route(rows)
@@ -249,7 +249,7 @@ def test_large_batches_are_routed_in_pieces(monkeypatch):
     assert bool((routes == 255)[~rows["attention_mask"]].all())
 
 
-def test_other_weights_and_other_policies_choose_for_themselves():
+def test_other_weights_and_policies_choose_their_own_routes():
     policy, free = make("mixtral"), make("mixtral", Decoding())
     rows = rollout(policy, group_size=2)
     weights = {name: value.detach().clone() for name, value in policy.weights().items()}
@@ -266,7 +266,7 @@ def test_other_weights_and_other_policies_choose_for_themselves():
         assert torch.allclose(plain, expected, atol=1e-6)
 
 
-def test_drift_is_the_share_of_decisions_that_would_be_others():
+def test_drift_is_the_share_of_changed_choices():
     """Two layers of a router that knows its input: token 0 goes to 7 and 6, token 1 to 0 and 1."""
     policy = make("mixtral", num_hidden_layers=2)
     routers = routers_of(policy.model)
@@ -290,7 +290,7 @@ def test_drift_is_the_share_of_decisions_that_would_be_others():
     assert drifts == [0.0, pytest.approx(2 / 3)]
 
 
-def test_the_routes_of_a_loop_by_hand():
+def test_routes_of_rows_by_hand():
     """Two prompts of 1 and 2 tokens, two rows each, one layer and one expert a token."""
     passes = [
         torch.tensor([90, 1, 2, 3]),  # the first column of the short prompt is padding
@@ -314,7 +314,7 @@ def test_the_routes_of_a_loop_by_hand():
     assert alone[..., 0, 0].tolist() == [[1, 255, 255]] * 2 + [[2, 3, 255]] * 2
 
 
-def test_what_cannot_be_kept_is_refused():
+def test_unsupported_routers_are_refused():
     with pytest.raises(ConfigError, match=r"Qwen2ForCausalLM has no router.*keep_routing=none"):
         tiny_policy(decoding=PROXIMAL)
     most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
@@ -354,7 +354,7 @@ class Tells:
         return SampledResponses(torch.tensor([[1]]), torch.zeros(1, 1), *ended, routes=routes)
 
 
-def test_experts_that_there_are_not_are_refused_when_they_are_told():
+def test_unknown_experts_are_refused():
     policy = make("mixtral", num_hidden_layers=1)
     policy.sampler_engine = Tells([7, UNKNOWN])
     given = {"group_size": 1, "max_new_tokens": 1, "generator": torch.Generator()}
@@ -371,7 +371,7 @@ def test_experts_that_there_are_not_are_refused_when_they_are_told():
     ("decoding", "message"),
     [(ROLLOUT, "not the policy's own rollouts"), (PROXIMAL, "set old_log_probs=recomputed")],
 )
-def test_an_update_needs_its_routes_and_demonstrations_do_not(decoding, message):
+def test_an_update_needs_routes_unless_it_is_supervised(decoding, message):
     policy = make("mixtral", decoding, num_hidden_layers=1)
     bare, routed = TensorDict(batch_size=[1]), make_batch(routed_experts=torch.zeros(1))
 

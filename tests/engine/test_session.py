@@ -8,11 +8,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from rlcomp.engine import cache
+from rlcomp.engine.architectures import layers, probe
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
-from rlcomp.engine.probe import probe
 from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.transformer import Transformer
@@ -98,7 +97,7 @@ PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [10, 11], [5, 6, 7, 8], [3] * 40, [3
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("seated", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_it_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
+def test_packed_session_samples_the_tokens_of_recompute_session(family, seated, seed, monkeypatch):
     if seated:  # prompts are shared, not copied, however small they are
         monkeypatch.setattr(cache, "_COPIED", 0)
     sessions = both(model_of(family), PROMPTS * 2, Decoding(temperature=0.8), seed)
@@ -107,13 +106,13 @@ def test_it_samples_what_reading_again_samples(family, seated, seed, monkeypatch
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_that_are_not_asked_wait(seed):
+def test_idle_rows_keep_their_state(seed):
     sessions = both(model_of("llama"), PROMPTS, Decoding(), seed)
 
     turns(sessions, random.Random(seed), count=8, ask=0.5, close=0.1)
 
 
-def test_texts_end_turns_and_sets_are_kept():
+def test_stop_texts_and_recorded_masks():
     sessions = both(model_of("llama"), PROMPTS * 3, Decoding(top_k=9, replay=True))
 
     turns(sessions, random.Random(1), count=6, texts=[b"e", b"hh", b"k"], close=0.05)
@@ -151,7 +150,7 @@ def test_rows_fill_their_context_at_different_times(family):
                 session.extend(row, [7][: 43 - len(session.contexts[row])])
 
 
-def test_what_is_read_before_the_first_turn_is_part_of_the_context():
+def test_rows_may_be_extended_before_the_first_turn():
     sessions = both(model_of("llama"), [[5, 6], [5, 6], [7]], Decoding())
     for session in sessions:
         session.extend(0, [8, 9])
@@ -160,7 +159,7 @@ def test_what_is_read_before_the_first_turn_is_part_of_the_context():
     turns(sessions, random.Random(0), count=3, close=0.0)
 
 
-def test_memory_of_rows_that_are_over_is_freed():
+def test_memory_of_closed_rows_is_freed():
     (session, _) = both(model_of("llama"), [[5, 6]] * 16, Decoding())
     session.generate(range(16), limits=[4] * 16)
     session.close(range(3))
@@ -176,7 +175,7 @@ def test_memory_of_rows_that_are_over_is_freed():
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("seated", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
+def test_forks_sample_the_tokens_of_recompute_session(family, seated, seed, monkeypatch):
     if seated:
         monkeypatch.setattr(cache, "_COPIED", 0)
     sessions = both(model_of(family), PROMPTS, Decoding(temperature=0.8), seed)
@@ -187,7 +186,7 @@ def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeyp
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_looked_at_is_what_reading_again_gives_and_changes_no_draw(family, seed):
+def test_logits_agree_with_recompute_session_and_change_no_draw(family, seed):
     model = model_of(family)
     looked, plain = (both(model, PROMPTS, Decoding(), seed) for _ in range(2))
     for sessions, look in ((looked, 0.5), (plain, 0.0)):
@@ -220,7 +219,7 @@ def test_one_row_of_one_head_is_forked():
             session.fork(0)
 
 
-def test_a_fork_goes_its_own_way_and_changes_nothing_of_others():
+def test_a_fork_does_not_change_other_rows():
     ((forked, _), (plain, _)) = (both(model_of("llama"), PROMPTS, Decoding()) for _ in range(2))
     rows = list(range(len(PROMPTS)))
     for session in (forked, plain):
@@ -236,7 +235,7 @@ def test_a_fork_goes_its_own_way_and_changes_nothing_of_others():
     assert len(ways) > 2
 
 
-def test_the_numbers_of_a_fork_are_new_ones_in_every_batch():
+def test_forks_of_different_batches_have_different_numbers():
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(2):
@@ -250,7 +249,7 @@ def test_the_numbers_of_a_fork_are_new_ones_in_every_batch():
     assert not {*found[0].flatten().tolist()} & {*found[1].flatten().tolist()}
 
 
-def test_what_is_over_is_not_forked():
+def test_forking_a_closed_row_is_refused():
     session, _ = both(model_of("llama"), [[5, 6], [7]], Decoding())
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
@@ -259,7 +258,7 @@ def test_what_is_over_is_not_forked():
         session.fork(0)
 
 
-def test_a_turn_that_goes_on_behind_a_text_is_as_if_nothing_had_ended_it():
+def test_a_turn_continued_after_a_stop_text_equals_one_turn():
     model = model_of("llama")
     contexts = [[3, 4, 5], [6, 7]]
     whole = both(model, contexts, Decoding())[0].generate([0, 1], limits=[12, 12])

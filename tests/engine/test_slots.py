@@ -67,7 +67,7 @@ def joined(said):
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
+def test_tokens_do_not_depend_on_the_start_of_a_row(decode):
     model = policy(decode)
     kind = NativeSlots if decode == "native" else RecomputeSlots
     seats = model.seats()
@@ -90,7 +90,7 @@ def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_again(decode):
+def test_reread_log_probs_are_scores_of_the_sampling_weights(decode):
     model = policy(decode)
     seats = model.seats(reread=True)
     versions = [policy(decode)]
@@ -114,7 +114,7 @@ def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_agai
 
 
 @pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
-def test_what_old_weights_have_read_stays_unless_it_is_read_again():
+def test_the_cache_keeps_old_weights_unless_reread():
     model = policy("native")
     kept, again = (joined(run(model.seats(reread=reread), 4)) for reread in (False, True))
     assert kept == again  # without new weights they are the same
@@ -137,7 +137,7 @@ def test_what_old_weights_have_read_stays_unless_it_is_read_again():
 
 
 @pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
-def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
+def test_renew_updates_transposed_weights():
     def made():
         torch.manual_seed(2)
         tokenizer = policy().tokenizer
@@ -156,7 +156,7 @@ def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
     assert joined(run(seats, 3)) == joined(run(fresh.seats(), 3))
 
 
-def test_numbers_are_those_of_the_whole_batch_step_by_step():
+def test_request_uniforms_agree_with_uniforms():
     whole = Uniforms(5, torch.Generator().manual_seed(11))
     own = RequestUniforms(5, 11)
 
@@ -170,7 +170,7 @@ def test_numbers_are_those_of_the_whole_batch_step_by_step():
     assert own.row_numbers(3, 128, 0).tolist() == []
 
 
-def test_given_numbers_are_handed_out_step_by_step():
+def test_fixed_uniforms_return_their_numbers():
     given = FixedUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
 
     assert given.rows == 2
@@ -181,7 +181,7 @@ def test_given_numbers_are_handed_out_step_by_step():
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_closed_rows_are_forgotten_and_numbers_are_not_given_again(decode):
+def test_row_numbers_of_closed_rows_are_not_reused(decode):
     seats = policy(decode).seats(reread=True)
 
     assert seats.add([[3], [4]]) == [0, 1]
@@ -195,7 +195,7 @@ def test_closed_rows_are_forgotten_and_numbers_are_not_given_again(decode):
     assert len(seats.contexts[2]) == 2
 
 
-def test_an_engine_of_others_has_no_seats():
+def test_an_external_sampler_engine_has_no_decode_slots():
     model = policy()
     model.sampler_engine = object()
 

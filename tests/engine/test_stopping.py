@@ -28,14 +28,14 @@ def test_a_stop_token_a_stop_text_and_a_limit():
     assert rule.truncated == [False, False, False, True]
 
 
-def test_an_end_at_the_limit_is_no_truncation():
+def test_a_stop_token_at_the_limit_is_no_truncation():
     rule = StopRule([0], [2, 2], [b"s>"], TABLE)
 
     assert taken(rule, [1, 0], [1, 3]) == [1, 1]
     assert rule.truncated == [False, False]
 
 
-def test_what_is_over_takes_nothing_more():
+def test_a_finished_row_takes_no_token():
     rule = StopRule([0], [3, 3])
 
     assert rule.take([0, 1], torch.tensor([0, 1])) == [True, False]
@@ -43,14 +43,14 @@ def test_what_is_over_takes_nothing_more():
     assert rule.lengths == [1, 2]
 
 
-def test_a_text_of_one_byte_and_one_that_began_before_another():
+def test_stop_texts_of_one_byte_and_overlapping_stop_texts():
     assert taken(StopRule([], [9], [b"x"], TABLE), [1, 3, 4]) == [2]
     # "</" twice: the second one goes on to be the text.
     assert taken(StopRule([], [9], [b"</s>"], TABLE), [2, 2, 3]) == [2]
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=12))
-def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
+def test_a_row_ends_at_the_first_stop_text(tokens):
     rule = StopRule([], [99], [b"</s>", b"a>"], TABLE)
 
     (found,) = taken(rule, tokens)
@@ -66,7 +66,7 @@ def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
     limits=st.lists(st.integers(1, 12), min_size=3, max_size=3),
     texts=st.sampled_from([(), (b"bc",)]),
 )
-def test_several_steps_at_once_are_the_steps_one_by_one(tokens, look, limits, texts):
+def test_take_steps_agrees_with_take(tokens, look, limits, texts):
     table = [b"a", b"b", b"c", b"d", b"e"]
     one, many = (StopRule([3, 4], limits, texts, table) for _ in range(2))
     rows = [0, 1, 2]

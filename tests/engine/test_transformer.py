@@ -14,13 +14,12 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import limit_outputs
-from rlcomp.engine import packing, transformer
-from rlcomp.engine.attention import attend_tiles
+from rlcomp.engine import attention, packing, transformer
+from rlcomp.engine.attention import Tile, attend_tiles
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import tree_attention
-from rlcomp.engine.packing import Tile
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
@@ -149,11 +148,11 @@ def check_same(ours, theirs, parameters, close=1e-10, relative=1e-10):
 
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_log_probs_and_their_gradients_are_those_of_transformers(architecture, tile):
+def test_log_probs_and_gradients_agree_with_transformers(architecture, tile):
     model, batch = make_model(architecture), rows()
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
 
     assert ours.dtype == torch.float64
@@ -191,7 +190,7 @@ def native(model, checkpointing=False):
 
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES, *UNUSUAL])
-def test_the_native_library_has_the_log_probs_and_gradients_of_float64(name):
+def test_native_log_probs_and_gradients_agree_with_float64(name):
     architecture, overrides = UNUSUAL.get(name, (name, None))
     model, batch = make_model(architecture, overrides=overrides), rows()
     own, theirs = native(model), policies(model)[1]
@@ -218,7 +217,7 @@ def spy(called):
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_the_native_library_reads_trees(checkpointing):
+def test_native_attention_of_prefix_trees(checkpointing):
     model, batch = make_model("qwen3"), branched(seed=3)
     own, theirs = native(model, checkpointing), policies(model)[1]
 
@@ -230,7 +229,7 @@ def test_the_native_library_reads_trees(checkpointing):
         assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
 
 
-def test_a_model_that_became_float64_is_computed_by_torch():
+def test_a_model_cast_to_float64_is_computed_by_torch():
     model, batch = make_model(), rows()
     own = native(model)
     own.double().model.load_state_dict(model.state_dict())
@@ -242,11 +241,11 @@ def test_a_model_that_became_float64_is_computed_by_torch():
 
 @pytest.mark.parametrize("tile", [128, 6, 1])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_trees_have_the_log_probs_and_gradients_of_their_rows(architecture, tile):
+def test_packed_trees_agree_with_their_rows(architecture, tile):
     model, batch = make_model(architecture), branched(seed=tile)
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
         read = len(packing.pack(batch)[0].ids)
 
@@ -256,7 +255,7 @@ def test_trees_have_the_log_probs_and_gradients_of_their_rows(architecture, tile
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_in_float32_they_agree_to_rounding(architecture):
+def test_float32_agrees_to_rounding(architecture):
     model, batch = make_model(architecture, dtype=torch.float32), rows()
     packed, own = policies(model)
 
@@ -277,16 +276,16 @@ def both():
     answers=st.integers(1, 4),
     tile=st.sampled_from([1, 3, 8, 20, 128]),
 )
-def test_any_rows_in_any_tiles_are_read_alike(both, seed, prompts, answers, tile):
+def test_random_rows_in_tiles_of_any_size_agree(both, seed, prompts, answers, tile):
     packed, own = both
     batch = rows(seed, prompts, answers)
 
-    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+    with torch.no_grad(), patch.object(attention, "_TILE", tile):
         torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_settings_of_the_architecture_are_heeded(name):
+def test_settings_of_the_architecture_take_effect(name):
     architecture, overrides = UNUSUAL[name]
     model, batch = make_model(architecture, overrides=overrides), rows()
     packed, own = policies(model)
@@ -300,7 +299,7 @@ def test_settings_of_the_architecture_are_heeded(name):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_tied_head_gives_its_gradient_to_the_embedding(architecture):
+def test_a_tied_head_adds_its_gradient_to_the_embedding(architecture):
     model, batch = make_model(architecture, tie=True), rows()
     packed, own = policies(model)
     assert not any("lm_head" in name for name, _ in model.named_parameters())
@@ -310,7 +309,7 @@ def test_a_tied_head_gives_its_gradient_to_the_embedding(architecture):
 
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("architecture", ["qwen3", "gpt2"])
-def test_weights_handed_over_are_read_instead(architecture, tie):
+def test_other_weights_replace_the_parameters(architecture, tie):
     model, batch = make_model(architecture, tie=tie), rows()
     packed, own = policies(model)
     weights = {
@@ -325,7 +324,7 @@ def test_weights_handed_over_are_read_instead(architecture, tie):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_adapters_speak_and_get_their_gradient(architecture):
+def test_adapters_take_effect_and_get_gradients(architecture):
     model, batch = make_model(architecture, rank=2), rows()
     packed, own = policies(model)
 
@@ -333,7 +332,7 @@ def test_adapters_speak_and_get_their_gradient(architecture):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_with_adapters_off_the_base_model_speaks(architecture):
+def test_disabled_adapters_have_no_effect(architecture):
     model, batch = make_model(architecture, rank=2), rows()
     packed, own = policies(model)
     adapted = packed.log_probs(batch)
@@ -347,7 +346,7 @@ def test_with_adapters_off_the_base_model_speaks(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
+def test_all_logit_functions_agree(architecture):
     model, batch = make_model(architecture), rows()
     packed, own = policies(model, temperature=0.7, top_p=0.9)
 
@@ -367,7 +366,7 @@ def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
     assert (squares[0] > 0).equal(batch["response_mask"])
 
 
-def test_recorded_sets_are_scored_over():
+def test_recorded_masks_agree():
     model = make_model(dtype=torch.float32)
     packed, own = policies(model, top_k=3, replay=True)
     draw = torch.Generator().manual_seed(0)
@@ -422,7 +421,7 @@ def test_values_of_a_critic_agree(architecture, rank):
 
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
+def test_a_row_is_independent_of_other_rows(architecture, tile):
     packed, batch = policies(make_model(architecture), ActorCritic)[0], rows()
     torch.nn.init.normal_(packed.value_head.double().weight)
     other = batch.clone()
@@ -431,7 +430,7 @@ def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
     answers[0] = False
     other["tokens"] = torch.where(answers, 2 + (batch["tokens"] + 1) % 6, batch["tokens"])
 
-    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+    with torch.no_grad(), patch.object(attention, "_TILE", tile):
         before, after = packed(batch), packed(other)
 
     for key in ("log_probs", "entropy", "value"):
@@ -439,7 +438,7 @@ def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
         assert (before[key][1:] - after[key][1:]).abs().max() > 1e-3, key
 
 
-def test_a_row_s_gradient_is_its_own():
+def test_the_gradient_of_a_row_is_independent_of_other_rows():
     model, batch = make_model(), rows()
     packed = policies(model)[0]
     alone = batch[1:2]
@@ -452,7 +451,7 @@ def test_a_row_s_gradient_is_its_own():
         torch.testing.assert_close(left, right, atol=1e-10, rtol=1e-10)
 
 
-def test_weights_that_change_in_place_are_seen():
+def test_weights_changed_in_place_take_effect():
     model, batch = make_model(), rows()
     packed, own = policies(model)
     before = packed.log_probs(batch)
@@ -464,7 +463,7 @@ def test_weights_that_change_in_place_are_seen():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_engine_bfloat16_is_near(architecture):
+def test_the_kernel_bfloat16_is_close(architecture):
     model, batch = make_model(architecture, dtype=torch.float32), rows()
     exact = policies(model)[1].log_probs(batch)
     coarse = LanguageModel(
@@ -486,7 +485,7 @@ def test_the_engine_bfloat16_is_near(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_weights_in_bfloat16_are_read_and_trained(architecture):
+def test_bfloat16_weights_are_scored_and_trained(architecture):
     model, batch = make_model(architecture, dtype=torch.bfloat16), rows()
     exact = make_model(architecture, dtype=torch.bfloat16).float()
     rounded = policies(model)[0].log_probs(batch)
@@ -503,12 +502,12 @@ def test_weights_in_bfloat16_are_read_and_trained(architecture):
 @needs_gpu
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_gpu_gives_the_same(architecture, tile):
+def test_a_gpu_agrees(architecture, tile):
     batch, found = rows(), []
     for device in ("cpu", "cuda"):
         model = make_model(architecture).to(device)
         packed, own = policies(model)
-        with patch.object(packing, "_TILE", tile):
+        with patch.object(attention, "_TILE", tile):
             ours = packed.log_probs(batch.to(device))
         check_same(ours, own.log_probs(batch.to(device)), model.parameters())
         found.append(ours.detach().cpu())
@@ -520,11 +519,11 @@ def test_a_gpu_gives_the_same(architecture, tile):
 @needs_gpu
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_gpu_gives_the_same_in_float32(architecture, tile):
+def test_a_gpu_agrees_in_float32(architecture, tile):
     model, batch = make_model(architecture, dtype=torch.float32).cuda(), rows().to("cuda")
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
 
     check_same(ours, own.log_probs(batch), model.parameters(), close=1e-5, relative=1e-4)
@@ -533,7 +532,7 @@ def test_a_gpu_gives_the_same_in_float32(architecture, tile):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("trees", [False, True])
-def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, trees, device):
+def test_compute_bfloat16_is_close_and_weights_stay_float32(architecture, trees, device):
     # Heads of 8 features: the least that flash kernels take.
     model = make_model(architecture, dtype=torch.float32, width=32).to(device)
     batch = (branched(1) if trees else rows()).to(device)
@@ -559,7 +558,7 @@ def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_many_layers_add_into_a_stream_that_is_not_rounded(architecture, device):
+def test_the_residual_stream_is_not_rounded(architecture, device):
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
     model = tiny_model(
         TOKENIZER,
@@ -586,7 +585,7 @@ def test_many_layers_add_into_a_stream_that_is_not_rounded(architecture, device)
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_sampler_in_bfloat16_says_what_the_scorer_says(architecture, device):
+def test_sampler_and_scorer_agree_in_bfloat16(architecture, device):
     model = make_model(architecture, dtype=torch.float32, width=32).to(device)
     half = LanguageModel(
         model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
@@ -601,7 +600,7 @@ def test_a_sampler_in_bfloat16_says_what_the_scorer_says(architecture, device):
     assert apart.mean() < 2e-2
 
 
-def test_adapters_speak_in_bfloat16_and_get_their_gradient_in_float32():
+def test_adapters_in_bfloat16_get_float32_gradients():
     model, batch = make_model(dtype=torch.float32, rank=2), rows()
     half = LanguageModel(
         model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
@@ -618,7 +617,7 @@ def test_adapters_speak_in_bfloat16_and_get_their_gradient_in_float32():
 
 
 @pytest.mark.parametrize("tokens", [2, 3])
-def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens):
+def test_grouped_attention_for_any_number_of_tokens(tokens):
     # All keys are 0: a token gets the mean of the values up to its own. Heads 0 and 1 read the
     # first of two, heads 2 and 3 the second.
     q, k = torch.ones(tokens, 4, 1), torch.zeros(tokens, 2, 1)
@@ -630,7 +629,7 @@ def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens
     torch.testing.assert_close(attended, torch.tensor(means[:tokens]))
 
 
-def test_a_hook_on_a_layer_is_heard():
+def test_hooks_of_layers_are_called():
     model, batch = make_model(), rows()
     packed, own = policies(model)
     model.model.layers[0].self_attn.q_proj.register_forward_hook(lambda _, __, out: out + 0.5)
@@ -639,10 +638,10 @@ def test_a_hook_on_a_layer_is_heard():
     check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
 
 
-@pytest.mark.parametrize("large", [packing._LARGE_MASK, 0])
+@pytest.mark.parametrize("large", [attention._LARGE_MASK, 0])
 def test_answers_longer_than_a_tile_agree(large):
     model, batch = make_model(), rows()
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", 1), patch.object(packing, "_LARGE_MASK", large):
+    with patch.object(attention, "_TILE", 1), patch.object(attention, "_LARGE_MASK", large):
         check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())

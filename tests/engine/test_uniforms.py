@@ -8,7 +8,7 @@ def part(first, prompts, of, seed=3):
     return SliceGenerator(first, prompts, of).manual_seed(seed)
 
 
-def test_a_part_has_the_numbers_that_its_rows_have_in_the_whole_batch():
+def test_a_slice_has_the_numbers_of_the_whole_batch():
     # 4 prompts of 3 rows; the third one alone has rows 6, 7 and 8.
     whole = torch.rand(12, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 
@@ -18,7 +18,7 @@ def test_a_part_has_the_numbers_that_its_rows_have_in_the_whole_batch():
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
-def test_steps_of_all_parts_are_those_of_the_batch(workers):
+def test_steps_of_all_slices_are_those_of_the_batch(workers):
     # 8 prompts of 2 rows each.
     whole = Uniforms(16, torch.Generator().manual_seed(1))
     size = 8 // workers
@@ -28,7 +28,7 @@ def test_steps_of_all_parts_are_those_of_the_batch(workers):
         assert torch.equal(torch.cat([each.at(step) for each in parts]), whole.at(step))
 
 
-def test_a_part_says_whether_its_rows_were_taken():
+def test_was_used_tells_whether_numbers_were_drawn():
     generator = part(0, 1, 2)
 
     torch.rand(2, generator=generator)
@@ -38,7 +38,7 @@ def test_a_part_says_whether_its_rows_were_taken():
     assert (before, generator.was_used) == (False, True)
 
 
-def test_rows_that_no_prompt_has_alike_are_refused():
+def test_rows_not_a_multiple_of_prompts_are_refused():
     with pytest.raises(ValueError, match=r"5 rows .* 2 prompts"):
         uniform(5, part(0, 2, 4))
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.context_flag import ThreadFlag
+from rlcomp.engine.autograd import differentiable_once
+from rlcomp.engine.compiling import ThreadFlag
 from rlcomp.engine.native.library import address, int64, library
-from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.errors import ShapeError
 
 _native = ThreadFlag()

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.layout import Indices
+from rlcomp.engine.attention import Indices
+from rlcomp.engine.autograd import differentiable_once
 from rlcomp.engine.native.library import library
-from rlcomp.engine.once_differentiable import differentiable_once
 
 
 class _Heads(ctypes.Structure):
@@ -45,7 +45,7 @@ def tree_attention(
         q: shape ``[N, heads, D]``, float32, on the CPU.
         k: shape ``[N, kv_heads, D]``.
         v: shape ``[N, kv_heads, D]``.
-        nodes: nodes of the tokens (:func:`rlcomp.engine.layout.prefix_tree_nodes`).
+        nodes: nodes of the tokens (:func:`rlcomp.engine.attention.prefix_tree_nodes`).
         scale: factor of the attention logits.
         rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
             D]``, both halves of ``D`` equal; None for none.

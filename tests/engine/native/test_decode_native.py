@@ -16,9 +16,9 @@ from transformers import (
 )
 
 from rlcomp.engine import decode_native, decode_packed
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.families import layers
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms

@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rlcomp.engine import norm
+from rlcomp.engine import layer_functions
 from rlcomp.engine.native.build import build
-from rlcomp.engine.native.norm_gate import gated, rms_norm
+from rlcomp.engine.native.norm_gate import rms_norm, silu_gate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -12,7 +12,7 @@ def library():
     build()
 
 
-def silu_gate(gate, up):
+def torch_gate(gate, up):
     return F.silu(gate) * up
 
 
@@ -42,7 +42,7 @@ def test_rms_norm_agrees_with_float64(shape, eps):
     given = 3 * random(*shape), random(shape[-1], seed=1)
 
     actual = results(normed(rms_norm, eps), torch.float32, *given)
-    expected = results(normed(norm.rms_norm, eps), torch.float64, *given)
+    expected = results(normed(layer_functions.rms_norm, eps), torch.float64, *given)
 
     for got, want in zip(actual, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=2e-6, atol=2e-6)
@@ -52,8 +52,8 @@ def test_rms_norm_agrees_with_float64(shape, eps):
 def test_gate_agrees_with_float64(shape):
     given = 4 * random(*shape), random(*shape, seed=1)
 
-    actual = results(gated, torch.float32, *given)
-    expected = results(silu_gate, torch.float64, *given)
+    actual = results(silu_gate, torch.float32, *given)
+    expected = results(torch_gate, torch.float64, *given)
 
     for got, want in zip(actual, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=2e-6, atol=2e-6)
@@ -70,7 +70,7 @@ def test_gate_of_extreme_values():
     gate = torch.tensor([-200.0, 0.0, 200.0, torch.nan], requires_grad=True)
     up = torch.tensor([2.0, 2.0, 2.0, 2.0], requires_grad=True)
 
-    out = gated(gate, up)
+    out = silu_gate(gate, up)
     out.sum().backward()
 
     assert out[:3].tolist() == [pytest.approx(0, abs=1e-30), 0.0, 400.0]
@@ -93,16 +93,16 @@ def test_frozen_weights_get_no_gradient(trained):
 def test_strided_tensors_are_accepted():
     x, y = random(16, 3).t(), random(16, 3, seed=1).t()
 
-    torch.testing.assert_close(gated(x, y), silu_gate(x, y))
+    torch.testing.assert_close(silu_gate(x, y), torch_gate(x, y))
     torch.testing.assert_close(
-        rms_norm(x, torch.ones(32)[::2], 0.1), norm.rms_norm(x, torch.ones(16), 0.1)
+        rms_norm(x, torch.ones(32)[::2], 0.1), layer_functions.rms_norm(x, torch.ones(16), 0.1)
     )
-    for function in (lambda: gated(x, y), lambda: rms_norm(x, torch.ones(16), 0.1)):
+    for function in (lambda: silu_gate(x, y), lambda: rms_norm(x, torch.ones(16), 0.1)):
         with torch.no_grad():
             quiet = function()
         torch.testing.assert_close(quiet, function())
     for given in ((x, y), (x, torch.ones(16))):
-        function = gated if given[1].ndim == 2 else normed(rms_norm, 0.1)
+        function = silu_gate if given[1].ndim == 2 else normed(rms_norm, 0.1)
         dense = [each.contiguous() for each in given]
         for got, want in zip(
             results(function, torch.float32, *given),

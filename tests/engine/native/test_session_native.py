@@ -8,9 +8,9 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from rlcomp.engine import decode_packed, session_native
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.families import layers
 from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from rlcomp.engine.attention import prefix_tree_nodes
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.layout import prefix_tree_nodes
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import why_missing
 from rlcomp.engine.native.tree_attention import tree_attention

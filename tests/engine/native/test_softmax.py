@@ -8,7 +8,8 @@ from rlcomp.engine import logprob
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.native import softmax
 from rlcomp.engine.native.build import build
-from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles
+from rlcomp.engine.scoring import sampled_log_probs
 from rlcomp.errors import ShapeError
 
 

@@ -3,10 +3,10 @@ import pytest
 import torch
 
 from rlcomp.engine.attention import attend_tiles
+from rlcomp.engine.layer_functions import rotate
 from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import _forward, tree_attention
 from rlcomp.engine.packing import PackedTokens, _Trie
-from rlcomp.engine.rotary import rotate
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from rlcomp.engine.families import layers
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.native.weights import NativeModel, unsupported_model
 from rlcomp.engine.transformer import Transformer
 

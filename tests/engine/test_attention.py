@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.engine.layout import prefix_tree_nodes
+from rlcomp.engine.attention import prefix_tree_nodes
 from rlcomp.engine.packing import _Trie
 
 ROWS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), min_size=1, max_size=8)
@@ -25,7 +25,7 @@ def paths_by_hand(rows):
 
 
 @given(ROWS)
-def test_every_token_sees_the_beginnings_of_its_row_and_nothing_else(rows):
+def test_prefix_tree_nodes_give_each_token_the_prefixes_of_its_row(rows):
     trie, wanted = trie_of(rows), paths_by_hand(rows)
 
     nodes = prefix_tree_nodes(trie.ends, trie.shared)
@@ -58,5 +58,5 @@ def test_every_token_sees_the_beginnings_of_its_row_and_nothing_else(rows):
         ),
     ],
 )
-def test_nodes_by_hand(ends, shared, wanted):
+def test_prefix_tree_nodes_by_hand(ends, shared, wanted):
     assert prefix_tree_nodes(np.array(ends), np.array(shared)).tolist() == wanted
