@@ -169,9 +169,6 @@ def test_the_context_length_has_several_names_in_configs(architecture, limit):
     assert policy.context_length == limit
 
 
-TOKENIZER = character_tokenizer(characters="abc")
-
-
 @pytest.mark.parametrize("architecture", ["gpt2", "llama", "qwen2", "qwen3"])
 def test_supported_families_have_no_reason(architecture):
     assert why_unsupported(tiny_model(TOKENIZER, architecture=architecture)) is None
