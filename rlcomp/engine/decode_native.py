@@ -30,13 +30,12 @@ def decode(
 ) -> SampledResponses:
     """Sample ``group_size`` responses per prompt and return them.
 
-    With the same numbers it gives the tokens of :func:`rlcomp.engine.decode_packed.decode`, unless
-    rounding of the logits changes one. A row's tokens and log-probs are bitwise the same for any
-    other rows of the batch.
+    It samples the tokens of :func:`rlcomp.engine.decode_packed.decode`, up to rounding of the
+    logits. A row's tokens and log-probs are bitwise independent of the other rows.
 
-    The library reads the weights in place. Memory: keys and values of each distinct prompt, once,
-    and of each unfinished answer, in pages of 32 tokens; at most
-    :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single prompt exceeds it.
+    Memory: keys and values of each distinct prompt, once, and of each unfinished answer, in pages
+    of 32 tokens; at most :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single
+    prompt exceeds it.
 
     Args:
         transformer: the model.
@@ -66,7 +65,7 @@ def decode(
         )
         _rollout(model, chunk, request)
         tokens[rows], log_probs[rows] = request.tokens, request.log_probs
-        stop.settle(rows, request.lengths.tolist(), request.ended.bool().tolist())
+        stop.finish(rows, request.lengths.tolist(), request.ended.bool().tolist())
     uniforms.rewind(longest := max(stop.lengths))
     lengths, truncated = stop.ends(tokens.device)
     return SampledResponses(tokens[:, :longest], log_probs[:, :longest], lengths, truncated)

@@ -23,11 +23,11 @@ _COMPACT_BELOW = 0.75
 class PackedSession:
     """Session that computes every token once.
 
-    With the same generator it gives the tokens of
-    :class:`rlcomp.engine.session.RecomputeSession`, unless rounding of the logits changes one.
+    It samples the tokens of :class:`rlcomp.engine.session.RecomputeSession`, up to rounding of the
+    logits.
 
-    Memory, until the session ends: one more copy of the model's layers, and keys and values of each
-    distinct prompt, once, and of the later tokens of each row.
+    Memory: a copy of the model's layers, and keys and values of each distinct prompt, once, and of
+    the later tokens of each row.
 
     Args:
         transformer: the model.
@@ -54,7 +54,7 @@ class PackedSession:
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.closed: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
-        # Next-token logits of rows that no turn has used.
+        # Next-token logits that no turn has used.
         self.pending_logits: dict[int, Tensor] = {}
         # Forks that are not in the cache, and their originals.
         self.pending_forks: dict[int, int] = {}
@@ -108,8 +108,8 @@ class PackedSession:
         for row, sample in zip(rows, turns, strict=True):
             self.contexts[row] += sample.tokens
             self.sampled[row] += len(sample.tokens)
-        # A turn's last token is computed only with the tokens that follow it. The cache drops the
-        # steps after a row's end.
+        # A turn's last token is computed with the tokens that follow it. The cache drops the steps
+        # after a row's end.
         num_computed = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
         cache.end_turn(torch.tensor(num_computed, device=self.fused.device))
         self.unread |= {row: [turns[n].tokens[-1]] for row, n in turn_indices.items()}
@@ -195,7 +195,7 @@ def read_more_tokens(
         cache.write(layer, rows, columns, k, v)
         padded = q.new_zeros(len(new), max(counts), *q.shape[1:])
         padded[rows, offsets] = q
-        attended = cache.attend_some(layer, padded, bias, block.block.scale)[rows, offsets]
+        attended = cache.attend_padded(layer, padded, bias, block.block.scale)[rows, offsets]
         if layer + 1 == len(fused.blocks):
             x, attended = x[ends[read_rows]], attended[ends[read_rows]]
         x = block.finish(x, attended)
@@ -252,7 +252,7 @@ class RaggedTurn:
                 continue
             self.transcript.write([turn_indices[rows[n]] for n in active], start, steps)
             start, steps = start + len(steps), []
-            self._settle([rows[n] for n in active])
+            self._merge_branch([rows[n] for n in active])
             if not unfinished:
                 return
             chosen = (unfinished + unfinished)[: padded_size(len(unfinished))]
@@ -260,10 +260,10 @@ class RaggedTurn:
             rows, active = [rows[n] for n in chosen], list(range(len(unfinished)))
             self._step(drawn.tokens[torch.tensor(chosen, device=drawn.tokens.device)])
 
-    def _settle(self, rows: Sequence[int]) -> None:
-        """Copy the tokens of a branch to the full cache; ``rows`` are the branch's rows there."""
+    def _merge_branch(self, rows: Sequence[int]) -> None:
+        """Copy new tokens to the full cache, to the given rows."""
         if self.cache is not self.full_cache and self.forwards:
-            self.full_cache.take_back(self.cache, rows, self.forwards)
+            self.full_cache.merge(self.cache, rows, self.forwards)
         self.forwards = 0
 
     def _keep(self, rows: Sequence[int]) -> None:

@@ -244,7 +244,7 @@ class Generation:
     def _is_native(self, decoding: Decoding) -> bool:
         """Return whether the decode loop in C++ samples; log a change of the loop."""
         transformer = self.forward.transformer
-        why = self.forward.engine.not_native(transformer, decoding)
+        why = self.forward.engine.why_torch_loop(transformer, decoding)
         if transformer is not None:
             how = "decoding in C++" if why is None else f"decoding by torch: {why}"
             if how != self._logged:

@@ -80,7 +80,7 @@ def assert_same(ours, theirs):
 
 @pytest.fixture(params=[0, 4000, 2**21], ids=["shared", "shared_then_copied", "copied"])
 def _prompts_held(request, monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.cache._COPIED", request.param)
+    monkeypatch.setattr("rlcomp.engine.cache._COPY_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("_prompts_held")

@@ -57,7 +57,7 @@ def norms_in_full_precision(monkeypatch):
 )
 def prompts_held(request, monkeypatch):
     """Prompts shared by their rows, copied when few rows are left, or copied at once."""
-    monkeypatch.setattr(cache, "_COPIED", request.param)
+    monkeypatch.setattr(cache, "_COPY_BYTES", request.param)
 
 
 def make_model(family, dtype=torch.float64, **changed):
@@ -332,7 +332,7 @@ def test_prompts_of_finished_rows_are_dropped(monkeypatch):
         keys = self._prompts[0][0]
         shapes.append((len(set(self._owners)), keys.shape[0], keys.shape[2]))
 
-    monkeypatch.setattr(cache, "_COPIED", 0)
+    monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     monkeypatch.setattr(Cache, "keep", spy)
 
     native.decode(wrapped(make_model("llama")), PROMPTS, **arguments())

@@ -427,11 +427,11 @@ def test_an_unsupported_activation_is_decoded_by_torch(caplog, monkeypatch):
 
 def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
-    with pytest.raises(ConfigError, match=r"engine.decode is native, which reads the weights of"):
+    with pytest.raises(ConfigError, match=r"engine.decode is native, which has no effect"):
         Engine(forward="transformers", decode="native")
     with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
-        Engine(decode="native").not_native(None, Decoding())
-    assert Engine().not_native(None, Decoding()) == "the forward pass is that of transformers"
+        Engine(decode="native").why_torch_loop(None, Decoding())
+    assert Engine().why_torch_loop(None, Decoding()) == "the forward pass is that of transformers"
 
 
 @pytest.fixture

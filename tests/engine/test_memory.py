@@ -141,7 +141,7 @@ def test_without_overcommitment_no_addresses_are_reserved(monkeypatch, gigabytes
         malloc=Mock(return_value=None), free=Mock(), madvise=Mock(side_effect=AssertionError)
     )
 
-    memory._ask_for_huge_pages(asked)
+    memory._request_huge_pages(asked)
 
     asked.malloc.assert_called_once_with(size)
     asked.free.assert_not_called()
@@ -169,7 +169,7 @@ def test_under_an_address_limit_no_addresses_are_reserved(
     monkeypatch.setattr(memory.resource, "getrlimit", lambda kind: (limits.get(kind, -1), -1))
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("glibc", "2"))
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: libc)
-    monkeypatch.setattr(memory, "_ask_for_huge_pages", seen.append)
+    monkeypatch.setattr(memory, "_request_huge_pages", seen.append)
 
     assert memory.keep_freed_memory() is True
     assert seen == [libc] * asked
@@ -181,7 +181,7 @@ def test_huge_pages_are_requested_within_the_allocation():
         malloc=Mock(return_value=start), free=Mock(), madvise=Mock(return_value=-1)
     )
 
-    memory._ask_for_huge_pages(asked)
+    memory._request_huge_pages(asked)
 
     (size,) = asked.malloc.call_args.args
     first, length, advice = asked.madvise.call_args.args

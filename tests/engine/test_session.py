@@ -95,11 +95,11 @@ PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [10, 11], [5, 6, 7, 8], [3] * 40, [3
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_packed_session_samples_the_tokens_of_recompute_session(family, seated, seed, monkeypatch):
-    if seated:  # prompts are shared, not copied, however small they are
-        monkeypatch.setattr(cache, "_COPIED", 0)
+def test_packed_session_samples_the_tokens_of_recompute_session(family, shared, seed, monkeypatch):
+    if shared:  # prompts are shared, not copied, however small they are
+        monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     sessions = both(model_of(family), PROMPTS * 2, Decoding(temperature=0.8), seed)
 
     turns(sessions, random.Random(seed), count=6)
@@ -119,7 +119,7 @@ def test_stop_texts_and_recorded_masks():
 
 
 def test_every_row_may_stop_at_its_first_token(monkeypatch):
-    monkeypatch.setattr(cache, "_COPIED", 0)
+    monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     # Nothing of the turn is kept then: the last token is read with what follows it.
     sessions = both(model_of("llama"), [[3] * 80] * 8, Decoding())
     texts = [text for text in TABLE if text]
@@ -173,11 +173,11 @@ def test_memory_of_closed_rows_is_freed():
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_forks_sample_the_tokens_of_recompute_session(family, seated, seed, monkeypatch):
-    if seated:
-        monkeypatch.setattr(cache, "_COPIED", 0)
+def test_forks_sample_the_tokens_of_recompute_session(family, shared, seed, monkeypatch):
+    if shared:
+        monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     sessions = both(model_of(family), PROMPTS, Decoding(temperature=0.8), seed)
 
     turns(sessions, random.Random(seed), count=5, ask=0.8, fork=0.2)
