@@ -54,7 +54,7 @@ class AsyncWorker(StageWorker):
         # The scheduler makes the slots only after the first weights have arrived, because the slots
         # compute values from buffers once.
         self.scheduler = SlotScheduler(
-            partial(collector.policy.seats, reread=settings.recompute_cache), settings
+            partial(collector.policy.decode_slots, reread=settings.recompute_cache), settings
         )
         self._generator_index = [
             generator is collector.generator for generator in self.generators

@@ -101,7 +101,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     server_version, sys_version = "rlcomp", ""
     wbufsize = -1  # sends head and body of a reply in one packet
     disable_nagle_algorithm = True
-    server: Server  # type: ignore[assignment]
+    server: Server
 
     def setup(self) -> None:
         """Read the connection with a deadline."""

@@ -128,7 +128,7 @@ class AsyncSettings:
         patience: time limit of a group in seconds, from the time when all of its rows sample.
             After that, unfinished rows end as ``truncated``. null: no limit.
         look_every: number of decode steps after which a worker loads new weights, if there are
-            any, and refills seats.
+            any, and refills decode slots.
         recompute_cache: True: recompute keys and values with new weights; False: keep those of old
             weights.
     """
@@ -145,7 +145,7 @@ class AsyncSettings:
 
 @runtime_checkable
 class RefillingCollector(Protocol):
-    """A collector whose rows a worker can sample by refilled seats.
+    """A collector whose rows a worker can sample by refilled decode slots.
 
     Attributes:
         policy: samples the rows.
@@ -174,9 +174,9 @@ class RefillingCollector(Protocol):
 
 
 class RefillingPolicy(Policy, Protocol):
-    """A policy that samples by refilled seats."""
+    """A policy that samples by refilled decode slots."""
 
-    def seats(self, *, reread: bool = False) -> DecodeSlots:
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
         """Return decode slots, whose rows may begin and end at any step.
 
         Args:
@@ -200,8 +200,8 @@ class Cluster(metaclass=Checked):
         remote: names of the stages that run on the workers. They are consecutive in a phase, and
             the first stage starts a new batch. null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the request of step ``k - staleness``. ``free``:
-            workers refill the seats of finished rows and take new weights between decode steps, and
-            a step consumes the groups that are done first.
+            workers refill the decode slots of finished rows and load new weights between decode
+            steps, and a step consumes the groups that are done first.
         staleness: number of steps between the request and the use of a rollout; 0: each step waits
             for its own rollouts. null: the delay of ``collector=delayed``, or 1 with another
             collector. Under ``free`` the number of steps whose rollouts are requested ahead.
@@ -259,7 +259,7 @@ class Cluster(metaclass=Checked):
             stages: pickled stages (:meth:`rlcomp.cluster.serialization.SerializedStages.data`).
             sizes: bytes of each storage of weights.
             versions: number of publications to keep, including the last one.
-            free: settings of decoding, with its number of seats; None under ``fixed``.
+            free: settings of decoding, with the number of decode slots; None under ``fixed``.
         """
 
     @abstractmethod

@@ -288,18 +288,18 @@ class LanguageModel(Component):
         self.check_prompts(prompts, 1)
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
-    def seats(self, *, reread: bool = False) -> DecodeSlots:
-        """Return rows that begin and end at any time (:class:`rlcomp.engine.session.DecodeSlots`).
+    def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
+        """Return decode slots under the policy's own decoding distribution.
 
-        They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
-        cannot run, new weights read again the tokens that old ones have read.
+        With ``reread``, or without the native loop, contexts are computed again after a change of
+        the weights.
 
         Raises:
-            ConfigError: a sampler engine decodes, or routes are to be kept.
+            ConfigError: a sampler engine decodes, or routes are recorded.
         """
         if self.sampler_engine is not None or self.decoding.keep_routing == "rollout":
             raise ConfigError(
-                "refilled seats are of our own decode loop, which records no routes there: set "
+                "decode slots need our own decode loop, and record no routes: set "
                 "sampler_engine=own and decoding.keep_routing=none, or cluster.schedule=fixed"
             )
         return self.generation.slots(self.decoding, reread=reread)

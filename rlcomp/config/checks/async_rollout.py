@@ -35,7 +35,7 @@ def check_free(plan: Plan, groups: Sequence[tuple[str, ...]]) -> Iterator[Findin
     if any(node.arguments.get("keep_routing") == "rollout" for node in plan.nodes.values()):
         yield refuse(
             "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are "
-            "recorded of rows in refilled seats; set decoding.keep_routing=none, or "
+            "recorded of rows in refilled decode slots; set decoding.keep_routing=none, or "
             "cluster.schedule=fixed"
         )
 
@@ -56,7 +56,7 @@ def _group_faults(plan: Plan, group: tuple[str, ...]) -> Iterator[str]:
     if target != _GROUP and target.startswith(_OURS):  # a user's collector checks itself
         yield (
             f"cluster.schedule is free, and {path} ({target.rpartition('.')[2]}) does not refill "
-            f"seats: set collector@{path}=group, or cluster.schedule=fixed"
+            f"decode slots: set collector@{path}=group, or cluster.schedule=fixed"
         )
     for phase in plan.phases.values():
         if any(path in _paths(s) for s in phase.all_stages() if isinstance(s, Node)):
