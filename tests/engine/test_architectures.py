@@ -140,7 +140,7 @@ def test_building_a_policy_draws_no_random_numbers():
 
 
 def told(error: Exception) -> str:
-    """An error with its notes; before Python 3.11 they stand in the message."""
+    """Return an error with its notes; before Python 3.11 they are in the message."""
     return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 

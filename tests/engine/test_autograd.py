@@ -27,15 +27,15 @@ def model(architecture="qwen2", adapted=False):
 
 
 def kept(run):
-    """Numbers that a forward pass keeps for its backward pass, each storage once."""
-    found = {}
+    """Count the numbers saved for the backward pass, each storage once."""
+    actual = {}
 
     def pack(tensor):
-        found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
+        actual[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        return run(), sum(found.values())
+        return run(), sum(actual.values())
 
 
 def gradients(part, value):
@@ -47,7 +47,7 @@ def gradients(part, value):
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_checkpointing_gives_the_same_gradients_with_less_memory(forward, architecture, adapted):
-    found = []
+    actual = []
     for checkpointing in (False, True):
         engine = Engine(forward=forward, linear="torch", checkpointing=checkpointing)
         policy = LanguageModel(
@@ -57,35 +57,35 @@ def test_checkpointing_gives_the_same_gradients_with_less_memory(forward, archit
             engine=engine,
         )
         scored, numbers = kept(lambda policy=policy: policy.log_probs(ROWS))
-        found.append((scored.detach(), gradients(policy, scored), numbers))
+        actual.append((scored.detach(), gradients(policy, scored), numbers))
 
-    (plain, wanted, much), (same, given, little) = found
+    (plain, expected, much), (same, given, little) = actual
     assert torch.equal(plain, same)
-    assert wanted.keys() == given.keys()
-    assert all(torch.equal(wanted[name], given[name]) for name in wanted)
+    assert expected.keys() == given.keys()
+    assert all(torch.equal(expected[name], given[name]) for name in expected)
     assert little < 0.6 * much
 
 
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 def test_checkpointing_of_a_critic(forward):
-    found = []
+    actual = []
     for checkpointing in (False, True):
         engine = Engine(forward=forward, linear="torch", checkpointing=checkpointing)
         critic = Critic(model=model(), engine=engine)
         with torch.no_grad():
             critic.value_head.weight.fill_(0.1)
         values, numbers = kept(lambda critic=critic: critic.values(ROWS))
-        found.append((gradients(critic, values), numbers))
+        actual.append((gradients(critic, values), numbers))
 
-    (wanted, much), (given, little) = found
-    assert all(torch.equal(wanted[name], given[name]) for name in wanted)
+    (expected, much), (given, little) = actual
+    assert all(torch.equal(expected[name], given[name]) for name in expected)
     assert little < 0.6 * much
 
 
 def test_a_copy_checkpoints_its_own_layers():
     first = model()
     checkpoint_layers(first)
-    checkpoint_layers(first)  # once is enough
+    checkpoint_layers(first)  # no effect
     second = copy.deepcopy(first)
     with torch.no_grad():
         for parameter in second.parameters():
@@ -132,7 +132,7 @@ def test_checkpointing_with_other_weights_is_refused():
 
 
 class Square(torch.autograd.Function):
-    """x^2 of the first factor; the second has no gradient."""
+    """x^2 of the first argument; the second has no gradient."""
 
     @staticmethod
     def forward(ctx, x, y):

@@ -1,4 +1,4 @@
-"""Fused kernels: compiled only where it is asked for, and the numbers of the plain pass."""
+"""Compiled functions: only within the context, and with the results of eager mode."""
 
 import threading
 from types import SimpleNamespace
@@ -22,22 +22,22 @@ PLAIN = {"linear": "torch", "update": "torch"}
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """In place of torch's: hands functions back as they are, and notes them."""
-    seen = SimpleNamespace(names=[], told=[], called=[])
+    """Replace torch.compile: return functions unchanged, and record them."""
+    calls = SimpleNamespace(names=[], told=[], called=[])
 
     def compile(function, **told):
-        seen.names.append(function.__name__)
-        seen.told.append(told)
+        calls.names.append(function.__name__)
+        calls.told.append(told)
 
         def call(*given, **named):
-            seen.called.append(function.__name__)
+            calls.called.append(function.__name__)
             return function(*given, **named)
 
         return call
 
     monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", compile)
-    return seen
+    return calls
 
 
 def twice():
@@ -74,13 +74,13 @@ def test_nested_contexts_and_errors_restore_the_flag():
 
 
 def test_the_flag_belongs_to_the_thread():
-    found = []
+    actual = []
     with compiling(True):
-        thread = threading.Thread(target=lambda: found.append(compiles()))
+        thread = threading.Thread(target=lambda: actual.append(compiles()))
         thread.start()
         thread.join()
 
-    assert found == [False]
+    assert actual == [False]
 
 
 @pytest.mark.parametrize(("before", "after"), [(8, 64), (100, 100)])
@@ -92,7 +92,7 @@ def test_the_recompile_limit_is_raised(compiler, before, after):
 
 
 class Failed(Exception):
-    """As of torch's compiler."""
+    """An error of torch's compiler."""
 
     __module__ = "torch._inductor.exc"
 
@@ -113,13 +113,13 @@ def test_a_missing_compiler_is_a_config_error(monkeypatch, error, told):
 
     monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", fails)
-    with pytest.raises(told) as found, compiling(True):
+    with pytest.raises(told) as actual, compiling(True):
         twice()(1)
 
     if told is ConfigError:
         words = "failed (Failed: InvalidCxxCompiler: none and more): install Triton for a GPU"
-        assert words in str(found.value)
-        assert str(found.value).endswith("or set engine.compile=false")
+        assert words in str(actual.value)
+        assert str(actual.value).endswith("or set engine.compile=false")
 
 
 def test_donated_buffers_are_disabled(compiler):
@@ -172,7 +172,7 @@ def rows():
 
 
 def passed(owner):
-    """Log-probs, entropy, and the gradient of a sum of the log-probs, each weighed differently."""
+    """Log-probs, entropy, and the gradient of a sum of the log-probs, with different weights."""
     batch = rows()
     log_probs = owner.log_probs(batch)
     weights = torch.linspace(-1, 2, log_probs.numel()).view(log_probs.shape)
@@ -191,7 +191,7 @@ def assert_alike(found, expected):
 
 @pytest.fixture
 def _tiles(monkeypatch):
-    """So small that logits go by tiles, of 2 tokens each, as those of a large vocabulary do."""
+    """Tiles of 2 tokens, as for a large vocabulary."""
     monkeypatch.setattr("rlcomp.engine.output_head._TILE", 20)
     monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
 
@@ -206,7 +206,7 @@ BETWEEN = {"fused_rms_norm", "_rotate_fused", "silu_gate"}
     [
         ("qwen3", False, FUNCTIONS | BETWEEN),
         ("qwen3", True, FUNCTIONS | BETWEEN),
-        ("gpt2", False, FUNCTIONS),  # LayerNorm, positions that are added, no gate
+        ("gpt2", False, FUNCTIONS),  # LayerNorm, added positions, no gate
     ],
 )
 def test_compiled_pass_agrees_with_eager(compiler, architecture, keep, expected):
@@ -214,9 +214,9 @@ def test_compiled_pass_agrees_with_eager(compiler, architecture, keep, expected)
     plain = passed(policy(model))
     assert compiler.called == []
 
-    found = passed(policy(model, compile=True, checkpointing=keep))
+    actual = passed(policy(model, compile=True, checkpointing=keep))
 
-    assert_alike(found, plain)
+    assert_alike(actual, plain)
     assert set(compiler.called) == expected
     assert not compiles()
 

@@ -1,4 +1,4 @@
-"""The decode loop of a GPU: the tokens of the other loop, whatever it computes in vain."""
+"""The decode loop of a GPU samples the tokens of the other loop."""
 
 import ast
 import inspect
@@ -47,10 +47,10 @@ def transformer(architecture="qwen2", device="cpu"):
 
 
 def sampled(model, loop, *, decoding=None, suppressed=None, texts=(), limit=LIMIT):
-    """Answers, and the generator behind them."""
+    """Return the responses and the final state of the generator."""
     rows, generator = 3 * len(PROMPTS), torch.Generator().manual_seed(3)
     table = [bytes([65 + token]) for token in range(14)]
-    found = decode(
+    actual = decode(
         model,
         PROMPTS,
         group_size=3,
@@ -59,7 +59,7 @@ def sampled(model, loop, *, decoding=None, suppressed=None, texts=(), limit=LIMI
         uniforms=Uniforms(rows, generator),
         loop=loop,
     )
-    return found, generator
+    return actual, generator
 
 
 def assert_same(ours, theirs):
@@ -70,7 +70,7 @@ def assert_same(ours, theirs):
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths.cpu()[:, None]
     assert torch.equal(ours.tokens.cpu()[within], theirs.tokens.cpu()[within])
     left, right = (each.log_probs.cpu()[within] for each in (ours, theirs))
-    # The library computes rotations in float32, and a GPU rounds cosines otherwise than a CPU.
+    # The library computes rotations in float32, and a GPU rounds cosines differently.
     torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
     if ours.sampling_mask is not None:
         assert torch.equal(ours.sampling_mask.cpu()[within], theirs.sampling_mask.cpu()[within])
@@ -135,7 +135,7 @@ def test_decoding_in_several_passes_uses_the_same_random_numbers(monkeypatch, de
 @needs_gpu
 def test_a_step_does_not_synchronise_with_the_device(monkeypatch):
     model = transformer(device="cuda")
-    sampled(model, GraphDecodeLoop)  # what is loaded at first use
+    sampled(model, GraphDecodeLoop)  # loads libraries
     run = decode_graph.StepGraph.run
 
     def watched(self, numbers):
@@ -150,7 +150,7 @@ def test_a_step_does_not_synchronise_with_the_device(monkeypatch):
     sampled(model, GraphDecodeLoop)
 
 
-# What makes the host wait for the device, or copy to it.
+# Calls that synchronise with the device, or copy to it.
 METHODS = {"item", "tolist", "cpu", "numpy", "nonzero", "tensor"}
 BUILT_IN = {"bool", "int", "float"}
 

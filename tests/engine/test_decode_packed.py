@@ -1,4 +1,4 @@
-"""The native decode loop against the model's own, and what it saves."""
+"""The packed decode loop against the fallback, and its savings."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -41,7 +41,7 @@ PROMPTS = [[1, 4, 5], [2], [7, 8, 9, 10, 11, 12, 4], [1, 4, 5]]
 
 @pytest.fixture(autouse=True)
 def norms_in_full_precision(monkeypatch):
-    """The library rounds its norms to float32, also in a model of float64."""
+    """Transformers rounds norms to float32 even in float64 models: replace them."""
 
     def forward(self, x):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -90,7 +90,7 @@ def make_model(family, dtype=torch.float64, **changed):
         }
         config, kind = kinds[family]
         model = kind(config(**{**shape, **changed}))
-    # Norm weights and biases that do something.
+    # Norm weights and biases that have an effect.
     for name, parameter in model.named_parameters():
         if "bias" in name or "norm" in name or "ln_" in name:
             parameter.data += 0.3 * torch.randn_like(parameter)
@@ -124,7 +124,7 @@ def both(model, prompts=PROMPTS, **changed):
 
 
 def assert_same(ours, theirs, atol=1e-10):
-    """The same answers: what stands behind their ends may differ."""
+    """Check that responses are equal up to their ends."""
     assert torch.equal(ours.lengths, theirs.lengths)
     assert torch.equal(ours.truncated, theirs.truncated)
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
@@ -134,14 +134,14 @@ def assert_same(ours, theirs, atol=1e-10):
 
 
 def rescored(model, prompts, sampled, group_size):
-    """Log-probs of each answer by one plain forward pass over its row."""
-    found = []
+    """Return the log-probs of each response by a forward pass over its row."""
+    actual = []
     for row, (tokens, length) in enumerate(zip(sampled.tokens, sampled.lengths, strict=True)):
         prompt = torch.tensor(prompts[row // group_size])
         answer = tokens[:length]
         logits = model(torch.cat([prompt, answer])[None]).logits[0, len(prompt) - 1 : -1]
-        found.append(logits.log_softmax(-1).gather(1, answer[:, None]).squeeze(1))
-    return torch.cat(found).detach()
+        actual.append(logits.log_softmax(-1).gather(1, answer[:, None]).squeeze(1))
+    return torch.cat(actual).detach()
 
 
 def recorded(sampled):
@@ -213,7 +213,7 @@ def test_rows_without_a_stop_token_are_truncated():
 
 
 def ending(step):
-    """A draw that ends every row at a step."""
+    """Return a draw that ends every row at a step."""
     calls = []
 
     def draw(logits, uniform):
@@ -284,23 +284,23 @@ def test_enabled_adapters_take_effect(family, off):
 
 
 def rows_of_linears(monkeypatch):
-    seen = []
+    calls = []
     finish = FusedBlock.finish
     monkeypatch.setattr(
         FusedBlock,
         "finish",
-        lambda self, x, attended: seen.append(len(x)) or finish(self, x, attended),
+        lambda self, x, attended: calls.append(len(x)) or finish(self, x, attended),
     )
-    return seen
+    return calls
 
 
 def test_finished_rows_are_dropped(monkeypatch):
-    seen = rows_of_linears(monkeypatch)
+    calls = rows_of_linears(monkeypatch)
 
     sampled = native.decode(wrapped(make_model("llama")), PROMPTS, **arguments(group_size=8))
 
-    # Of two layers every second; the first is the prompts'. A row is there up to its last token.
-    steps = seen[::2][1:]
+    # Every second of two layers; the first is the prefill. A row is computed up to its last token.
+    steps = calls[::2][1:]
     going = [int((sampled.lengths > step + 1).sum()) for step in range(len(steps))]
     assert min(going) < 8 < max(going)
     sizes = [1 << (n - 1).bit_length() if n < 8 else 8 * -(-n // 8) for n in going]
@@ -308,19 +308,19 @@ def test_finished_rows_are_dropped(monkeypatch):
 
 
 def test_each_distinct_prompt_is_computed_once(monkeypatch):
-    seen = []
+    calls = []
     project = FusedBlock.project
     monkeypatch.setattr(
         FusedBlock,
         "project",
-        lambda self, x, rotation: seen.append(len(x)) or project(self, x, rotation),
+        lambda self, x, rotation: calls.append(len(x)) or project(self, x, rotation),
     )
 
     native.decode(wrapped(make_model("llama")), PROMPTS, **arguments(group_size=8))
 
     # 3 + 1 + 7 tokens: the fourth prompt is the first.
-    assert seen[:2] == [11, 11]
-    assert max(seen[2:]) <= 32
+    assert calls[:2] == [11, 11]
+    assert max(calls[2:]) <= 32
 
 
 def test_prompts_of_finished_rows_are_dropped(monkeypatch):

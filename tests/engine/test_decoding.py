@@ -39,7 +39,7 @@ SETTINGS = [
 
 
 def by_transformers(logits, decoding):
-    """The same filters from the library, in the order of its `generate`."""
+    """Filter by transformers, in the order of its `generate`."""
     warpers = LogitsProcessorList([TemperatureLogitsWarper(float(decoding.temperature))])
     if decoding.top_k:
         warpers.append(TopKLogitsWarper(decoding.top_k))
@@ -76,7 +76,7 @@ def test_filtered_distribution_agrees_with_transformers(decoding, ties):
     torch.testing.assert_close(sampling_log_probs(logits, decoding), expected)
 
 
-# Blocks of 8 in 64 tokens: as from a large vocabulary, drawn in two steps.
+# Blocks of 8 in 64 tokens are drawn in two steps, like a large vocabulary.
 @pytest.mark.parametrize("block", [128, 8])
 @pytest.mark.parametrize("decoding", SETTINGS)
 def test_draws_follow_the_distribution(monkeypatch, decoding, block):
@@ -90,7 +90,7 @@ def test_draws_follow_the_distribution(monkeypatch, decoding, block):
 
     assert not drawn[expected == 0].any()
     assert fits(drawn, expected)
-    # A draw that is one place off, or counts from the other end, does not pass.
+    # A draw that is off by one, or counts from the other end, fails.
     assert not fits(drawn.roll(1), expected)
     assert not fits(drawn.flip(0), expected)
 
@@ -101,18 +101,18 @@ def uniforms(rows, seed=0):
 
 
 def fits(drawn, expected):
-    """Whether counts pass a chi-square test."""
-    # Cells below 5 expected draws go into one, or the test's distribution is not chi-square.
+    """Return whether counts pass a chi-square test."""
+    # Cells with fewer than 5 expected draws are joined: else the statistic is not chi-square.
     rare = expected < 5
-    seen = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
+    counts = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
     model = [*expected[~rare].tolist(), float(expected[rare].sum())]
-    impossible = [s for s, m in zip(seen, model, strict=True) if m == 0 and s]
-    pairs = [(s, m) for s, m in zip(seen, model, strict=True) if m > 0]
+    impossible = [s for s, m in zip(counts, model, strict=True) if m == 0 and s]
+    pairs = [(s, m) for s, m in zip(counts, model, strict=True) if m > 0]
     if impossible or len(pairs) < 2:
         return not impossible
-    seen, model = zip(*pairs, strict=True)
-    # The test wants equal sums: counts among the impossible would be missing.
-    return chisquare(seen, model).pvalue > 1e-3
+    counts, model = zip(*pairs, strict=True)
+    # The test needs equal sums: counts of impossible tokens would be missing.
+    return chisquare(counts, model).pvalue > 1e-3
 
 
 def test_greedy_is_a_point_mass_on_the_likeliest_token():
@@ -175,7 +175,7 @@ BLOCKS = st.sampled_from([1, 3, 128])
 
 
 def ragged(seed, vocabulary, share, rows=200):
-    """Logits of which a share is impossible, but never the first."""
+    """Return logits with a share of impossible tokens, never the first."""
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(rows, vocabulary, generator=generator)
     gone = torch.rand(rows, vocabulary, generator=generator) > share
@@ -205,7 +205,7 @@ def test_sample_inverts_the_cumulative_distribution(seed, vocabulary, share, blo
         patch.setattr("rlcomp.engine.draw._BLOCK", block)
         drawn = sample(scores, uniform)[0]
 
-    # The sum over the tokens before it does not exceed the number, with it it does.
+    # The cumulative sum exceeds the number with the token, and not without it.
     probs = scores.softmax(-1)
     reached = probs.cumsum(-1).gather(1, drawn[:, None])
     before = reached - probs.gather(1, drawn[:, None])

@@ -90,9 +90,9 @@ def test_numbers_of_seeded_rows_are_independent_of_other_rows():
 def test_rewind_undoes_numbers_drawn_in_advance():
     ahead, plain = (Uniforms(2, torch.Generator().manual_seed(4)) for _ in range(2))
 
-    found = [ahead.steps_from(0, 3), ahead.steps_from(3, 3)]
+    actual = [ahead.steps_from(0, 3), ahead.steps_from(3, 3)]
     ahead.rewind(4)
 
-    assert torch.equal(torch.cat(found)[:4], torch.stack([plain.at(n) for n in range(4)]))
+    assert torch.equal(torch.cat(actual)[:4], torch.stack([plain.at(n) for n in range(4)]))
     assert torch.equal(ahead.generator.get_state(), plain.generator.get_state())
     assert torch.equal(ahead.at(5), plain.at(5))

@@ -25,7 +25,7 @@ TOKENIZER = character_tokenizer(characters="abc")
 AUTO, PACKED = Engine(), Engine(forward="packed")
 OWN = Engine(forward="transformers")
 KNOWN = ["gpt2", "llama", "qwen2", "qwen3"]
-# Architecture, settings, and why our own forward pass does not read it.
+# Architecture, settings, and the reason against the packed pass.
 UNKNOWN = [
     ("gpt_neox", {}, "its class is GPTNeoXForCausalLM"),
     ("mistral", {}, "its class is MistralForCausalLM"),
@@ -53,7 +53,7 @@ def policy(model, engine=AUTO, kind=LanguageModel):
 
 
 def tampered():
-    """A model of a known class that says something else than its weights."""
+    """A model of a supported class with other logits."""
     model = make_model()
     model.lm_head.register_forward_hook(lambda _, __, logits: logits * 1.001)
     return model
@@ -61,7 +61,7 @@ def tampered():
 
 @pytest.mark.parametrize("architecture", KNOWN)
 def test_supported_architectures_are_packed(architecture, caplog, monkeypatch):
-    monkeypatch.setattr(engines, "warn_of_absence", lambda why: None)  # where nothing is compiled
+    monkeypatch.setattr(engines, "warn_of_absence", lambda why: None)  # if no library is compiled
     caplog.set_level(logging.INFO)
 
     assert policy(make_model(architecture)).packs
@@ -73,7 +73,7 @@ def test_supported_architectures_are_packed(architecture, caplog, monkeypatch):
 
 
 def told(caplog, engine=AUTO, **model):
-    """Whether the native library computes, and what the log says of it."""
+    """Return whether the native library is used, and the log."""
     caplog.set_level(logging.INFO)
     made = make_model()
     made = made.to(model["dtype"]) if model else made
@@ -252,7 +252,7 @@ def kernel_of(engine=AUTO, **model):
 
 @pytest.fixture
 def unit(monkeypatch):
-    """A machine with a matrix unit, whose other kernels were timed: oneDNN is the faster."""
+    """A machine with AMX, on which oneDNN is faster than torch."""
     monkeypatch.setattr(bf16x6, "why_missing_bf16x6", lambda: None)
     monkeypatch.setattr(engines, "faster_kernel", lambda: "onednn")
 
@@ -389,7 +389,7 @@ def decoding_line(caplog, engine, decoding=None, **settings):
     return caplog.messages[-1]
 
 
-# What is asked for, and why torch decodes.
+# Options, and the reason for the torch loop.
 TORCH = [
     ({"decode": "torch"}, {}, "engine.decode is torch"),
     ({}, {"top_p": 0.9}, "it has no filters, and decoding.top_p is 0.9"),

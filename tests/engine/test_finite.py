@@ -25,7 +25,7 @@ def test_a_finite_batch_gives_none():
 def test_the_description_has_key_value_position_and_count(value):
     bad = per_token((0.0, 0.0, value), (0.0, value, 0.0))
 
-    # Three response tokens, two of them bad.
+    # Three response tokens, two of them not finite.
     assert (
         first_non_finite(batch(advantage=bad))
         == f"'advantage' is {value} at [0, 2] (2 of 3 values)"
@@ -47,11 +47,11 @@ def test_entries_are_searched_in_the_order_of_the_schema():
     bad = per_token((0.0, NAN, 0.0), (0.0, 0.0, 0.0))
 
     # The schema has old_log_probs before reward and advantage.
-    found = first_non_finite(
+    actual = first_non_finite(
         batch(advantage=bad, reward=torch.tensor([NAN, 0.0]), old_log_probs=bad)
     )
 
-    assert found == "'old_log_probs' is nan at [0, 1] (1 of 3 values)"
+    assert actual == "'old_log_probs' is nan at [0, 1] (1 of 3 values)"
 
 
 def test_nan_and_infinity_with_a_meaning_are_accepted():

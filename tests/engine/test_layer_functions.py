@@ -69,9 +69,9 @@ def test_rms_norm_agrees_with_the_formula(seed, eps):
     ours, theirs = rms_norm(x, weight, eps), formula(x, weight, eps)
 
     torch.testing.assert_close(ours, theirs)
-    found = torch.autograd.grad((ours * along).sum(), (x, weight))
+    actual = torch.autograd.grad((ours * along).sum(), (x, weight))
     expected = torch.autograd.grad((theirs * along).sum(), (x, weight))
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-10)
+    torch.testing.assert_close(actual, expected, atol=1e-12, rtol=1e-10)
 
 
 @pytest.mark.parametrize(("x_learns", "weight_learns"), [(True, False), (False, True)])
@@ -106,7 +106,7 @@ def test_rms_norm_of_half_precision_is_computed_in_float32(dtype):
 
     y = rms_norm(x, weight, 1e-6)
 
-    # Rounded when normed and once more when weighted: nothing of the sum of squares is lost.
+    # Two roundings, of the norm and of the product; the sum of squares is float32.
     unit = formula(x.float(), torch.ones(64), 1e-6).to(dtype)
     assert y.dtype == dtype
     torch.testing.assert_close(y, weight * unit, atol=0, rtol=torch.finfo(dtype).eps)
@@ -124,13 +124,13 @@ def test_rms_norm_gradients_have_the_dtype_of_the_input(dtype):
 
     for ours, exact in zip(narrow, wide, strict=True):
         assert ours.grad.dtype == dtype
-        # The incoming gradient is rounded, and so is the result.
+        # The incoming gradient and the result are rounded.
         error = (ours.grad.double() - exact.grad).abs().max()
         assert error <= 4 * torch.finfo(dtype).eps * exact.grad.abs().max()
 
 
 def rotation(angles):
-    """For pairs of features, the same angle in both halves."""
+    """Return a rotation, with equal angles in both halves of the features."""
     both = torch.tensor(angles, dtype=torch.float64).repeat(1, 2)[:, None]
     return torch.stack([both.cos(), both.sin()])
 

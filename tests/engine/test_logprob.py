@@ -27,7 +27,7 @@ def test_log_prob_at_a_temperature():
 
 
 def test_log_prob_is_renormalised_over_the_mask():
-    # Of 0.5, 0.3, 0.2 the two likeliest stay: 0.3 / 0.8.
+    # Top-2 of 0.5, 0.3, 0.2: 0.3 / 0.8.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
     value = token_log_probs(logits, torch.tensor([1]), Decoding(top_k=2))
@@ -36,7 +36,7 @@ def test_log_prob_is_renormalised_over_the_mask():
 
 
 def test_a_sampled_token_outside_the_filters_is_added_to_the_mask():
-    # 0.2 would be dropped; with it all three stay.
+    # The filter drops 0.2; the sampled token is added.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
     value = token_log_probs(logits, torch.tensor([2]), Decoding(top_k=2))
@@ -210,7 +210,7 @@ LEAST = torch.finfo(torch.float32).min
         (0.5, None, [4 / 6, 1 / 6, 1 / 6]),
         (1.0, [True, False, False], [0.0, 0.5, 0.5]),
         (0.0, None, [1.0, 0.0, 0.0]),
-        # The two that are left are equally large.
+        # The other two are equal.
         (0.0, [True, False, False], [0.0, 0.5, 0.5]),
     ],
 )
@@ -218,12 +218,12 @@ def test_log_distribution_is_finite_at_suppressed_tokens(temperature, suppressed
     logits = torch.tensor([[0.5, 0.25, 0.25]]).log()
     barred = None if suppressed is None else torch.tensor(suppressed)
 
-    found = log_distribution(logits, temperature, barred)[0]
+    actual = log_distribution(logits, temperature, barred)[0]
 
-    torch.testing.assert_close(found.exp(), torch.tensor(expected))
-    assert found[torch.tensor(expected) == 0].eq(LEAST).all()
+    torch.testing.assert_close(actual.exp(), torch.tensor(expected))
+    assert actual[torch.tensor(expected) == 0].eq(LEAST).all()
     # The difference of two such distributions is 0 there, not NaN.
-    assert (found - found).eq(0).all()
+    assert (actual - actual).eq(0).all()
 
 
 def test_squared_probs_of_the_decoding_distribution():
@@ -235,6 +235,6 @@ def test_squared_probs_of_the_decoding_distribution():
 
     assert found(Decoding()) == pytest.approx([0.25 + 2 / 16])
     assert found(Decoding(), barred) == pytest.approx([0.5])
-    assert found(Decoding(top_k=1)) == pytest.approx([4 / 9 + 1 / 9])  # and the one that was taken
+    assert found(Decoding(top_k=1)) == pytest.approx([4 / 9 + 1 / 9])  # with the sampled token
     assert found(Decoding(temperature=0.5)) == pytest.approx([16 / 36 + 2 / 36])
     assert found(Decoding(temperature=0.0)) == [1.0]

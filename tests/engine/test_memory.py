@@ -82,10 +82,10 @@ print(json.dumps([faults(size), keep_freed_memory(), faults(size)]))
 
 
 def test_freed_memory_is_reused_without_page_faults():
-    before, told, after = in_a_process(CODE)
+    before, configured, after = in_a_process(CODE)
 
-    assert told is (platform.libc_ver()[0] == "glibc")
-    assert not told or before > 20 * 1000 > 100 > after
+    assert configured is (platform.libc_ver()[0] == "glibc")
+    assert not configured or before > 20 * 1000 > 100 > after
 
 
 HUGE = """
@@ -128,7 +128,7 @@ def test_new_memory_is_in_huge_pages():
 
     assert taken < 8  # addresses, not memory
     assert huge > 56
-    # Addresses that are limited are left to others.
+    # Limited addresses are not reserved.
     always = "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     assert always or limited[1] < 8
 
@@ -161,7 +161,7 @@ def test_without_overcommitment_no_addresses_are_reserved(monkeypatch, gigabytes
 def test_under_an_address_limit_no_addresses_are_reserved(
     monkeypatch, tmp_path, limit, policy, asked
 ):
-    file, libc, seen = tmp_path / "policy", Mock(), []
+    file, libc, calls = tmp_path / "policy", Mock(), []
     if policy is not None:
         file.write_text(policy)
     monkeypatch.setattr(memory, "_OVERCOMMIT", file)
@@ -169,10 +169,10 @@ def test_under_an_address_limit_no_addresses_are_reserved(
     monkeypatch.setattr(memory.resource, "getrlimit", lambda kind: (limits.get(kind, -1), -1))
     monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("glibc", "2"))
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: libc)
-    monkeypatch.setattr(memory, "_request_huge_pages", seen.append)
+    monkeypatch.setattr(memory, "_request_huge_pages", calls.append)
 
     assert memory.keep_freed_memory() is True
-    assert seen == [libc] * asked
+    assert calls == [libc] * asked
 
 
 def test_huge_pages_are_requested_within_the_allocation():

@@ -10,7 +10,7 @@ from rlcomp.testing import make_batch
 
 
 def batch(*lengths: int) -> TensorDict:
-    """Rows named 0, 1, ... with so many tokens each."""
+    """Return rows 0, 1, ... with the given numbers of tokens."""
     width = max(lengths)
     filled = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
     row = torch.arange(len(lengths))
@@ -117,7 +117,7 @@ def test_an_incomplete_pair_is_refused():
 
 
 def answered(*prompts: int) -> TensorDict:
-    """Rows of a prompt of three tokens, equal for equal numbers, and an answer of their own."""
+    """Return rows with a prompt of three tokens, equal for equal numbers, and different answers."""
     whole = batch(*[5] * len(prompts))
     whole["tokens"] = torch.tensor(
         [[prompt] * 3 + [20 + row, 2] for row, prompt in enumerate(prompts)]

@@ -23,7 +23,7 @@ SAMPLINGS = (
 
 @pytest.fixture
 def tiles():
-    """Three tokens a tile, two a part, four columns a product, whatever the vocabulary."""
+    """Tiles of three tokens, parts of two, products of four columns."""
     with pytest.MonkeyPatch.context() as patch:
         yield cut(patch, tokens=3, part=1, columns=4)
 
@@ -39,7 +39,7 @@ def cut(patch, tokens, part, columns):
 
 
 def problem(seed, listed=10, given_states=6, vocabulary=11, width=5):
-    """States, rows with repeats, tokens and a head, in float64."""
+    """Return states, repeated rows, tokens and a head, in float64."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape):
@@ -56,7 +56,7 @@ def plain_logits(states, rows, head):
 
 
 def gradients(values, inputs):
-    """Of a weighted sum that tells all values apart."""
+    """Return the gradients of a sum with different weights."""
     total = sum(
         (value * torch.arange(1, 1 + value.numel()).view_as(value)).sum() for value in values
     )
@@ -96,17 +96,17 @@ def test_tiles_agree_with_the_untiled_head(seed, sizes, cuts, decoding, barring,
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, *cuts)
-        found = compute_in_tiles(
+        actual = compute_in_tiles(
             [sampled_log_probs(tokens, decoding, suppressed), spread], states, rows, head
         )
-        slopes = gradients(found, inputs)
+        slopes = gradients(actual, inputs)
 
     logits = plain_logits(states, rows, head)
     expected = [
         token_log_probs(logits, tokens, decoding, suppressed),
         entropy(logits, 0.7, suppressed),
     ]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, inputs))
 
 
@@ -122,11 +122,11 @@ def test_logits_without_a_head_agree(seed, tokens_at_once, part):
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, tokens_at_once, part, 1)
-        found = compute_in_tiles(measures, logits, rows, None)
-        slopes = gradients(found, [logits])
+        actual = compute_in_tiles(measures, logits, rows, None)
+        slopes = gradients(actual, [logits])
 
     expected = [token_log_probs(logits[rows], tokens, SAMPLINGS[1]), entropy(logits[rows], 1.0)]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [logits]))
 
 
@@ -136,18 +136,18 @@ def test_recorded_masks_follow_their_tokens_through_the_tiles(tiles):
     allowed = allowed.scatter(1, tokens[:, None], True)
     measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack_mask(allowed))
 
-    found = compute_in_tiles([measure], states, rows, head)
-    slopes = gradients(found, [states, head.weight, head.bias])
+    actual = compute_in_tiles([measure], states, rows, head)
+    slopes = gradients(actual, [states, head.weight, head.bias])
 
     logits = plain_logits(states, rows, head) / 0.7
     scores = logits.masked_fill(~allowed, -torch.inf).log_softmax(-1)
     expected = [scores.gather(1, tokens[:, None])[:, 0]]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight, head.bias]))
 
 
 def test_a_state_of_two_tokens_gets_the_sum_of_their_gradients(tiles):
-    # Probabilities (1/2, 1/2); one of each token was taken: (1/2, -1/2) + (-1/2, 1/2) = 0.
+    # Probabilities (1/2, 1/2); each token is sampled once: (1/2, -1/2) + (-1/2, 1/2) = 0.
     logits = torch.zeros(1, 2, requires_grad=True)
     measure = sampled_log_probs(torch.tensor([0, 1, 1]), Decoding())
 
@@ -170,8 +170,8 @@ def test_unused_states_have_no_effect(tiles, corrupted):
     bad.requires_grad_()
 
     def slopes(given_states):
-        found = compute_in_tiles([sampled_log_probs(tokens, Decoding())], given_states, rows, head)
-        return *found, *gradients(found, [given_states, head.weight, head.bias])
+        actual = compute_in_tiles([sampled_log_probs(tokens, Decoding())], given_states, rows, head)
+        return *actual, *gradients(actual, [given_states, head.weight, head.bias])
 
     torch.testing.assert_close(slopes(bad), slopes(states), rtol=0, atol=0)
     assert not slopes(bad)[1][[2, 5]].any()
@@ -254,7 +254,7 @@ def test_a_head_on_frozen_states_is_trained(tiles):
 
 
 class Largest(TorchDispatchMode):
-    """The most numbers that one operation gave back."""
+    """Record the largest result of an operation."""
 
     def __init__(self):
         super().__init__()
@@ -273,10 +273,10 @@ def test_memory_is_bounded_by_a_tile(tiles):
     spread = LogitFunction(lambda logits, _: entropy(logits, 0.5))
 
     with Largest() as largest:
-        found = compute_in_tiles(
+        actual = compute_in_tiles(
             [sampled_log_probs(tokens, SAMPLINGS[3]), spread], states, rows, head
         )
-        sum(value.sum() for value in found).backward()
+        sum(value.sum() for value in actual).backward()
 
     assert largest.seen == 250
 
@@ -285,16 +285,16 @@ def test_values_may_have_a_vocabulary_dimension(tiles):
     states, rows, _, head = problem(0)
     whole = LogitFunction(lambda logits, _: log_distribution(logits, 0.5))
 
-    found = compute_in_tiles([whole], states, rows, head)
-    slopes = gradients(found, [states, head.weight])
+    actual = compute_in_tiles([whole], states, rows, head)
+    slopes = gradients(actual, [states, head.weight])
 
     expected = [(2 * plain_logits(states, rows, head)).log_softmax(-1)]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight]))
 
 
 def test_a_function_may_return_the_logits(tiles):
-    # The memory of the logits is used again; what was read off the first tile stays.
+    # The memory of the logits is reused; values of the first tile must not change.
     states, rows, _, head = problem(0)
 
     (first,) = compute_in_tiles([LogitFunction(lambda logits, _: logits[:, 0])], states, rows, head)
@@ -344,10 +344,10 @@ def test_an_empty_list_gives_empty_values_in_half_precision():
         LogitFunction(lambda logits, _: entropy(logits, 1.0)),
     ]
 
-    found = compute_in_tiles(measures, states, none, Head(weight, None, "torch"))
-    torch.cat(found).sum().backward()
+    actual = compute_in_tiles(measures, states, none, Head(weight, None, "torch"))
+    torch.cat(actual).sum().backward()
 
-    assert [(value.shape, value.dtype) for value in found] == [((0,), torch.float32)] * 2
+    assert [(value.shape, value.dtype) for value in actual] == [((0,), torch.float32)] * 2
     assert not states.grad.any()
     assert not weight.grad.any()
 

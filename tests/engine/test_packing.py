@@ -33,19 +33,19 @@ def tile_size(size):
 
 
 def sees(packed):
-    """Which packed tokens (columns) each one (rows) sees, shape ``[N, N]``."""
-    seen = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
+    """Return whether each packed token (rows) attends to another (columns), shape ``[N, N]``."""
+    visible = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
     for tile in packed.tiles:
-        own = torch.arange(len(seen))[tile.rows]
-        before = [torch.arange(len(seen))[packed.tiles[number].rows] for number in tile.prefix]
+        own = torch.arange(len(visible))[tile.rows]
+        before = [torch.arange(len(visible))[packed.tiles[number].rows] for number in tile.prefix]
         before = torch.cat([own[:0], *before])
         if tile.mask is None:
-            seen[own[:, None], before] = True
-            seen[tile.rows, tile.rows] = own[:, None] >= own
+            visible[own[:, None], before] = True
+            visible[tile.rows, tile.rows] = own[:, None] >= own
             continue
         assert set(tile.mask.unique().tolist()) <= {0.0, -torch.inf}
-        seen[own[:, None], torch.cat([before, own])] = tile.mask == 0
-    return seen
+        visible[own[:, None], torch.cat([before, own])] = tile.mask == 0
+    return visible
 
 
 def test_equal_prompts_are_packed_once_and_last_tokens_left_out():
@@ -163,7 +163,7 @@ def test_a_tile_after_a_longer_prefix_has_a_mask():
     with tile_size(5):
         tiles = pack(batch)[0].tiles
 
-    # Three tokens behind four: reading these again would cost more than the mask.
+    # Three tokens after four: computing these again would cost more than the mask.
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
         (slice(0, 4), ()),
         (slice(4, 7), (0,)),
@@ -274,7 +274,7 @@ def test_pack_prompts_keeps_equal_prompts_apart():
 
 @st.composite
 def batches(draw, max_rows=7):
-    """Ragged rows of two ids, so that prompts repeat; holes, empty rows, garbage in the padding."""
+    """Draw ragged rows of two ids, with repeated prompts, holes, empty rows and invalid padding."""
     count, width = draw(st.integers(1, max_rows)), draw(st.integers(1, 9))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     tokens = torch.randint(1, 3, (count, width), generator=generator)
@@ -292,7 +292,7 @@ def batches(draw, max_rows=7):
 def test_a_predicting_token_attends_to_its_row_alone(batch, size):
     with tile_size(size):
         packed, listed = pack(batch)
-    seen = sees(packed)
+    visible = sees(packed)
     places = batch["response_mask"].clone()
     places[:, 0] = False
 
@@ -301,13 +301,13 @@ def test_a_predicting_token_attends_to_its_row_alone(batch, size):
         listed.states, listed.flat_indices, listed.targets, strict=True
     ):
         row, t = divmod(int(place), places.shape[1])
-        read = seen[state].nonzero().flatten()
+        read = visible[state].nonzero().flatten()
         assert target == batch["tokens"][row, t]
         assert packed.positions[read].tolist() == list(range(t))
         assert packed.ids[read].tolist() == batch["tokens"][row, :t].tolist()
-        # Each of them has in turn read exactly those before it.
+        # Each token attends to those before it in its row.
         for number, token in enumerate(read):
-            assert seen[token].nonzero().flatten().tolist() == read[: number + 1].tolist()
+            assert visible[token].nonzero().flatten().tolist() == read[: number + 1].tolist()
 
 
 @given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
@@ -316,7 +316,7 @@ def test_every_prefix_is_packed_once_and_tiles_cover_the_list(batch, size):
         packed, _ = pack(batch)
     prefixes = set()
     for tokens, mask in zip(batch["tokens"].tolist(), batch["response_mask"].tolist(), strict=True):
-        last = max((t for t, wanted in enumerate(mask) if wanted), default=0)
+        last = max((t for t, expected in enumerate(mask) if expected), default=0)
         prefixes |= {tuple(tokens[: n + 1]) for n in range(last)}
 
     assert len(packed.ids) == max(1, len(prefixes))
@@ -384,7 +384,7 @@ def test_split_by_tokens_counts_no_tokens_of_rows_without_response():
 
 
 def test_long_answers_have_no_mask():
-    # Two answers of 200 to a prompt of 2: either is one sequence behind the prompt.
+    # Two answers of 200 to a prompt of 2: each is one sequence after the prompt.
     tokens = torch.arange(2 * 202).reshape(2, 202)
     tokens[:, :2] = 7
     mask = torch.ones(2, 202, dtype=torch.bool)
@@ -407,7 +407,7 @@ def test_varlen_layout_agrees_with_the_tiles():
     packed, _ = pack(batch)
     paths = packed.varlen
 
-    seen = {}
+    visible = {}
     for number in range(len(paths.query_starts) - 1):
         asks = range(int(paths.query_starts[number]), int(paths.query_starts[number + 1]))
         keys = paths.keys[
@@ -416,11 +416,11 @@ def test_varlen_layout_agrees_with_the_tiles():
         assert len(asks) <= paths.longest[0]
         assert len(keys) <= paths.longest[1]
         for place, token in enumerate(asks):
-            seen[token] = keys[: len(keys) - len(asks) + place + 1]
-            assert seen[token][-1] == token
-    assert sorted(seen) == list(range(len(packed.ids)))
-    found = {tuple(packed.ids[keys].tolist()) for keys in seen.values()}
+            visible[token] = keys[: len(keys) - len(asks) + place + 1]
+            assert visible[token][-1] == token
+    assert sorted(visible) == list(range(len(packed.ids)))
+    actual = {tuple(packed.ids[keys].tolist()) for keys in visible.values()}
     # The last token of a row is not read.
-    assert found == {tuple(row[:end]) for row in rows for end in range(1, 5)}
-    assert all(packed.positions[keys].tolist() == [*range(len(keys))] for keys in seen.values())
+    assert actual == {tuple(row[:end]) for row in rows for end in range(1, 5)}
+    assert all(packed.positions[keys].tolist() == [*range(len(keys))] for keys in visible.values())
     assert paths.longest == (4, 4)

@@ -1,4 +1,4 @@
-"""Log-probs over the sets that the sampler kept, whatever the policy has become since."""
+"""Log-probs over the recorded sampling masks, also after updates of the policy."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def rollout(policy, group_size=8):
 
 
 def moved(policy):
-    """The same policy after a large step: its own nucleus is another one."""
+    """Return the policy after a large step, with another nucleus."""
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in policy.parameters():

@@ -1,4 +1,4 @@
-"""What generation records is what scoring says, for every way to sample."""
+"""Scoring agrees with the recorded log-probs of generation, for every decoding distribution."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def make_policy(decoding, *, pad_is_eos, adapters, architecture="qwen2", charact
     return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding)
 
 
-# With these steep weights each side is up to 1e-5 from what float64 gives.
+# With these large weights each side is up to 1e-5 from float64.
 ROUNDING = 3e-5
 
 

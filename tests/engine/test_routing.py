@@ -1,4 +1,4 @@
-"""Keep routing: recorded experts read the tokens again, and the routers have their gradient."""
+"""Routing replay: recorded experts score the tokens, and the routers have their gradient."""
 
 import copy
 
@@ -48,7 +48,7 @@ PROMPTS = [[3, 4, 5], [6], [7, 8], [2, 9, 4, 5]]
 
 
 def make(family, decoding=ROLLOUT, *, strength=8.0, **changes):
-    """Four layers whose experts count: 3-dimensional weights are not scaled by ``scale``."""
+    """Return a model of four layers; ``scale`` does not act on the experts' weights."""
     sizes = {"num_hidden_layers": 4, "hidden_size": 32, "context_length": 64, "scale": 4.0}
     given = {**sizes, "architecture": family, "overrides": EXPERTS[family], **changes}
     policy = tiny_policy(decoding=decoding, **given)
@@ -68,12 +68,12 @@ def rollout(policy, group_size=16, max_new_tokens=24):
 
 def cast(policy, dtype):
     model = copy.deepcopy(policy.model).to(dtype)
-    model.set_experts_implementation("eager")  # the others know no float64
+    model.set_experts_implementation("eager")  # the others do not support float64
     return LanguageModel(model=model, tokenizer=policy.tokenizer, decoding=policy.decoding)
 
 
 def read_tokens(rows):
-    """Tokens that a model reads for the response: all but the last of a row."""
+    """Return the mask of the tokens that a model computes: all but the last of a row."""
     mask = rows["attention_mask"].clone()
     mask.scatter_(1, mask.sum(1, keepdim=True) - 1, False)
     return mask
@@ -97,7 +97,7 @@ def test_replay_of_the_models_own_routes_has_no_effect(family):
 
 @FAMILIES
 def test_routes_of_a_rollout_do_not_depend_on_padding(family):
-    """Prompts of 1 to 4 tokens are padded on the left while they sample, on the right here."""
+    """Sampling pads prompts of 1 to 4 tokens on the left, scoring on the right."""
     policy = make(family, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=6)
 
@@ -131,7 +131,7 @@ def test_routes_of_a_half_precision_sampler_are_replayed(family):
 
 @FAMILIES
 def test_replayed_experts_have_the_current_probabilities(family):
-    """Routes of anybody: the last experts, whatever the router says of them."""
+    """Replace the routes by the last experts."""
     policy = make(family, num_hidden_layers=2)
     router, count = routers_of(policy.model)[0], policy.model.config.num_experts_per_tok
     number = int(router.weight.shape[0])
@@ -152,7 +152,7 @@ def test_replayed_experts_have_the_current_probabilities(family):
     expected = chosen / chosen.sum() if normalised else chosen
     assert torch.allclose(scores[0], expected, atol=1e-7)
     assert scores.dtype == free_scores.dtype
-    assert torch.equal(router(x)[2], free_indices)  # no hook is left
+    assert torch.equal(router(x)[2], free_indices)  # hooks are removed
 
 
 @FAMILIES
@@ -253,13 +253,13 @@ def test_other_weights_and_policies_choose_their_own_routes():
     policy, free = make("mixtral"), make("mixtral", Decoding())
     rows = rollout(policy, group_size=2)
     weights = {name: value.detach().clone() for name, value in policy.weights().items()}
-    rows["routed_experts"] = torch.zeros_like(rows["routed_experts"])  # would change all
+    rows["routed_experts"] = torch.zeros_like(rows["routed_experts"])  # would change every token
 
     with torch.no_grad():
         expected = free.log_probs(rows)
         assert torch.allclose(policy.log_probs(rows, weights), expected, atol=1e-6)
         assert not torch.allclose(policy.log_probs(rows), expected, atol=1e-2)
-        # So do teachers, and whoever asks for a distribution of their own.
+        # So do teachers, and scores under another decoding distribution.
         teacher = TeacherReference(policy=policy, teacher=policy)(rows.clone())["ref_log_probs"]
         assert torch.allclose(teacher, expected, atol=1e-6)
         plain = policy.log_probs(rows, decoding=Decoding())
@@ -276,7 +276,7 @@ def test_drift_is_the_share_of_changed_choices():
         for router in routers:
             router.weight.zero_()
             router.weight[:, 0] = torch.arange(8.0)
-    own = [[[6, 7], [7, 6]], [[0, 1], [1, 0]]]  # in whatever order
+    own = [[[6, 7], [7, 6]], [[0, 1], [1, 0]]]  # in any order
     other = [[[6, 7], [7, 5]], [[255, 255], [0, 2]]]
 
     drifts = []
@@ -286,7 +286,7 @@ def test_drift_is_the_share_of_changed_choices():
                 router(x)
         drifts.append(ledger.means()["routing/drift"])
 
-    # Of the three decisions that are known two are others.
+    # Two of the three known routes differ.
     assert drifts == [0.0, pytest.approx(2 / 3)]
 
 
@@ -299,9 +299,9 @@ def test_routes_of_rows_by_hand():
     ]
     passes = [one.to(torch.uint8)[:, None, None] for one in passes]
 
-    found = routes_of_rows(passes, [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
+    actual = routes_of_rows(passes, [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
 
-    assert found.tolist() == [
+    assert actual.tolist() == [
         [1, 11, 21, 255, 255],
         [1, 255, 255, 255, 255],
         [2, 3, 13, 255, 255],
@@ -309,7 +309,7 @@ def test_routes_of_rows_by_hand():
     ]
     once_a_row = torch.cat([passes[0].view(2, 2, 1, 1).repeat_interleave(2, 0).flatten(0, 1)])
     again = routes_of_rows([once_a_row, *passes[1:]], [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
-    assert torch.equal(again, found)
+    assert torch.equal(again, actual)
     alone = routes_of_rows(passes[:1], [[5], [6, 7]], [1, 1, 1, 1])
     assert alone[..., 0, 0].tolist() == [[1, 255, 255]] * 2 + [[2, 3, 255]] * 2
 
@@ -342,7 +342,7 @@ def test_routes_of_another_model_are_refused():
 
 
 class Tells:
-    """A sampler engine that has each token read by the same experts."""
+    """A sampler engine that returns the same experts for each token."""
 
     def __init__(self, routes):
         self.routes = torch.tensor(routes, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Our own forward pass says what the models of transformers say, and so do its gradients."""
+"""The packed forward pass agrees with transformers, in values and gradients."""
 
 import copy
 import random
@@ -34,7 +34,7 @@ PACKED, OWN = Engine(forward="packed", linear="torch"), Engine(forward="transfor
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
-# Settings that change what is computed, beside the families' defaults.
+# Settings that change the architecture.
 ROTATIONS = {
     "linear": {"factor": 2.0},
     "llama3": {
@@ -61,7 +61,7 @@ UNUSUAL = {
 
 @pytest.fixture(autouse=True)
 def norms_in_full_precision(monkeypatch):
-    """Norms of transformers are float32 in any model; as they are, float64 stops at 1e-7."""
+    """Compute norms in float64: transformers rounds them to float32, to 1e-7."""
 
     def forward(self, x):
         return self.weight * F.rms_norm(x, x.shape[-1:], eps=self.variance_epsilon)
@@ -73,7 +73,7 @@ def norms_in_full_precision(monkeypatch):
 def make_model(
     architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0, width=16
 ):
-    """Far from its initialisation in every parameter, biases and norms included."""
+    """Move every parameter far from its initialisation, biases and norms included."""
     model = tiny_model(
         TOKENIZER,
         seed=5,
@@ -98,13 +98,13 @@ def perturbed(module, scale=0.3):
 
 
 def policies(model, kind=LanguageModel, **settings):
-    """The same model in both forward passes."""
+    """Return the same model in both forward passes."""
     given = {"model": model, "tokenizer": TOKENIZER, "decoding": Decoding(**settings)}
     return kind(**given, engine=PACKED), kind(**given, engine=OWN)
 
 
 def rows(seed=0, prompts=3, answers=3):
-    """Ragged answers with holes to shared prompts, shuffled; the last row has no response."""
+    """Return shuffled ragged answers with holes to shared prompts; one row has no response."""
     draw = torch.Generator().manual_seed(seed)
 
     def number(low, high):
@@ -112,7 +112,7 @@ def rows(seed=0, prompts=3, answers=3):
 
     texts = [torch.randint(2, 8, (number(1, 5),), generator=draw) for _ in range(prompts)]
     width, count = 12, prompts * answers
-    # What stands in the padding must not matter.
+    # Padding must have no effect.
     tokens = torch.full((count, width), -12345)
     filled = torch.zeros(count, width, dtype=torch.bool)
     mask = filled.clone()
@@ -127,21 +127,21 @@ def rows(seed=0, prompts=3, answers=3):
 
 
 def gradients(output, parameters):
-    """Of a weighted sum, so that no two tokens count alike."""
+    """Return the gradients of a sum with different weights."""
     draw = torch.Generator().manual_seed(1)
     weights = torch.randn(output.shape, generator=draw).to(output)
     total = (output * weights).sum()
-    found = torch.autograd.grad(total, list(parameters), retain_graph=True, allow_unused=True)
-    return [torch.zeros(()) if one is None else one for one in found]
+    actual = torch.autograd.grad(total, list(parameters), retain_graph=True, allow_unused=True)
+    return [torch.zeros(()) if one is None else one for one in actual]
 
 
 def check_same(ours, theirs, parameters, close=1e-10, relative=1e-10):
-    """Values, and all gradients, these relative to the largest entry of each."""
+    """Check values, and gradients relative to the largest entry of each."""
     torch.testing.assert_close(ours, theirs, atol=close, rtol=0)
     parameters = [p for p in parameters if p.requires_grad]
     mine, others = gradients(ours, parameters), gradients(theirs, parameters)
     for left, right in zip(mine, others, strict=True):
-        # At least 1: a bias of keys cancels in the softmax, what is left of it is rounding.
+        # At least 1: the bias of keys cancels in the softmax up to rounding.
         assert (left - right).abs().max() <= relative * right.abs().max().clamp(min=1.0)
     assert max(right.abs().max() for right in others) > 0.1
 
@@ -160,9 +160,9 @@ def test_log_probs_and_gradients_agree_with_transformers(architecture, tile):
 
 
 def branched(seed, trees=3, branches=6):
-    """Episodes with observations (holes) of which others branch off, at any token."""
+    """Return episodes with observations (holes) and branches at any token."""
     draw = random.Random(seed)
-    found = list[tuple[list[int], list[bool]]]()
+    actual = list[tuple[list[int], list[bool]]]()
     for _ in range(trees):
         own = [([2, draw.randint(2, 7)], [False, False])]
         for _ in range(branches):
@@ -171,18 +171,18 @@ def branched(seed, trees=3, branches=6):
             new = draw.randint(1, 8)
             ids = [*ids[:at], *(draw.randint(2, 7) for _ in range(new))]
             own.append((ids, [*mask[:at], *(draw.random() < 0.7 for _ in range(new))]))
-        found += own[1:]
-    draw.shuffle(found)
-    width = max(len(ids) for ids, _ in found)
+        actual += own[1:]
+    draw.shuffle(actual)
+    width = max(len(ids) for ids, _ in actual)
     return make_batch(
-        tokens=[[*ids, *[-12345] * (width - len(ids))] for ids, _ in found],
-        attention_mask=[[n < len(ids) for n in range(width)] for ids, _ in found],
-        response_mask=[[*m, *[False] * (width - len(m))] for _, m in found],
+        tokens=[[*ids, *[-12345] * (width - len(ids))] for ids, _ in actual],
+        attention_mask=[[n < len(ids) for n in range(width)] for ids, _ in actual],
+        response_mask=[[*m, *[False] * (width - len(m))] for _, m in actual],
     )
 
 
 def native(model, checkpointing=False):
-    """The model with the native library's kernels, in float32."""
+    """Return the model with the native library, in float32."""
     build()
     model = copy.deepcopy(model).float()
     engine = Engine(forward="packed", update="native", checkpointing=checkpointing)
@@ -204,7 +204,7 @@ def test_native_log_probs_and_gradients_agree_with_float64(name):
     mine = gradients(ours, own.model.parameters())
     others = gradients(theirs.log_probs(batch), model.parameters())
     for left, right in zip(mine, others, strict=True):
-        # A bias of keys cancels in the softmax: what is left of it is rounding.
+        # The bias of keys cancels in the softmax up to rounding.
         assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
 
 
@@ -250,7 +250,7 @@ def test_packed_trees_agree_with_their_rows(architecture, tile):
         read = len(packing.pack(batch)[0].ids)
 
     check_same(ours, own.log_probs(batch), model.parameters())
-    # Of what the rows hold a third and more is not read.
+    # More than a third of the tokens is not packed.
     assert read < 0.7 * int(batch["attention_mask"].sum())
 
 
@@ -294,7 +294,7 @@ def test_settings_of_the_architecture_take_effect(name):
     ours = packed.log_probs(batch)
 
     check_same(ours, own.log_probs(batch), model.parameters())
-    # In another precision than the rest, upcasting changes nothing but rounding.
+    # Weights of another dtype change the result by rounding.
     assert name == "gpt2-upcast" or (ours - plain.log_probs(batch)).abs().max() > 1e-4
 
 
@@ -403,16 +403,16 @@ def test_values_of_an_actor_critic_agree(architecture):
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_values_of_a_critic_agree(architecture, rank):
     model, batch = make_model(architecture, rank=rank), rows()
-    found = []
+    actual = []
     for engine in (PACKED, OWN):
         critic = Critic(model=model, engine=engine)
         torch.manual_seed(7)
         perturbed(critic.double())
         values = critic.values(batch)
         trained = [parameter for parameter in critic.parameters() if parameter.requires_grad]
-        found.append((values, gradients(values, trained)))
+        actual.append((values, gradients(values, trained)))
 
-    (ours, left), (theirs, right) = found
+    (ours, left), (theirs, right) = actual
     torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
     assert ours.abs().max() > 0.1
     for mine, other in zip(left, right, strict=True):
@@ -425,7 +425,7 @@ def test_a_row_is_independent_of_other_rows(architecture, tile):
     packed, batch = policies(make_model(architecture), ActorCritic)[0], rows()
     torch.nn.init.normal_(packed.value_head.double().weight)
     other = batch.clone()
-    # The answers of all rows but the first become others of the same length.
+    # All rows but the first get other answers of the same length.
     answers = other["response_mask"].clone()
     answers[0] = False
     other["tokens"] = torch.where(answers, 2 + (batch["tokens"] + 1) % 6, batch["tokens"])
@@ -491,10 +491,10 @@ def test_bfloat16_weights_are_scored_and_trained(architecture):
     rounded = policies(model)[0].log_probs(batch)
     expected = policies(exact)[1].log_probs(batch)
 
-    # Every step is rounded to 2^-9 of itself: as far off as with coarse products.
+    # Every step is rounded to 2^-9: the same error as with bfloat16 products.
     assert (rounded - expected).abs().max() < 0.1
-    found = gradients(rounded, model.parameters())
-    for left, right in zip(found, gradients(expected, exact.parameters()), strict=True):
+    actual = gradients(rounded, model.parameters())
+    for left, right in zip(actual, gradients(expected, exact.parameters()), strict=True):
         assert left.dtype == torch.bfloat16
         assert (left.float() - right).norm() <= 0.1 * max(right.norm(), 1.0)
 
@@ -503,17 +503,17 @@ def test_bfloat16_weights_are_scored_and_trained(architecture):
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_gpu_agrees(architecture, tile):
-    batch, found = rows(), []
+    batch, actual = rows(), []
     for device in ("cpu", "cuda"):
         model = make_model(architecture).to(device)
         packed, own = policies(model)
         with patch.object(attention, "_TILE", tile):
             ours = packed.log_probs(batch.to(device))
         check_same(ours, own.log_probs(batch.to(device)), model.parameters())
-        found.append(ours.detach().cpu())
+        actual.append(ours.detach().cpu())
 
-    # Rotations are float32 in every model, and a GPU rounds cosines otherwise than a CPU.
-    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
+    # Rotations are float32 in every model, and a GPU rounds cosines differently.
+    torch.testing.assert_close(*actual, atol=1e-6, rtol=0)
 
 
 @needs_gpu
@@ -533,7 +533,7 @@ def test_a_gpu_agrees_in_float32(architecture, tile):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("trees", [False, True])
 def test_compute_bfloat16_is_close_and_weights_stay_float32(architecture, trees, device):
-    # Heads of 8 features: the least that flash kernels take.
+    # Heads of 8 features: the minimum of flash kernels.
     model = make_model(architecture, dtype=torch.float32, width=32).to(device)
     batch = (branched(1) if trees else rows()).to(device)
     half = LanguageModel(
@@ -542,13 +542,15 @@ def test_compute_bfloat16_is_close_and_weights_stay_float32(architecture, trees,
     coarse = copy.deepcopy(model).bfloat16()
     own, theirs = policies(model)[1], policies(coarse)[1]
 
-    found = [(policy.log_probs(batch), policy.model.parameters()) for policy in (half, own, theirs)]
+    actual = [
+        (policy.log_probs(batch), policy.model.parameters()) for policy in (half, own, theirs)
+    ]
 
-    ours, expected, rounded = (log_probs[batch["response_mask"]] for log_probs, _ in found)
+    ours, expected, rounded = (log_probs[batch["response_mask"]] for log_probs, _ in actual)
     assert ours.dtype == torch.float32
-    # Two layers round about as often as those of a model of bfloat16: at most half as far again.
+    # Two layers round about as often as those of a model of bfloat16: at most half as much again.
     assert 1e-5 < (ours - expected).norm() < 1.5 * (rounded - expected).norm()
-    mine, exact, others = (gradients(*each) for each in found)
+    mine, exact, others = (gradients(*each) for each in actual)
     assert {one.dtype for one in mine} == {torch.float32}
     left, middle, right = (
         torch.cat([one.float().flatten() for one in each]) for each in (mine, exact, others)
@@ -579,7 +581,7 @@ def test_the_residual_stream_is_not_rounded(architecture, device):
 
     ours, expected, rounded = (policy.log_probs(batch) for policy in (half, own, theirs))
 
-    # Of a stream of bfloat16 every layer rounds all that those before it have added.
+    # In a bfloat16 stream every layer rounds the sum of all layers before it.
     assert (ours - expected).norm() < 0.5 * (rounded - expected).norm()
 
 
@@ -618,7 +620,7 @@ def test_adapters_in_bfloat16_get_float32_gradients():
 
 @pytest.mark.parametrize("tokens", [2, 3])
 def test_grouped_attention_for_any_number_of_tokens(tokens):
-    # All keys are 0: a token gets the mean of the values up to its own. Heads 0 and 1 read the
+    # All keys are 0: attention is the mean of the values so far. Heads 0 and 1 use the
     # first of two, heads 2 and 3 the second.
     q, k = torch.ones(tokens, 4, 1), torch.zeros(tokens, 2, 1)
     v = torch.tensor([[[1.0], [10.0]], [[3.0], [30.0]], [[8.0], [20.0]]])[:tokens]

@@ -12,9 +12,9 @@ def test_a_slice_has_the_numbers_of_the_whole_batch():
     # 4 prompts of 3 rows; the third one alone has rows 6, 7 and 8.
     whole = torch.rand(12, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 
-    found = uniform(3, part(2, 1, 4))
+    actual = uniform(3, part(2, 1, 4))
 
-    assert found.tolist() == whole[6:9].tolist()
+    assert actual.tolist() == whole[6:9].tolist()
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
@@ -44,7 +44,7 @@ def test_rows_not_a_multiple_of_prompts_are_refused():
 
 
 def test_a_whole_batch_may_have_any_number_of_rows():
-    found = uniform(5, part(0, 3, 3))
+    actual = uniform(5, part(0, 3, 3))
 
     plain = torch.rand(5, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    assert torch.equal(found, plain)
+    assert torch.equal(actual, plain)
