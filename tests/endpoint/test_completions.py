@@ -202,7 +202,7 @@ def test_a_reply_has_version_prompt_and_text():
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
         ({"path": "/weights"}, "the request has no 'folder'"),
-        ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
+        ({"return_routed_experts": True}, "Qwen2ForCausalLM has none of the supported routers"),
     ],
 )
 def test_invalid_requests_are_refused(changes, message):
