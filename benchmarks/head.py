@@ -38,7 +38,8 @@ def ours(kernel):
     import torch
 
     from rlcomp.engine.decoding import Decoding
-    from rlcomp.engine.output_head import Head, compute_in_tiles, sampled_log_probs
+    from rlcomp.engine.output_head import Head, compute_in_tiles
+    from rlcomp.engine.scoring import sampled_log_probs
 
     def log_probs(states, weight, tokens):
         measure = sampled_log_probs(tokens, Decoding())

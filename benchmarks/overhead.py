@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from rlcomp.config.build import Builder
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
-from rlcomp.engine import decode_native, draw, logit_functions, scoring
+from rlcomp.engine import decode_native, draw, scoring
 from rlcomp.engine import decode_packed as loop
 from rlcomp.engine.transformer import Transformer
 from rlcomp.run.launch import build_phase
@@ -70,7 +70,7 @@ def clock_mathematics(clock, nodes):
     for name in ("get_total_norm", "clip_grads_with_norm_"):
         clock.wrap(torch.nn.utils, name, "optimiser")
     # Where they are looked up, not where they are defined.
-    for owner, name in ((logit_functions, "compute_in_tiles"), (draw, "draw_tokens")):
+    for owner, name in ((scoring, "compute_in_tiles"), (draw, "draw_tokens")):
         clock.wrap(owner, name, "log-probs, entropy, sampling")
 
 

@@ -12,7 +12,7 @@ beyond its tokens, by a line through the steps, is that of decode steps, whateve
 
 ``--tails`` goes through the events of both schedules, decode step by decode step, for responses
 whose lengths are log-normal: under ``fixed`` a worker begins a rollout when all rows of the one
-before have ended, under ``free`` a row that has ended gives its seat to the next.
+before have ended, under ``free`` a row that has ended gives its slot to the next.
 
 ``--check 40`` measures six settings instead, with a real queue, a real second process and sleeps in
 the place of work, and prints prediction beside measurement. ``--free 8`` measures both schedules
@@ -141,7 +141,7 @@ class Decoding:
 
     Args:
         sizes: of the model.
-        refills: whether a row that has ended gives its seat to the next; else all rows of a batch
+        refills: whether a row that has ended gives its slot to the next; else all rows of a batch
             begin together, when all of those before have ended.
     """
 
@@ -186,8 +186,8 @@ def by_rows(lengths, sizes, *, staleness, free):
         lengths: tokens of each row, in the order in which rows are asked for.
         sizes: of rows and steps.
         staleness: steps that rollouts are asked for ahead.
-        free: whether seats are refilled, and a step consumes the rows that were done first; else
-            it consumes its own.
+        free: whether decode slots are refilled, and a step consumes the rows that were done first;
+            else it consumes its own.
 
     Returns:
         The course of the run.

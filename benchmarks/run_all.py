@@ -113,7 +113,7 @@ def machine():
 
 
 def _kernel():
-    code = "from rlcomp.engine.native.bf16x6 import missing; print(missing() is None)"
+    code = "from rlcomp.engine.native.bf16x6 import why_missing_bf16x6 as why; print(why() is None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return "bf16x6" if done.stdout.strip() == "True" else "torch's"
 

@@ -33,7 +33,7 @@ def sessions(name):
     prompts = [row for row in encode_prompts(tokenizer, texts) for _ in range(group)]
     tokens = TokenDraw(policy.decoding)
     # Both sides sample by the same loop.
-    in_c = policy.engine.not_native(policy.causal_forward.transformer, policy.decoding) is None
+    in_c = policy.engine.why_torch_loop(policy.causal_forward.transformer, policy.decoding) is None
     kind, decode = (NativeSession, decode_native) if in_c else (PackedSession, decode_packed)
 
     def sampling(draw):

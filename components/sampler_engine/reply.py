@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from rlcomp.engine.decoding import mask_contains
 from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.routing import UNKNOWN
-from rlcomp.engine.sampling_mask import contains
 from rlcomp.errors import RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
@@ -129,7 +129,7 @@ def _response(
     if request.decoding.replays:
         bits = (len(tokens), -(-request.vocabulary // 8))
         sets = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
-        if not bool(contains(sets, torch.tensor(tokens)).all()):
+        if not bool(mask_contains(sets, torch.tensor(tokens)).all()):
             raise WrongReplyError(
                 "its sampling_mask bars a token that it sampled: which set is it?"
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rlcomp.engine.slots import DecodeSlots
+from rlcomp.engine.session import DecodeSlots
 from rlcomp.interfaces.cluster import AsyncSettings
 
 

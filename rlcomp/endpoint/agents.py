@@ -1,4 +1,4 @@
-"""Pools that run outside agents: worker processes, or threads of the process itself."""
+"""Pools of outside agents: worker processes, or threads of the trainer's process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.endpoint.agent import Agent, usable
+from rlcomp.endpoint.agent import Agent, why_unusable
 from rlcomp.errors import ConfigError, in_one_line
 from rlcomp.workers.executor import FailedCall
 from rlcomp.workers.pool import WorkerPool
@@ -17,7 +17,7 @@ from rlcomp.workers.pool import WorkerPool
 # An agent: its dotted path, ``file.py:function``, or the function itself.
 Function = str | Callable[..., Any]
 _AGENT = "rlcomp.endpoint.agent"
-# Seconds that a process may go on beyond the time of its agents, to report their end.
+# Additional seconds of a process, to report the end of its agents.
 _GRACE = 5.0
 
 
@@ -40,28 +40,28 @@ class Agents(Protocol):
             calls: ``base_url`` and ``example`` of each.
 
         Returns:
-            For each, why it did not report its end; empty if it did.
+            For each, the reason why it did not report its end; empty if it did.
         """
         ...
 
     def close(self) -> None:
-        """End the agents that still run."""
+        """End running agents."""
         ...
 
 
 class ProcessAgents(metaclass=Checked):
-    """Pool of worker processes that can be killed; many agents in each, in threads or tasks.
+    """Pool of worker processes; many agents in each, in threads or tasks.
 
     An agent that raises, returns no number or takes too long loses only its own episode. If an
-    agent ends its process, the other agents of the process begin anew, with the same draws.
+    agent ends its process, the other agents of the process run again, with the same draws.
 
-    Protects against mistakes, not against malice: run code that a policy writes in a sandbox.
+    No sandbox: it protects against errors of agents, not against malicious code.
 
     Args:
-        num_workers: processes; null: one for each processor.
-        timeout: limit of an episode in seconds, including the time it waits for the policy.
+        num_workers: number of processes; null: one for each processor.
+        timeout: limit of an episode in seconds, including waits for the policy.
         memory_gib: limit of the address space of each process.
-        output_limit: characters that the agents of a process may print in a rollout.
+        output_limit: maximum number of characters that the agents of a process print in a rollout.
     """
 
     ends_with_run = True
@@ -75,7 +75,7 @@ class ProcessAgents(metaclass=Checked):
         output_limit: PositiveInt = 10_000_000,
     ) -> None:
         self.timeout = timeout
-        # A pool of one worker each, so that all agents of a rollout run at the same time.
+        # One pool per worker, so that all agents of a rollout run at the same time.
         self.pools = [
             WorkerPool(num_workers=1, memory_gib=memory_gib, output_limit=output_limit)
             for _ in range(num_workers or os.cpu_count() or 1)
@@ -85,13 +85,15 @@ class ProcessAgents(metaclass=Checked):
         """Check that a function can be called, by importing it in a worker."""
         if not isinstance(function, str):
             raise ConfigError(
-                f"player.agent is {function!r:.100}, which no other process has: name it by its "
-                "dotted path or as file.py:function, or take agent_pool=in_process"
+                f"player.agent is {function!r:.100}, which other processes cannot import: give its "
+                "dotted path or file.py:function, or set agent_pool=in_process"
             )
-        (outcome,) = self.pools[0].map(f"{_AGENT}.usable", [{"function": function}], timeout=60.0)
-        why = outcome.message if isinstance(outcome, FailedCall) else str(outcome.value)
-        if why:
-            raise _unusable(function, why)
+        (outcome,) = self.pools[0].map(
+            f"{_AGENT}.why_unusable", [{"function": function}], timeout=60.0
+        )
+        reason = outcome.message if isinstance(outcome, FailedCall) else str(outcome.value)
+        if reason:
+            raise _unusable(function, reason)
 
     def run(self, function: Function, calls: Sequence[Mapping[str, object]]) -> list[str]:
         """Run an agent on several examples at once."""
@@ -105,8 +107,8 @@ class ProcessAgents(metaclass=Checked):
                 if share
             ]
             for share, part in zip(shares, parts, strict=False):
-                for number, why in zip(share, part.result(), strict=True):
-                    reasons[number] = why
+                for number, reason in zip(share, part.result(), strict=True):
+                    reasons[number] = reason
         return reasons
 
     def _run(
@@ -119,7 +121,7 @@ class ProcessAgents(metaclass=Checked):
             concurrency=max(2, len(calls)),
         )
         if any(one.value for one in outcomes if not isinstance(one, FailedCall)):
-            pool.close()  # an agent that took too long goes on in a thread
+            pool.close()  # an agent beyond the limit still runs in a thread
         return [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
 
     def close(self) -> None:
@@ -129,12 +131,12 @@ class ProcessAgents(metaclass=Checked):
 
 
 class InProcessAgents(metaclass=Checked):
-    """Pool of threads in the trainer's own process; an agent that ends the process ends the run.
+    """Pool of threads in the trainer's process; an agent that ends the process ends the run.
 
-    An agent that takes too long loses its episode, but its thread goes on.
+    An agent that takes too long loses its episode, but its thread keeps running.
 
     Args:
-        timeout: limit of an episode in seconds, including the time it waits for the policy.
+        timeout: limit of an episode in seconds, including waits for the policy.
     """
 
     def __init__(self, *, timeout: PositiveFloat = 120.0) -> None:
@@ -142,27 +144,27 @@ class InProcessAgents(metaclass=Checked):
 
     def check(self, function: Function) -> None:
         """Check that a function can be called."""
-        why = usable(function) if isinstance(function, str) else ""
-        if why:
-            raise _unusable(function, why)
+        reason = why_unusable(function) if isinstance(function, str) else ""
+        if reason:
+            raise _unusable(function, reason)
 
     def run(self, function: Function, calls: Sequence[Mapping[str, object]]) -> list[str]:
         """Run an agent on several examples at once."""
         agent = Agent(function)
 
-        async def together() -> list[Any]:
+        async def gather() -> list[Any]:
             runs = [agent(**call, timeout=self.timeout) for call in calls]  # type: ignore[arg-type]
             return await asyncio.gather(*runs, return_exceptions=True)
 
-        outcomes = asyncio.run(together())
+        outcomes = asyncio.run(gather())
         return [in_one_line(one) if isinstance(one, BaseException) else "" for one in outcomes]
 
     def close(self) -> None:
         """No-op: threads cannot be ended."""
 
 
-def _unusable(function: Function, why: str) -> ConfigError:
+def _unusable(function: Function, reason: str) -> ConfigError:
     return ConfigError(
-        f"player.agent is {function!r:.100}, which cannot be called ({why}): name a function "
-        "agent(base_url, example) by its dotted path, or as file.py:function"
+        f"player.agent is {function!r:.100}, which cannot be called ({reason}): give the dotted "
+        "path of a function agent(base_url, example), or file.py:function"
     )

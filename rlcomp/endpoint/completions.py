@@ -15,10 +15,8 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from rlcomp.endpoint.handler import HttpLimits, HttpReply
-from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.request import parsed
-from rlcomp.endpoint.server import Server, serving
+from rlcomp.endpoint.request import parse_body
+from rlcomp.endpoint.server import HttpLimits, HttpReply, RefusedError, Server, serving
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import RlcompError
 from rlcomp.files.progress_bars import no_progress_bars
@@ -27,7 +25,7 @@ from rlcomp.model.pretrained import check_filled, read_config, read_weights
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
 _SUPPRESSED = -100
-# Limit of the tokens of a request's rows, prompts included, because memory is allocated for all.
+# Maximum number of tokens of a request's rows, with prompts: a bound of its memory.
 _MOST_TOKENS = 2**22
 _REMEDY = "write one with model.save_pretrained"
 
@@ -50,14 +48,14 @@ def serving_policy(policy: LanguageModel) -> Iterator[Server]:
 
 
 class Completions:
-    """Route of ``POST /v1/completions`` and ``POST /weights``; handles one request after the other.
+    """Route of ``POST /v1/completions`` and ``POST /weights``; handles one request at a time.
 
     A request of completions has ``prompt`` (ids), ``n``, ``max_tokens``, ``seed``,
-    ``stop_token_ids``, and, if the distribution is not the full one, ``temperature``, ``top_p``,
-    ``top_k``, ``min_p``, ``logit_bias`` (-100 suppresses an id), ``return_sampling_mask`` and
-    ``return_routed_experts``. Responses equal those of :meth:`LanguageModel.generate` with a
-    generator of this seed, to the bit. ``POST /weights`` with ``folder`` and ``version`` reads the
-    weights of a transformers folder; replies hold the version as ``weight_version``.
+    ``stop_token_ids``, and optionally ``temperature``, ``top_p``, ``top_k``, ``min_p``,
+    ``logit_bias`` (-100 suppresses an id), ``return_sampling_mask`` and ``return_routed_experts``.
+    Responses are bitwise those of :meth:`LanguageModel.generate` with a generator of this seed.
+    ``POST /weights`` with ``folder`` and ``version`` loads the weights of a transformers folder;
+    replies have the version as ``weight_version``.
 
     Args:
         policy: samples the responses.
@@ -66,11 +64,11 @@ class Completions:
     def __init__(self, policy: LanguageModel) -> None:
         self.policy = policy
         self.version = str(policy.version)
-        self._free = threading.Lock()
+        self._lock = threading.Lock()
         self._posts = {"/v1/completions": self._complete, "/weights": self._load}
 
     def admits(self, path: str) -> bool:
-        """Return whether there is such a path."""
+        """Return whether the path exists."""
         return path in self._posts
 
     def __call__(self, method: str, path: str, body: bytes) -> HttpReply:
@@ -81,9 +79,9 @@ class Completions:
         """
         if method != "POST":
             raise RefusedError("use POST", 405)
-        with self._free:
+        with self._lock:
             try:
-                answer = self._posts[path](parsed(body))
+                answer = self._posts[path](parse_body(body))
             except KeyError as error:
                 raise RefusedError(f"the request has no {error}") from error
             except (TypeError, ValueError, AttributeError, OverflowError, RlcompError) as error:
@@ -96,8 +94,7 @@ class Completions:
         prompt = body["prompt"]
         if body["n"] * (len(prompt) + body["max_tokens"]) > _MOST_TOKENS:
             raise RefusedError(
-                f"n times the tokens of prompt and max_tokens is above {_MOST_TOKENS}: ask for "
-                "fewer at a time"
+                f"n * (prompt tokens + max_tokens) is above {_MOST_TOKENS}: lower n or max_tokens"
             )
         rows = self.policy.generate(
             [prompt],
@@ -146,11 +143,11 @@ class Completions:
                 AutoModelForCausalLM, folder, config, message, _REMEDY, dtype
             )
         check_filled(folder, report)
-        theirs = loaded.state_dict()
-        # Checked before any weight is loaded: a half-loaded model would still answer.
-        if _shapes(theirs) != _shapes(own.state_dict()):
+        state = loaded.state_dict()
+        # Checked before any weight is loaded: a partly loaded model would still answer.
+        if _shapes(state) != _shapes(own.state_dict()):
             raise RefusedError(f"the weights in {folder} are of another model")
-        own.load_state_dict(theirs)
+        own.load_state_dict(state)
         self.version = str(body["version"])
         return {"success": True, "weight_version": self.version}
 
@@ -172,5 +169,5 @@ def _decoding(body: Mapping[str, Any]) -> Decoding:
 
 def _suppressed(bias: Mapping[str, float]) -> list[int]:
     if any(value != _SUPPRESSED for value in bias.values()):
-        raise RefusedError(f"logit_bias must be {_SUPPRESSED}, which bars a token")
+        raise RefusedError(f"logit_bias must be {_SUPPRESSED}, which suppresses a token")
     return [int(one) for one in bias]

@@ -13,10 +13,9 @@ from tensordict import TensorDict
 from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.endpoint.agents import Agents, Function, InProcessAgents
-from rlcomp.endpoint.handler import HttpLimits
 from rlcomp.endpoint.request_queue import BatchedGeneration, RequestQueue
 from rlcomp.endpoint.routes import Routes
-from rlcomp.endpoint.server import serving
+from rlcomp.endpoint.server import HttpLimits, serving
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.episode import Episode
@@ -37,23 +36,23 @@ class TracePlayer(metaclass=Checked):
     An agent is a function ``agent(base_url, example) -> float | None``. It calls
     ``{base_url}/chat/completions`` or ``{base_url}/completions`` any number of times; all calls are
     recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). The reward of its episode
-    is the value it returns, else the sum of the rewards it posted: ``POST {base_url}/reward`` adds
-    a reward to the call before. The fact ``reward`` holds the reward, NaN if there is none.
+    is its return value, else the sum of the rewards it posted: ``POST {base_url}/reward`` adds a
+    reward to the last call. The fact ``reward`` is the reward, NaN if there is none.
 
     All agents of a rollout run at once, and their calls are answered in batches.
 
     Args:
         policy: samples the answers.
-        agent: its dotted path, ``file.py:function``, or the function itself.
+        agent: dotted path, ``file.py:function``, or the function itself.
         agents: the pool that runs agents; by default threads of the process.
-        max_calls: of an episode; a further one is refused.
-        max_new_tokens: longest answer, in tokens.
-        wait: seconds that a batch waits for agents without any sign.
+        max_calls: maximum number of calls of an episode.
+        max_new_tokens: maximum number of tokens of an answer.
+        wait: seconds that a batch waits for silent agents.
         prompt: encodes conversations; plain text by default.
 
     Raises:
-        ConfigError: the agent cannot be called, or the policy does not take seeds, or does not stop
-            where the format of the prompts ends a response.
+        ConfigError: the agent cannot be called, or the policy takes no seeds, or does not stop at
+            the end of a response in the prompt's format.
     """
 
     def __init__(
@@ -69,8 +68,8 @@ class TracePlayer(metaclass=Checked):
     ) -> None:
         if not callable(getattr(policy, "session", None)):
             raise ConfigError(
-                f"policy is a {type(policy).__name__}, which takes no calls: give it a method "
-                "session, as rlcomp.model.language_model.LanguageModel has"
+                f"policy is a {type(policy).__name__} without a method session: use a policy such "
+                "as rlcomp.model.language_model.LanguageModel"
             )
         check_turns(policy)
         self.prompt = or_text(prompt, policy.tokenizer)
@@ -95,16 +94,16 @@ class TracePlayer(metaclass=Checked):
         """Roll out ``group_size`` episodes of each prompt.
 
         Args:
-            batch: the agent gets ``prompt`` ``[P, W]``, or ``policy_prompt`` if there is one,
+            batch: the agent gets ``prompt`` ``[P, W]``, or ``policy_prompt`` if it exists,
                 ``answer`` and ``columns``.
             group_size: episodes of each prompt.
-            decoding: the distribution to draw from; the policy's own if None.
-            generator: not used: all draws follow from the seed.
-            seed: of the policy's draws, and of the agents: each gets a seed of its own.
+            decoding: the distribution to draw from; None for the policy's own.
+            generator: not used: all draws depend on the seed.
+            seed: seed of the policy's draws and of the agents, which get one seed each.
 
         Returns:
-            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with the entries that belong to a
-            prompt: at least one row for each episode, rows of an episode adjacent.
+            The rows of :func:`rlcomp.episodes.rows.episode_rows` with the entries of their prompts:
+            at least one row per episode, rows of an episode adjacent.
         """
         del generator
         examples = [each for each in _examples(batch) for _ in range(group_size)]
@@ -135,10 +134,10 @@ class TracePlayer(metaclass=Checked):
                 {"base_url": server.address + routes.path(number), "example": example}
                 for number, example in enumerate(examples)
             ]
-            running = _AgentRun(self.agents, self.agent, calls, queue)
+            agent_run = _AgentRun(self.agents, self.agent, calls, queue)
             try:
                 BatchedGeneration(self.policy, decoding, seeds).run(queue)
-                running.join()
+                agent_run.join()
             except BaseException:
                 queue.stop("the rollout failed")
                 self.agents.close()
@@ -159,7 +158,7 @@ class TracePlayer(metaclass=Checked):
         )
         episode = torch.tensor(owner, device=self.policy.device)
         rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
-        # All rows of an episode are judged by its last answer, even if it is in another row.
+        # The response of every row of an episode is the episode's last answer.
         last = decode_rows(self.policy.tokenizer, [trace.last_tokens for trace in traces])
         response = encode_texts([last[number] for number in owner])
         rows["response"] = response.to(self.policy.device)
@@ -190,7 +189,7 @@ def _examples(batch: TensorDict) -> list[dict[str, object]]:
 
 
 class _AgentRun:
-    """Run of a rollout's agents in a thread, so that the policy can answer them."""
+    """Run of a rollout's agents in a thread, while this thread answers their calls."""
 
     def __init__(
         self,
@@ -206,19 +205,15 @@ class _AgentRun:
 
     def _run(self) -> None:
         try:
-            for number, why in enumerate(self.agents.run(self.function, self.calls)):
+            for number, reason in enumerate(self.agents.run(self.function, self.calls)):
                 # Ignored for agents that have reported their end.
-                self.queue.end(number, failed=why or "the agent ended without a result")
+                self.queue.end(number, failed=reason or "the agent ended without a result")
         except BaseException as error:
             self.error = error
             self.queue.stop("the agents cannot be run")
 
     def join(self) -> None:
-        """Wait until they are done.
-
-        Raises:
-            ConfigError: they cannot be run.
-        """
+        """Wait until the agents have ended; raise their error."""
         self.thread.join()
         if self.error is not None:
             raise self.error

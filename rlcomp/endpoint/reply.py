@@ -18,7 +18,7 @@ class ReplyChoice(NamedTuple):
     """One choice of a reply.
 
     Attributes:
-        content: the text before the stop text; None if the text consists of tool calls only.
+        content: the text before the stop text; None if there are only tool calls.
         calls: tool calls in OpenAI's format.
         finish: OpenAI's ``finish_reason``: ``stop``, ``length`` or ``tool_calls``.
         tokens: bytes of each sampled token.
@@ -39,14 +39,14 @@ def choice_of_turn(
 
     Args:
         turn: the sampled answer.
-        request: the client's request; tool calls are parsed if it has tools.
+        request: the request; tool calls are parsed if it has tools.
         table: the bytes of each token.
         name: prefix of the ids of tool calls.
     """
     tokens = [table[token] for token in turn.tokens]
-    written = row_bytes(table, turn.tokens)
-    ends = [written.find(stop.encode()) for stop in request.stops if stop.encode() in written]
-    text = written[: min(ends, default=len(written))].decode("utf-8", "replace")
+    sampled = row_bytes(table, turn.tokens)
+    ends = [sampled.find(stop.encode()) for stop in request.stops if stop.encode() in sampled]
+    text = sampled[: min(ends, default=len(sampled))].decode("utf-8", "replace")
     calls = _calls(text, name) if request.tools else []
     finish = "length" if turn.truncated else "tool_calls" if calls else "stop"
     outside = "".join(outside_calls(text, tagged_calls(text)))
@@ -70,14 +70,7 @@ def _calls(text: str, name: str) -> list[dict[str, Any]]:
 def reply_body(
     request: CompletionRequest, answers: Sequence[ReplyChoice], prompt_tokens: int, name: str
 ) -> dict[str, Any]:
-    """Return the body of a reply.
-
-    Args:
-        request: the client's request.
-        answers: the choices of the reply.
-        prompt_tokens: number of prompt tokens.
-        name: id of the reply.
-    """
+    """Return the body of a reply; ``name`` is its id without prefix."""
     sampled = sum(len(each.tokens) for each in answers)
     format_choice = _chat_choice if request.chat else _text_choice
     choices = [
@@ -169,8 +162,8 @@ def _text_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, A
 class RawToolCallCache:
     """Cache of the sampled texts of tool calls, by the id of the first call.
 
-    A chat template would write a call with other white space than the policy. The cached text makes
-    the sampled tokens of an earlier answer recognisable in the next request.
+    A chat template formats a call with other white space than the policy. With the cached text, the
+    next request begins with the sampled tokens of the earlier answer.
     """
 
     def __init__(self) -> None:
@@ -183,18 +176,15 @@ class RawToolCallCache:
             self._samples[choice.calls[0]["id"]] = choice, text
 
     def as_sampled(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the messages, with the sampled text in place of tool calls.
-
-        A message that the client has changed is not replaced.
-        """
+        """Return the messages, with the sampled texts of unchanged tool calls."""
         return [self._restore(message) for message in messages]
 
     def _restore(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = message.get("tool_calls")
-        recorded = self._samples.get(calls[0]["id"]) if calls else None
-        if recorded is None:
+        sample = self._samples.get(calls[0]["id"]) if calls else None
+        if sample is None:
             return dict(message)
-        choice, text = recorded
+        choice, text = sample
         is_unchanged = (choice.content or "") == message["content"] and _names_and_arguments(
             choice.calls
         ) == _names_and_arguments(calls)

@@ -1,4 +1,4 @@
-"""Queue of requests, and their batched generation."""
+"""Queue of the calls of agents, and their batched generation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.server import RefusedError
 from rlcomp.endpoint.trace import Context, Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import TurnSample
@@ -18,15 +18,15 @@ from rlcomp.errors import NumericalError
 from rlcomp.interfaces.policy import SupportsAgentCalls
 from rlcomp.seed import named_seed
 
-# Seconds after which a waiting thread checks whether all episodes are over.
+# Interval of checks of waiting threads, in seconds.
 _POLL_SECONDS = 0.5
-# Seconds to wait for agents that have not begun, while they import their clients.
+# Seconds to wait for agents that have not begun: they may import large libraries.
 _START_SECONDS = 30.0
 
 
 @dataclass
 class QueuedRequest:
-    """Call of an agent that waits for its answers.
+    """Queued call of an agent.
 
     Attributes:
         episode: number of the episode.
@@ -35,9 +35,9 @@ class QueuedRequest:
         limit: maximum number of tokens of an answer.
         stops: texts that end an answer.
         n: number of answers.
-        seed: the client's seed; None if it sent none.
-        answers: the answers; empty before they are sampled.
-        refused: the error of a refused call; None if it is not refused.
+        seed: the client's seed; None for none.
+        answers: the sampled answers.
+        error: the error of a refused call.
         done: set when the call is answered or refused.
     """
 
@@ -49,21 +49,21 @@ class QueuedRequest:
     n: int
     seed: int | None
     answers: list[TurnSample] = field(default_factory=list)
-    refused: RefusedError | None = None
+    error: RefusedError | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, reason: str) -> None:
         """Refuse the call, with a reason for the client."""
-        self.refused = RefusedError(why, 410, "over")
+        self.error = RefusedError(reason, 410, "over")
         self.done.set()
 
 
 class RequestQueue:
-    """Queue of the calls of agents, which forms batches.
+    """Queue that forms batches of the calls of agents.
 
-    A batch begins when every unfinished episode has a waiting call. Therefore batches are the same
-    in every run, for any order of calls. If an agent is late, the batch begins ``wait`` seconds
-    after the last message of any agent; later batches do not wait for this agent until it calls.
+    A batch begins when every unfinished episode has a waiting call. So batches do not depend on the
+    order of calls. If an agent is late, the batch begins ``wait`` seconds after the last message of
+    any agent; later batches do not wait for this agent until it calls.
 
     Args:
         episodes: number of episodes.
@@ -91,10 +91,7 @@ class RequestQueue:
         """Begin an episode; drop the trace of an earlier attempt."""
         with self._changed:
             self._check(episode)
-            for call in self._waiting:
-                if call.episode == episode:
-                    call.refuse("the agent has begun the episode again")
-            self._waiting = [call for call in self._waiting if call.episode != episode]
+            self._refuse(episode, "the agent has begun the episode again")
             self.traces[episode], self._num_calls[episode] = self.new_trace(), 0
             self.began[episode] = True
             self._note_message(episode)
@@ -106,13 +103,17 @@ class RequestQueue:
                 self.open.remove(episode)
                 self.traces[episode].returned = reward
                 self.traces[episode].failed = failed
-                for call in self._waiting:
-                    if call.episode == episode:
-                        call.refuse("the episode is over")
-                self._waiting = [call for call in self._waiting if call.episode != episode]
+                self._refuse(episode, "the episode is over")
                 self._note_message(episode)
 
-    def pay(self, episode: int, reward: float) -> None:
+    def _refuse(self, episode: int, reason: str) -> None:
+        """Refuse the waiting calls of an episode."""
+        for call in self._waiting:
+            if call.episode == episode:
+                call.refuse(reason)
+        self._waiting = [call for call in self._waiting if call.episode != episode]
+
+    def add_reward(self, episode: int, reward: float) -> None:
         """Add a reward to the last call of an episode.
 
         Raises:
@@ -120,14 +121,14 @@ class RequestQueue:
         """
         with self._changed:
             self._check(episode)
-            if not self.traces[episode].pay(reward):
+            if not self.traces[episode].add_reward(reward):
                 raise RefusedError("a reward needs an earlier call of the episode", 409, "no_call")
 
-    def trace(self, episode: int) -> Trace:
-        """Count one more call of an episode, and return its trace.
+    def count_call(self, episode: int) -> Trace:
+        """Count a call of an episode, and return its trace.
 
         Raises:
-            RefusedError: the episode is over, or has no calls left.
+            RefusedError: the episode is over, or has made all of its calls.
         """
         with self._changed:
             self._check(episode)
@@ -142,11 +143,7 @@ class RequestQueue:
             return self.traces[episode]
 
     def wait_for_answers(self, call: QueuedRequest) -> list[TurnSample]:
-        """Wait for the answers to a call, and return them.
-
-        Raises:
-            RefusedError: the call is refused.
-        """
+        """Queue a call, and return its answers; raise its error if it is refused."""
         with self._changed:
             self._check(call.episode)
             self._waiting.append(call)
@@ -154,8 +151,8 @@ class RequestQueue:
         while not call.done.wait(_POLL_SECONDS):
             if self._stop_reason:
                 call.refuse(self._stop_reason)
-        if call.refused is not None:
-            raise call.refused
+        if call.error is not None:
+            raise call.error
         return call.answers
 
     def _check(self, episode: int) -> None:
@@ -168,7 +165,7 @@ class RequestQueue:
         self._changed.notify_all()
 
     def next_batch(self) -> list[QueuedRequest]:
-        """Return the calls of the next batch in a fixed order; none if all episodes are over."""
+        """Return the calls of the next batch in a fixed order; empty if all episodes are over."""
         with self._changed:
             while not self._ready():
                 if self._stop_reason or not self.open:
@@ -195,20 +192,20 @@ class RequestQueue:
         return min(_POLL_SECONDS, max(remaining, 0.01)) if self._waiting else _POLL_SECONDS
 
     def answer(self, call: QueuedRequest, answers: Sequence[TurnSample]) -> None:
-        """Record the answers to a call and wake the thread that waits for them."""
+        """Record the answers to a call, and wake its thread."""
         with self._changed:
             self._note_message(call.episode)
-            if call.refused is None and self.traces[call.episode] is call.trace:
+            if call.error is None and self.traces[call.episode] is call.trace:
                 call.trace.record(call.context, answers)
         call.answers = list(answers)
         call.done.set()
 
-    def stop(self, why: str) -> None:
+    def stop(self, reason: str) -> None:
         """Refuse all waiting and later calls."""
         with self._changed:
-            self._stop_reason = self._stop_reason or why
+            self._stop_reason = self._stop_reason or reason
             for call in self._waiting:
-                call.refuse(why)
+                call.refuse(reason)
             self._waiting = []
             self._changed.notify_all()
 
@@ -216,10 +213,9 @@ class RequestQueue:
 class BatchedGeneration:
     """Batched sampling of answers to the calls of a queue, until all episodes are over.
 
-    The draws of an answer depend on the seed, the episode, the content of the call, the number of
-    equal calls before it in the episode, and the index of the token. They do not depend on the time
-    of calls or on other calls of the batch. A seed from the client replaces the number of equal
-    calls.
+    The draws of an answer depend on the seed and the content of the call, on the number of equal
+    calls before it in the episode (or the client's seed), and on the index of the answer. They do
+    not depend on the time of calls or on other calls of the batch.
 
     Args:
         policy: the policy that samples the answers.
@@ -264,7 +260,7 @@ class BatchedGeneration:
     def _seeds(self, call: QueuedRequest) -> list[int]:
         """Return a seed for each answer to a call."""
         digest = call.context.digest
-        repeats = call.trace.times(digest)
+        repeats = call.trace.count_repeats(digest)
         origin = f"time {repeats}" if call.seed is None else f"seed {call.seed}"
         seed = self.seeds[call.episode]
         return [named_seed(seed, f"{digest} {origin} answer {choice}") for choice in range(call.n)]

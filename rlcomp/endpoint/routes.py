@@ -1,4 +1,4 @@
-"""Routes of the endpoint: from a path and a body to the queue, and back."""
+"""Routes of the endpoint: paths and bodies to calls of the queue, and answers to replies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlcomp.endpoint.handler import HttpReply
-from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.reply import RawToolCallCache, choice_of_turn, reply_body, reply_events
-from rlcomp.endpoint.request import CompletionRequest, parsed, read_chat, read_completion
+from rlcomp.endpoint.request import CompletionRequest, parse_body, read_chat, read_completion
 from rlcomp.endpoint.request_queue import QueuedRequest, RequestQueue
+from rlcomp.endpoint.server import HttpReply, RefusedError
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import PromptFormat
@@ -20,15 +19,15 @@ _LARGEST = 3.4e38  # of float32
 
 
 class Routes:
-    """Routes by path. A path begins with the secret of an episode.
+    """Routes by path; a path begins with the secret of an episode.
 
     Args:
         queue: the queue of calls.
         prompt: encodes conversations.
         table: the bytes of each token.
         decodings: distributions of the policy that may be requested.
-        max_new_tokens: longest answer.
-        context: the most tokens of a row; None for no limit.
+        max_new_tokens: maximum number of tokens of an answer.
+        context: maximum number of tokens of a row; None for no limit.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class Routes:
         self._posts: dict[str, Callable[[int, Mapping[str, Any]], HttpReply]] = {
             "chat/completions": self._chat,
             "completions": self._complete,
-            "reward": self._pay,
+            "reward": self._add_reward,
             "begin": self._begin,
             "end": self._end,
         }
@@ -61,10 +60,10 @@ class Routes:
 
     def admits(self, path: str) -> bool:
         """Return whether a path begins with the secret of an episode."""
-        return self._found(path)[0] is not None
+        return self._split(path)[0] is not None
 
-    def _found(self, path: str) -> tuple[int | None, str]:
-        """Split a path into its episode and the rest; the episode is None if there is none."""
+    def _split(self, path: str) -> tuple[int | None, str]:
+        """Return the episode of a path, None if there is none, and the rest of the path."""
         empty, secret, version, name = [*path.partition("?")[0].split("/", 3), "", "", ""][:4]
         episode = self._episodes.get(secret)
         return (None, "") if empty or version != "v1" else (episode, name)
@@ -73,19 +72,19 @@ class Routes:
         """Return the reply to a request.
 
         Raises:
-            RefusedError: there is no such path, or the request is invalid.
+            RefusedError: the path does not exist, or the request is invalid.
         """
-        episode, name = self._found(path)
+        episode, name = self._split(path)
         if episode is None:
-            raise RefusedError("there is nothing here", 404, "not_found")
+            raise RefusedError("the path does not exist", 404, "not_found")
         if method == "GET" and name == "models":
-            listed = [{"id": "policy", "object": "model", "created": 0, "owned_by": "policy"}]
-            return _json({"object": "list", "data": listed})
+            models = [{"id": "policy", "object": "model", "created": 0, "owned_by": "policy"}]
+            return _json({"object": "list", "data": models})
         if name not in self._posts:
-            raise RefusedError(f"there is no {name[:60]!r} here", 404, "not_found")
+            raise RefusedError(f"there is no path {name[:60]!r}", 404, "not_found")
         if method != "POST":
             raise RefusedError("use POST", 405)
-        return self._posts[name](episode, parsed(body))
+        return self._posts[name](episode, parse_body(body))
 
     def _begin(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         del body
@@ -99,33 +98,33 @@ class Routes:
         self.queue.end(episode, reward=reward, failed=failed)
         return _json({})
 
-    def _pay(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
-        self.queue.pay(episode, _number(body.get("reward")))
+    def _add_reward(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
+        self.queue.add_reward(episode, _number(body.get("reward")))
         return _json({})
 
     def _chat(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         request = read_chat(body, self.decodings)
         messages = self._raw_tool_calls[episode].as_sampled(request.messages)
 
-        def written() -> str:
+        def text() -> str:
             return self.prompt.conversation(messages, request.tools)
 
-        return self._reply_to(episode, request, written, leads=self.prompt.continues)
+        return self._reply(episode, request, text, leads=self.prompt.continues)
 
     def _complete(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         request = read_completion(body, self.decodings)
         texts = self.queue.traces[episode].texts
-        return self._reply_to(episode, request, lambda: texts.mark(request.prompt), leads=True)
+        return self._reply(episode, request, lambda: texts.mark(request.prompt), leads=True)
 
-    def _reply_to(
-        self, episode: int, request: CompletionRequest, written: Callable[[], str], *, leads: bool
+    def _reply(
+        self, episode: int, request: CompletionRequest, text: Callable[[], str], *, leads: bool
     ) -> HttpReply:
-        trace = self.queue.trace(episode)
+        trace = self.queue.count_call(episode)
         try:
-            context = trace.context(written(), leads=leads)
+            context = trace.context(text(), leads=leads)
         except DataError as error:
             raise RefusedError(str(error), code="cannot_be_written") from error
-        limit = min(self._room(len(context.ids)), request.max_tokens or self.max_new_tokens)
+        limit = min(self._limit(len(context.ids)), request.max_tokens or self.max_new_tokens)
         call = QueuedRequest(episode, trace, context, limit, request.stops, request.n, request.seed)
         turns = self.queue.wait_for_answers(call)
         name = secrets.token_hex(8)
@@ -140,18 +139,18 @@ class Routes:
             return HttpReply(reply_events(request, body_of_reply), "text/event-stream")
         return _json(body_of_reply)
 
-    def _room(self, tokens: int) -> int:
-        """Return the most tokens of an answer behind a context.
+    def _limit(self, tokens: int) -> int:
+        """Return the maximum number of tokens of an answer after a context.
 
         Raises:
-            RefusedError: the context leaves no room.
+            RefusedError: the context is full.
         """
         if self.context is None:
             return self.max_new_tokens
         if tokens >= self.context:
             raise RefusedError(
-                f"the context has {tokens} tokens, and the policy holds {self.context}, one of "
-                "which it would write: shorten the conversation",
+                f"the context has {tokens} tokens, and a row of the policy at most {self.context} "
+                "with the answer: shorten the conversation",
                 code="context_length_exceeded",
             )
         return min(self.max_new_tokens, self.context - tokens)

@@ -1,4 +1,4 @@
-"""Trace of an episode: calls and answers of an outside agent, as rows of ids and log-probs."""
+"""Trace of an outside agent's episode: calls and answers as rows of ids and log-probs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.text.special_tokens import MarkedTextCodec, remove_marks
 
 
 class Context:
-    """Context of a call, which the policy continues.
+    """Context of a call: the tokens that the policy continues.
 
     Args:
         text: the text, with marked special tokens (:mod:`rlcomp.text.special_tokens`).
@@ -48,9 +48,9 @@ class Trace:
     """One episode of an outside agent.
 
     A call continues a row if its text begins with the text of an earlier answer, the longest one:
-    its ids are the recorded ones, and only the rest is encoded. Any other call begins a row. So
-    does a call that continues an answer which another call has continued before: the repeated part
-    is read and not trained on, so that each sampled token is trained once.
+    the recorded ids are reused, and only the rest is encoded. Any other call begins a row. So does
+    a second call that continues the same answer: its context is not trained on, so that each
+    sampled token is trained once.
 
     Args:
         texts: encoder and decoder of the policy's tokenizer.
@@ -58,9 +58,9 @@ class Trace:
     Attributes:
         rows: the rows; a row may have several turns.
         calls: number of answered calls.
-        posted: rewards that the agent has posted.
-        returned: the agent's return value; None if it returned nothing.
-        failed: why the episode is invalid; empty if it is valid.
+        posted: rewards that the agent posted.
+        returned: the agent's return value; None for none.
+        failed: reason why the episode is invalid; empty if it is valid.
     """
 
     def __init__(self, texts: MarkedTextCodec) -> None:
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def reward(self) -> float:
-        """Return the agent's value, else the sum of posted rewards; NaN for neither."""
+        """Return the agent's return value, else the sum of posted rewards, else NaN."""
         if self.returned is not None:
             return self.returned
         return sum(self.posted) if self.posted else math.nan
@@ -87,28 +87,28 @@ class Trace:
 
         Args:
             text: marked.
-            leads: whether the tokenizer's leading tokens come first.
+            leads: whether a row begins with the tokenizer's leading tokens.
 
         Raises:
-            DataError: the tokenizer cannot write it.
+            DataError: the tokenizer cannot encode the text.
         """
-        before = [each for each in [*self.answers] if text.startswith(each.text)]
-        call = max(before, key=lambda each: len(each.text), default=None)
+        prefixes = [each for each in [*self.answers] if text.startswith(each.text)]
+        call = max(prefixes, key=lambda each: len(each.text), default=None)
         if call is None:
             ids = self.texts.encode_first(text) if leads else self.texts.encode(text)
             return Context(text, ids, None)
         rest = self.texts.encode(text[len(call.text) :], call.text)
         return Context(text, [*call.ids, *rest], call)
 
-    def times(self, digest: str) -> int:
-        """Count how often the same call was made before."""
+    def count_repeats(self, digest: str) -> int:
+        """Count a call, and return the number of equal calls before it."""
         self._repeats[digest] = self._repeats.get(digest, -1) + 1
         return self._repeats[digest]
 
     def record(self, context: Context, answers: Sequence[TurnSample]) -> None:
-        """Record the answers to a call; each except the first gets a row of its own."""
+        """Record the answers to a call; each except the first begins a row."""
         for choice, turn in enumerate(answers):
-            row = self._row(context) if not choice else self._new(context)
+            row = self._row(context) if not choice else self._new_row(context)
             episode, text = self.rows[row], self.texts.decode(turn.tokens)
             episode.sampled(turn, self.texts.decode_plain(turn.tokens), None)
             episode.truncated = turn.truncated
@@ -125,17 +125,17 @@ class Trace:
         """Return the index of a call's row."""
         call = context.call
         if call is None or call.turn != len(self.rows[call.row].turns) - 1:
-            return self._new(context)
+            return self._new_row(context)
         rest = context.text[len(call.text) :]
         if rest:
             self.rows[call.row].observed(context.ids, remove_marks(rest))
         return call.row
 
-    def _new(self, context: Context) -> int:
+    def _new_row(self, context: Context) -> int:
         self.rows.append(Episode(context.ids[:]))
         return len(self.rows) - 1
 
-    def pay(self, reward: float) -> bool:
+    def add_reward(self, reward: float) -> bool:
         """Add a reward to the last call; return whether there is one."""
         if self.last is None:
             return False

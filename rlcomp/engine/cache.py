@@ -8,22 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# The part of the rows' own memory that is read grows by this many columns: few distinct shapes.
+# Columns are read in multiples of this: few distinct shapes.
 _STEP = 32
-# Bytes of a layer's prompts, counted once for each row. Below this size a copy for each row is read
-# as fast as a shared prompt. It is about the size of a core's own cache.
-_COPIED = 2**21
-
-# Keys and values, ``[N, kv_heads, L, D]`` each: the numbers of a token are adjacent in memory.
+# Maximum size in bytes of a layer's prompts, copied for each row: about the cache of a core. Up to
+# this size copies are as fast as shared prompts.
+_COPY_BYTES = 2**21
+# Keys and values, ``[N, kv_heads, L, D]`` each.
 Memory = tuple[Tensor, Tensor]
 
 
 class Cache:
-    """KV cache of a batch of responses: each prompt once, and the sampled tokens of each response.
+    """KV cache of a batch of responses with shared prompts.
 
     Every prompt has the same number of slots for its rows, so that one matrix product reads a
-    prompt's keys once for all of its rows. If the prompts are short or few rows are unfinished,
-    each row gets a copy of its prompt in front of its own tokens, which takes fewer products.
+    prompt's keys once for all of its rows. If the prompts are short or few rows are left, each row
+    gets a copy of its prompt before its own tokens, which takes fewer products.
 
     Memory, in numbers per layer: ``2 * kv_heads * D`` for each token. Prompts are padded to the
     longest one, rows to the capacity. The capacity doubles up to ``limit``.
@@ -43,7 +42,7 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # Memory starts without columns. New columns are zeros, which have weight 0 in sums.
+        # No columns at first. New columns are zeros: they have attention weight 0.
         first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
         self._own = [
             select_rows((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts
@@ -69,30 +68,30 @@ class Cache:
             self._bias_of_columns = F.pad(self._bias_of_columns, (0, more), value=-torch.inf)
 
     def _growth(self, capacity: int, length: int) -> int:
-        """Return how many columns to add to a capacity for rows of a length, up to the limit."""
+        """Return the number of columns to add to a capacity for rows of a length."""
         return max(_STEP, capacity, length - capacity)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep some rows, in this order, and their prompts."""
+        """Reduce the cache to some rows, in this order, and their prompts."""
         index = torch.tensor(rows, device=self._bias_of_columns.device)
         for layer, memory in enumerate(self._own):
             self._own[layer] = select_rows(memory, index)
         if len(self._bias_of_columns) > 1:
             heads = self._own[0][0].shape[1]
-            self._bias_of_columns = _of_rows(self._bias_of_columns, heads, index)
+            self._bias_of_columns = _select_bias(self._bias_of_columns, heads, index)
         if not self._prompts:
             return
         owners = [self._owners[row] for row in rows]
         prompts = sorted(set(owners))
         if len(prompts) < len(self._lengths):
             self._lengths = [self._lengths[prompt] for prompt in prompts]
-            places = torch.tensor(prompts, device=index.device)
+            prompt_index = torch.tensor(prompts, device=index.device)
             longest = max(self._lengths)
             for layer, (keys, values) in enumerate(self._prompts):
                 crop = keys[:, :, -longest:], values[:, :, -longest:]
-                self._prompts[layer] = select_rows(crop, places)
-        new = {prompt: place for place, prompt in enumerate(prompts)}
-        self._attach([new[owner] for owner in owners])
+                self._prompts[layer] = select_rows(crop, prompt_index)
+        new_indices = {prompt: n for n, prompt in enumerate(prompts)}
+        self._attach([new_indices[owner] for owner in owners])
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         """Compute attention of the newest token of every row.
@@ -100,8 +99,8 @@ class Cache:
         Args:
             layer: index of the layer.
             q: shape ``[R, heads, D]``.
-            k: shape ``[R, kv_heads, D]``; stored.
-            v: shape ``[R, kv_heads, D]``; stored.
+            k: shape ``[R, kv_heads, D]``; appended to the cache.
+            v: shape ``[R, kv_heads, D]``; appended to the cache.
             scale: factor of the attention logits.
 
         Returns:
@@ -109,13 +108,13 @@ class Cache:
         """
         rows, heads, size = k.shape
         self._write(layer, k, v)
-        # Heads that share keys and values are processed together.
+        # Query heads that share keys and values are one batch entry.
         q = q.reshape(rows * heads, -1, size)
         return self._read(layer, q, self._bias_of_columns[..., : self._width], scale).view(rows, -1)
 
     @property
     def _width(self) -> int:
-        """Return how many columns of the rows' own memory are read."""
+        """Return the number of columns that attention reads."""
         return min(-(-self.length // _STEP) * _STEP, self._bias_of_columns.shape[-1])
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
@@ -124,7 +123,7 @@ class Cache:
         own_values[:, :, self.length - 1] = v
 
     def _read(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
-        """Compute attention of queries ``[R * kv_heads, n, D]``, with a bias of their scores."""
+        """Compute attention of queries ``[R * kv_heads, n, D]`` with a bias of the scores."""
         size, width = q.shape[-1], self._width
         own_keys, own_values = self._own[layer]
         own_keys = own_keys[:, :, :width].flatten(0, 1)
@@ -138,21 +137,22 @@ class Cache:
         own_scores = own_scores.index_select(0, self._row_of).view(len(keys), -1, width)
         weights = torch.cat([scores, own_scores], -1).softmax(-1)
         weights, own_weights = weights.split_with_sizes([keys.shape[1], width], -1)
-        read = torch.bmm(weights, values).view(-1, *q.shape[1:]).index_select(0, self._slot_of)
+        from_prompt = torch.bmm(weights, values).view(-1, *q.shape[1:])
+        from_prompt = from_prompt.index_select(0, self._slot_of)
         own_weights = own_weights.reshape(-1, q.shape[1], width)
         own_weights = own_weights.index_select(0, self._slot_of)
-        return torch.baddbmm(read, own_weights, own_values)
+        return torch.baddbmm(from_prompt, own_weights, own_values)
 
     def _attach(self, owners: Sequence[int]) -> None:
-        """Attach rows to their prompts: by copies of the prompts, or by slots beside them."""
+        """Attach rows to their prompts: by copies of the prompts, or by slots."""
         self._padding = self._mask_padding()
-        if sum(each[:1].nbytes for each in self._prompts[0]) * len(owners) <= _COPIED:
-            self._copy(owners)
+        if sum(each[:1].nbytes for each in self._prompts[0]) * len(owners) <= _COPY_BYTES:
+            self._copy_prompts(owners)
         else:
             self._assign_slots(owners)
 
-    def _copy(self, owners: Sequence[int]) -> None:
-        """Put a copy of its prompt in front of each row's own tokens."""
+    def _copy_prompts(self, owners: Sequence[int]) -> None:
+        """Copy its prompt before each row's own tokens."""
         index = torch.tensor(owners, device=self._bias_of_columns.device)
         for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
             keys, values = select_rows(prompts, index)
@@ -161,7 +161,7 @@ class Cache:
         padding, bias = self._padding, self._bias_of_columns
         if len(padding) > 1:
             heads = self._own[0][0].shape[1]
-            padding = _of_rows(padding, heads, index)
+            padding = _select_bias(padding, heads, index)
         biases = max(len(padding), len(bias))
         padding = padding.expand(biases, -1, longest)
         self._bias_of_columns = torch.cat([padding, bias.expand(biases, -1, -1)], -1)
@@ -170,26 +170,26 @@ class Cache:
         self._prompts = []
 
     def _assign_slots(self, owners: Sequence[int]) -> None:
-        """Give every row a slot of its prompt (padded to equal counts with the first row)."""
+        """Assign every row to a slot of its prompt; unused slots repeat the first row."""
         self._owners = list(owners)
         prompts, heads = self._prompts[0][0].shape[:2]
-        taken = [0] * prompts
-        places = []
+        counts = [0] * prompts
+        slots = []
         for owner in owners:
-            places.append((owner, taken[owner]))
-            taken[owner] += 1
-        row_of = torch.zeros(prompts, 1, max(taken), dtype=torch.int64)
-        for row, (owner, slot) in enumerate(places):
+            slots.append((owner, counts[owner]))
+            counts[owner] += 1
+        row_of = torch.zeros(prompts, 1, max(counts), dtype=torch.int64)
+        for row, (owner, slot) in enumerate(slots):
             row_of[owner, 0, slot] = row
         # The heads of a row are adjacent; a prompt has slots for each of its heads.
         head = torch.arange(heads)
-        slot_of = torch.tensor([(owner, slot) for owner, slot in places])
-        slot_of = (slot_of[:, :1] * heads + head) * max(taken) + slot_of[:, 1:]
+        slot_of = torch.tensor(slots)
+        slot_of = (slot_of[:, :1] * heads + head) * max(counts) + slot_of[:, 1:]
         self._row_of = (row_of * heads + head[:, None]).flatten().to(self._bias_of_columns.device)
         self._slot_of = slot_of.flatten().to(self._bias_of_columns.device)
 
     def _mask_padding(self) -> Tensor:
-        """Return 0 at the prompts' tokens, ``-inf`` before them, in the shape of their scores."""
+        """Return the bias of the prompts' scores: 0 at tokens, ``-inf`` at padding."""
         _, heads, longest, _ = self._prompts[0][0].shape
         bias = self._bias_of_columns.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:
@@ -205,7 +205,7 @@ def select_rows(memory: Memory, rows: Tensor) -> Memory:
     return keys.index_select(0, rows), values.index_select(0, rows)
 
 
-def _of_rows(bias: Tensor, heads: int, rows: Tensor) -> Tensor:
+def _select_bias(bias: Tensor, heads: int, rows: Tensor) -> Tensor:
     """Select rows of a bias of shape ``[R * heads, 1, n]``."""
     count = len(bias) // heads
     return bias.view(count, heads, 1, bias.shape[-1])[rows].flatten(0, 1)

@@ -1,7 +1,8 @@
-"""Kernel fusion by torch.compile: the operations between the products of a pass, in few kernels."""
+"""Kernel fusion by torch.compile, and a flag of the thread that switches it."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -9,34 +10,58 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from rlcomp.engine.context_flag import ThreadFlag
 from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# How many kinds of a call are compiled: dtypes, dimensions, with and without a gradient.
-_KINDS = 64
+# Limit of compiled variants of a function: dtypes, dimensions, with and without a gradient.
+_VARIANTS = 64
+
+
+class ThreadFlag(threading.local):
+    """Flag of the current thread, off by default.
+
+    Examples:
+        >>> flag = ThreadFlag()
+        >>> with flag.set(True):
+        ...     flag.on
+        True
+        >>> flag.on
+        False
+    """
+
+    on = False
+
+    @contextmanager
+    def set(self, on: bool) -> Iterator[None]:
+        """Set the flag within the context."""
+        before, self.on = self.on, on
+        try:
+            yield
+        finally:
+            self.on = before
+
+
 _compiles = ThreadFlag()
 # The compiled version of each function.
-_made: dict[Callable[..., Any], Callable[..., Any]] = {}
+_compiled_functions: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def compiles() -> bool:
-    """Return whether functions made by :func:`compiled` are compiled in this context and thread."""
+    """Return whether :func:`compiled` functions are compiled in this context and thread."""
     return _compiles.on
 
 
-def compiling(wanted: bool) -> AbstractContextManager[None]:
-    """Return a context that switches compilation by :func:`compiled` on or off in this thread."""
-    return _compiles.set(wanted)
+def compiling(on: bool) -> AbstractContextManager[None]:
+    """Return a context that switches :func:`compiled` functions on or off in this thread."""
+    return _compiles.set(on)
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Wrap a function of tensors so that torch.compile fuses it within :func:`compiling`.
 
-    Elsewhere it runs as it is. Its first call compiles it, for all sizes; this takes some seconds.
-    Its numbers differ by rounding: intermediate results that are half precision between two steps
-    are float32 within one kernel.
+    The first call compiles it for all sizes, in some seconds. Results differ by rounding:
+    intermediate results that eager mode rounds to half precision are float32 within a kernel.
 
     Args:
         function: of tensors, numbers and dtypes; its result must not depend on sizes as constants.
@@ -57,32 +82,25 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if not compiles():
             return function(*args, **kwargs)
-        if function not in _made:
+        if function not in _compiled_functions:
             import torch._dynamo.config as settings  # imported here: it takes two seconds
             import torch._functorch.config as gradients
 
-            # Several objectives are differentiated one after the other through one forward pass.
+            # Several objectives share a forward pass, and each has its own backward pass.
             gradients.donated_buffer = False
             # The default of torch is 8.
-            settings.recompile_limit = max(settings.recompile_limit, _KINDS)
-            by_torch: Any = torch.compile
-            _made[function] = by_torch(function, dynamic=True)
-        with _refused():
-            fast: T = _made[function](*args, **kwargs)
-        return fast
+            settings.recompile_limit = max(settings.recompile_limit, _VARIANTS)
+            torch_compile: Any = torch.compile
+            _compiled_functions[function] = torch_compile(function, dynamic=True)
+        try:
+            result: T = _compiled_functions[function](*args, **kwargs)
+        except Exception as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            raise ConfigError(
+                f"engine.compile is true, and torch.compile failed ({in_one_line(error)}): install "
+                "Triton for a GPU or a C++ compiler for a CPU, or set engine.compile=false"
+            ) from error
+        return result
 
     return call
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    """Turn an error of torch.compile about a missing compiler into a ConfigError."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise
-        raise ConfigError(
-            f"engine.compile is true, and torch.compile fails ({in_one_line(error)}): it needs "
-            "Triton on a GPU, and a C++ compiler on a CPU; or set engine.compile=false"
-        ) from error

@@ -14,7 +14,7 @@ from rlcomp.engine.fused import Fused
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 
-# Steps between two reads of the drawn tokens. Rows that end in between stay until the read.
+# Steps between two reads of the drawn tokens; rows that end in between are computed until then.
 STEPS_PER_READ = 16
 # The rows' own memory grows by this many columns; every size needs its own graph.
 _NEW_COLUMNS = 128
@@ -74,7 +74,7 @@ class StepGraph:
     ) -> None:
         self.fused, self.cache, self.draw = fused, cache, draw
         self.logits, self.positions = logits, positions
-        self.slot = torch.zeros(1, dtype=torch.int64, device=fused.device)
+        self.step = torch.zeros(1, dtype=torch.int64, device=fused.device)
         self.numbers = torch.zeros(
             STEPS_PER_READ, len(logits), 1, dtype=torch.float64, device=fused.device
         )
@@ -90,7 +90,7 @@ class StepGraph:
         """
         count = len(numbers)
         self.numbers[:count].copy_(numbers, non_blocking=True)
-        self.slot.zero_()
+        self.step.zero_()
         for number in range(count):
             if self.graph is not None:
                 self.graph.replay()
@@ -112,7 +112,7 @@ class StepGraph:
             self._step()
 
     def _step(self) -> None:
-        numbers = self.numbers.index_select(0, self.slot)[0]
+        numbers = self.numbers.index_select(0, self.step)[0]
         drawn = self.draw(self.logits, numbers)
         self._store(drawn)
         self.cache.open_column()
@@ -121,7 +121,7 @@ class StepGraph:
             q, k, v = block.project(x, rotation)
             x = block.finish(x, self.cache.attend(layer, q, k, v, block.block.scale))
         self.logits.copy_(self.fused.logits(x))
-        for counter in (self.positions, self.cache.column, self.slot):
+        for counter in (self.positions, self.cache.column, self.step):
             counter.add_(1)
 
     def _store(self, drawn: SampledTokens) -> None:
@@ -132,10 +132,10 @@ class StepGraph:
                 _step_buffer(drawn.tokens), _step_buffer(drawn.log_probs), masks
             )
         buffers = self.drawn
-        buffers.tokens.index_copy_(0, self.slot, drawn.tokens[None])
-        buffers.log_probs.index_copy_(0, self.slot, drawn.log_probs[None])
+        buffers.tokens.index_copy_(0, self.step, drawn.tokens[None])
+        buffers.log_probs.index_copy_(0, self.step, drawn.log_probs[None])
         if buffers.sampling_mask is not None and drawn.sampling_mask is not None:
-            buffers.sampling_mask.index_copy_(0, self.slot, drawn.sampling_mask[None])
+            buffers.sampling_mask.index_copy_(0, self.step, drawn.sampling_mask[None])
 
 
 def _step_buffer(values: Tensor) -> Tensor:

@@ -10,9 +10,8 @@ import torch
 from rlcomp.engine.decode_packed import Groups, group_by_prompt, split_by_memory
 from rlcomp.engine.draw import Draw, SampledResponses, TokenDraw
 from rlcomp.engine.memory import cache_budget
-from rlcomp.engine.native import abi
-from rlcomp.engine.native.library import library
-from rlcomp.engine.native.turn import DecodeRequest, StopConditions
+from rlcomp.engine.native.library import int64_tensor, library
+from rlcomp.engine.native.session import DecodeRequest, StopConditions, joined
 from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
@@ -31,13 +30,12 @@ def decode(
 ) -> SampledResponses:
     """Sample ``group_size`` responses per prompt and return them.
 
-    With the same numbers it gives the tokens of :func:`rlcomp.engine.decode_packed.decode`, unless
-    rounding of the logits changes one. A row's tokens and log-probs are bitwise the same for any
-    other rows of the batch.
+    It samples the tokens of :func:`rlcomp.engine.decode_packed.decode`, up to rounding of the
+    logits. A row's tokens and log-probs are bitwise independent of the other rows.
 
-    The library reads the weights in place. Memory: keys and values of each distinct prompt, once,
-    and of each unfinished answer, in pages of 32 tokens; at most
-    :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single prompt exceeds it.
+    Memory: keys and values of each distinct prompt, once, and of each unfinished answer, in pages
+    of 32 tokens; at most :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single
+    prompt exceeds it.
 
     Args:
         transformer: the model.
@@ -67,20 +65,19 @@ def decode(
         )
         _rollout(model, chunk, request)
         tokens[rows], log_probs[rows] = request.tokens, request.log_probs
-        stop.settle(rows, request.lengths.tolist(), request.ended.bool().tolist())
+        stop.finish(rows, request.lengths.tolist(), request.ended.bool().tolist())
     uniforms.rewind(longest := max(stop.lengths))
     lengths, truncated = stop.ends(tokens.device)
     return SampledResponses(tokens[:, :longest], log_probs[:, :longest], lengths, truncated)
 
 
 def _rollout(model: NativeModel, groups: Groups, request: DecodeRequest) -> None:
-    """Sample the rows of some prompts until they end; the request gets the results."""
-    prompts = abi.int64_tensor([token for prompt in groups for token in prompt])
-    lengths = abi.int64_tensor([len(prompt) for prompt in groups])
-    owners = abi.int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
+    """Sample the rows of some prompts until they end, into the buffers of the request."""
+    tokens, lengths = joined(list(groups))
+    owners = int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
     library().rlcomp_rollout(
         model.pointer,
-        prompts.data_ptr(),
+        tokens.data_ptr(),
         lengths.data_ptr(),
         len(groups),
         owners.data_ptr(),

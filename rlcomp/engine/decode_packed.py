@@ -1,4 +1,4 @@
-"""Decode loop of the packed forward pass: shared prompt prefill, finished rows are dropped."""
+"""Decode loop of the packed forward pass: prompts are prefilled once, finished rows dropped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens, Transcript
 from rlcomp.engine.fused import Fused
@@ -17,7 +16,7 @@ from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
 
-# Prompt tokens of one prefill pass.
+# Maximum number of tokens of a prefill pass.
 _PREFILL_TOKENS = 2**14
 
 
@@ -34,12 +33,12 @@ def decode(
 ) -> SampledResponses:
     """Sample ``group_size`` responses per prompt and return them.
 
-    With the same numbers it gives the tokens of :func:`rlcomp.engine.decode_transformers.decode`,
-    unless rounding of the logits changes one. Equal prompts are computed once.
+    It samples the tokens of :func:`rlcomp.engine.decode_transformers.decode`, up to rounding of the
+    logits. Equal prompts are computed once.
 
-    Memory: one more copy of the model's layers, and of its head where the kernel needs another
-    layout; keys and values of each distinct prompt, once, and of each answer. Keys and values take
-    at most :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single prompt exceeds it.
+    Memory: a copy of the model's layers, and of its head if the kernel needs another layout; keys
+    and values of each distinct prompt, once, and of each answer: at most
+    :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single prompt exceeds it.
 
     Args:
         transformer: the model.
@@ -77,7 +76,7 @@ def group_by_prompt(prompts: Sequence[Sequence[int]], group_size: int) -> Groups
 
 
 def split_by_memory(groups: Groups, new: int, token_bytes: int, budget: int) -> Iterator[Groups]:
-    """Yield chunks of prompts whose keys and values fit in a memory budget.
+    """Yield chunks of prompts within a memory budget of keys and values.
 
     Args:
         groups: distinct prompts and their rows.
@@ -165,7 +164,7 @@ class DecodeLoop:
 
 
 def padded_size(rows: int) -> int:
-    """Return the batch size for some unfinished rows: one of few, because kernels adapt to each."""
+    """Return the batch size for some rows: one of few, because kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
@@ -199,9 +198,9 @@ def _prefill_chunk(
         q, k, v = block.project(x, rotation)
         keys[prompt_indices, :, columns] = k
         values[prompt_indices, :, columns] = v
-        attended = attend_packed(q, k, v, packed, block.block.scale)
+        attended = packed.attend(q, k, v, block.block.scale)
         if number + 1 == len(fused.blocks):
-            # Only the last token of each prompt needs a last state.
+            # The last layer computes only the last token of each prompt.
             x, attended = x[ends], attended[ends]
         x = block.finish(x, attended)
     return fused.logits(x)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
+from rlcomp.engine.architectures import ModelSignature
 from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens, Transcript
-from rlcomp.engine.probe import ModelSignature
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 
@@ -70,7 +70,7 @@ class _State:
     cache: Cache | None = None
 
     def read(self, ids: Tensor) -> None:
-        """Compute tokens at the positions; store the logits that follow the last column."""
+        """Compute tokens; store the logits of the last column."""
         arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
         if self.traits.takes_positions:
             arguments["position_ids"] = self.positions
@@ -85,7 +85,7 @@ class _State:
     def step(self, token: Tensor, over: Sequence[bool]) -> None:
         """Compute one more token of each row; a finished row stays at its position."""
         if self.traits.recurrent:
-            # A recurrent state has no columns: only the tokens of this call can be padding.
+            # A recurrent state has no columns to mask.
             self.mask = None
         elif self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)

@@ -1,4 +1,4 @@
-"""Decoding: temperature, top-k, top-p, min-p, and the token draw."""
+"""Decoding distribution: temperature, top-k, top-p, min-p, and packed sampling masks."""
 
 from __future__ import annotations
 
@@ -12,29 +12,26 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, Interval, NonNegativeFloat, NonNegativeInt
 from rlcomp.component import check_arguments
 
-# Tokens of a large vocabulary that are summed before the draw. Near the root of the vocabulary
-# size, sums over blocks and sums within a block cost the same.
-_BLOCK = 128
+# The highest bit of a byte, its first token: the bit order of numpy.
+_HIGHEST = 128
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """Decoding parameters: temperature, top-k, top-p, min-p.
-
-    The parts act in this order, as in transformers: temperature, top-k, top-p, min-p.
+    """Decoding parameters, applied in the order of transformers: temperature, top-k, top-p, min-p.
 
     Attributes:
-        temperature: divides the logits; 0 takes the most likely token (greedy).
+        temperature: divides the logits; 0 is greedy decoding.
         top_k: keep the ``top_k`` most likely tokens (ties with the last one stay); 0 keeps all.
         top_p: keep the smallest set of likeliest tokens whose probability reaches ``top_p``;
             1 keeps all.
         min_p: keep tokens at least ``min_p`` times as likely as the likeliest one; 0 keeps all.
-        replay: record the tokens that the filters keep, and score over the recorded set: V/8 bytes
-            a token. Without it, scoring applies the filters of the model that scores.
-        keep_routing: for a mixture of experts, the experts that read a token when it is scored.
-            ``rollout``: those that read it when it was sampled (R3). ``proximal``: those that read
-            it when ``old_log_probs=recomputed`` scored it (R2). ``none``: those that the model
-            chooses at that time; rounding can change the choice even under equal weights.
+        replay: record the sampling mask of each token (V/8 bytes), and score over the recorded
+            mask. Without it, scoring applies the filters to the logits of the scoring model.
+        keep_routing: experts of a mixture of experts that score a token. ``rollout``: those that
+            sampled it (R3). ``proximal``: those that scored it under ``old_log_probs=recomputed``
+            (R2). ``none``: the model's current choice; rounding can change it even under equal
+            weights.
 
     Source:
         top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082;
@@ -98,7 +95,7 @@ def sampling_mask(logits: Tensor, decoding: Decoding) -> Tensor:
 
 
 def filter_logits(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None) -> Tensor:
-    """Filter logits: apply temperature, suppressed tokens and the sampling mask.
+    """Apply temperature, suppressed tokens and filters to logits.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
@@ -109,11 +106,11 @@ def filter_logits(logits: Tensor, decoding: Decoding, suppressed: Tensor | None 
         Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
     """
     if decoding.temperature == 0:
-        likely = _without(divide_by_temperature(logits, 1.0), suppressed)
+        likely = _suppress(divide_by_temperature(logits, 1.0), suppressed)
         point = torch.full_like(likely, -torch.inf)
         return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
     # Suppressed after the temperature: -inf divided by an infinite temperature is NaN.
-    scaled = _without(divide_by_temperature(logits, decoding.temperature), suppressed)
+    scaled = _suppress(divide_by_temperature(logits, decoding.temperature), suppressed)
     if decoding.truncates:
         scaled = scaled.masked_fill(~sampling_mask(scaled, decoding), -torch.inf)
     return scaled
@@ -135,77 +132,70 @@ def sampling_log_probs(
     return filter_logits(logits, decoding, suppressed).log_softmax(-1)
 
 
-def _without(logits: Tensor, suppressed: Tensor | None) -> Tensor:
+def _suppress(logits: Tensor, suppressed: Tensor | None) -> Tensor:
     if suppressed is None:
         return logits
-    if logits.is_cuda:  # counting the tokens would synchronise with the device
+    if logits.is_cuda:  # nonzero would synchronise with the device
         return logits.masked_fill(suppressed, -torch.inf)
-    # Far fewer tokens than the vocabulary: a mask over all of it takes twenty times as long.
+    # For few suppressed tokens twenty times faster than a mask over the vocabulary.
     return logits.index_fill(-1, suppressed.nonzero().flatten(), -torch.inf)
 
 
-def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw one token per row by inverse-CDF sampling.
-
-    Each row's token is a function of its scores and its uniform number alone. A token whose
-    probability is 0 in the dtype of the scores is never drawn. For a large vocabulary, first a
-    block of tokens is drawn, then a token in the block by the remainder of the uniform number. This
-    way few of the sums need float64.
+def pack_mask(mask: Tensor) -> Tensor:
+    """Pack a sampling mask, eight tokens per byte, in the order of ``numpy.packbits``.
 
     Args:
-        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for tokens that cannot be
-            drawn.
-        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
+        mask: shape ``[..., V]``, bool.
 
     Returns:
-        Tokens, int64, and their log-probs, nats, in the dtype of the scores; shape ``[N]`` each.
+        Shape ``[..., ceil(V / 8)]``, uint8; the bits beyond ``V`` are 0.
+
+    Examples:
+        >>> pack_mask(torch.tensor([True, False, False, False, False, False, False, True, True]))
+        tensor([129, 128], dtype=torch.uint8)
     """
-    top = scores.amax(-1, keepdim=True)
-    if scores.shape[-1] <= 2 * _BLOCK:
-        cumulative, token = _invert((scores - top).exp_(), uniform)
-    else:
-        weights = _in_blocks(scores, top)
-        sums = weights.sum(-1)
-        cumulative, block = _invert(sums, uniform)
-        inside = _left_over(sums, cumulative, block, uniform)
-        chosen = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
-        # The clamp is for scores that are NaN: their token must be a valid index, too.
-        token = block * _BLOCK + _invert(chosen, inside)[1]
-        token.clamp_(max=scores.shape[-1] - 1)
-    log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
-    return token.squeeze(-1), log_prob.squeeze(-1).to(scores.dtype)
+    bits = F.pad(mask, (0, -mask.shape[-1] % 8)).view(*mask.shape[:-1], -1, 8)
+    weights = _weights(mask.device)
+    return (bits * weights).sum(-1, dtype=torch.uint8)
 
 
-def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
-    """Compute ``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, padded with zeros."""
-    rows, vocabulary = scores.shape
-    weights = scores.new_empty(rows, -(-vocabulary // _BLOCK), _BLOCK)
-    flat = weights.view(rows, -1)
-    flat[:, vocabulary:] = -torch.inf
-    torch.sub(scores, top, out=flat[:, :vocabulary])
-    return weights.exp_()
+def unpack_mask(packed: Tensor, vocabulary: int) -> Tensor:
+    """Unpack a sampling mask packed by :func:`pack_mask`.
 
-
-def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Invert the CDF: find per row of weights ``[N, n]`` the first cumulative sum above ``u``.
-
-    With ``u`` in [0, total), the first cumulative sum that exceeds ``u`` belongs to a positive
-    weight. Two roundings could break this: ``u * total`` may reach ``total``, and a parallel prefix
-    sum may grow by an ulp at a zero weight. In these cases, with a chance of about 1e-16, the
-    middle of the distribution is taken.
+    Args:
+        packed: shape ``[..., ceil(V / 8)]``, uint8.
+        vocabulary: ``V``.
 
     Returns:
-        The cumulative sums, shape ``[N, n]``, float64; the index, int64, shape ``[N, 1]``.
+        Shape ``[..., V]``, bool.
+
+    Examples:
+        >>> unpack_mask(torch.tensor([128], dtype=torch.uint8), 3)
+        tensor([ True, False, False])
     """
-    cumulative = weights.cumsum(-1, dtype=torch.float64)
-    levels = F.pad(uniform, (0, 1), value=0.5).mul_(cumulative[:, -1:])
-    index = torch.searchsorted(cumulative, levels, right=True).clamp_(max=weights.shape[-1] - 1)
-    drawn, middle = index[:, :1], index[:, 1:]
-    return cumulative, torch.where(weights.gather(-1, drawn) > 0, drawn, middle)
+    weights = _weights(packed.device)
+    return ((packed[..., None] & weights) != 0).flatten(-2)[..., :vocabulary]
 
 
-def _left_over(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
-    """Return the remainder of the uniform number within the chosen entry, in [0, 1], ``[N, 1]``."""
-    weight = weights.gather(-1, index).double()
-    level = uniform * cumulative[:, -1:]
-    return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)
+def mask_contains(packed: Tensor, tokens: Tensor) -> Tensor:
+    """Return whether each packed sampling mask contains a token.
+
+    Args:
+        packed: shape ``[N, ceil(V / 8)]``, uint8.
+        tokens: shape ``[N]``, int64.
+
+    Returns:
+        Shape ``[N]``, bool.
+
+    Examples:
+        >>> mask_contains(torch.tensor([[128], [128]], dtype=torch.uint8), torch.tensor([0, 1]))
+        tensor([ True, False])
+    """
+    byte = packed.gather(-1, tokens[:, None] // 8).squeeze(-1)
+    return (byte >> (7 - tokens % 8)) & 1 == 1
+
+
+def _weights(device: torch.device) -> Tensor:
+    """Return the weights of a byte's bits; a copy to the device would synchronise with it."""
+    highest = torch.full((8,), _HIGHEST, dtype=torch.uint8, device=device)
+    return highest >> torch.arange(8, dtype=torch.uint8, device=device)

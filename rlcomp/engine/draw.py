@@ -1,4 +1,4 @@
-"""Draws of next tokens in a decode loop, and the transcript that collects them."""
+"""Draw of tokens in a decode loop, and the transcript that collects the draws."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from rlcomp.engine.decoding import Decoding, filter_logits, sample
-from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.decoding import Decoding, filter_logits, pack_mask
 from rlcomp.engine.stopping import StopRule
 
-# Logits that a draw processes at a time: 1 million, which fit in a cache of 4 MB.
+# Logits per chunk of a draw: 4 MB, so that they fit in a cache.
 _LOGITS_PER_DRAW = 2**20
+# Tokens of a block of a large vocabulary. Near the root of the vocabulary size, sums over blocks
+# and sums within a block cost the same.
+_BLOCK = 128
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,7 @@ class SampledTokens:
     Attributes:
         tokens: shape ``[N]``, int64.
         log_probs: shape ``[N]``, nats.
-        sampling_mask: shape ``[N, ceil(V / 8)]``, uint8: the sampling mask of each token.
-            None if not recorded.
+        sampling_mask: shape ``[N, ceil(V / 8)]``, uint8; None if not recorded.
     """
 
     tokens: Tensor
@@ -61,11 +63,11 @@ class SampledResponses:
         tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
         log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
         lengths: shape ``[B]``, int64: number of sampled tokens, including the last one.
-        truncated: shape ``[B]``, bool: the row was cut at its limit.
-        sampling_mask: shape ``[B, S, ceil(V / 8)]``, uint8: the sampling mask of each
-            token; arbitrary after a row's end. None if not recorded.
-        routes: shape ``[B, P + S, L, K]``, uint8: the experts of each token of
-            the prompt and the response (:mod:`rlcomp.engine.routing`). None if not recorded.
+        truncated: shape ``[B]``, bool: the limit ended the row, not a stop.
+        sampling_mask: shape ``[B, S, ceil(V / 8)]``, uint8; arbitrary after a row's end. None if
+            not recorded.
+        routes: shape ``[B, P + S, L, K]``, uint8: the experts of each token of prompt and response
+            (:mod:`rlcomp.engine.routing`). None if not recorded.
     """
 
     tokens: Tensor
@@ -77,11 +79,7 @@ class SampledResponses:
 
 
 class Transcript:
-    """Buffer of the draws of a batch, in segments of steps.
-
-    Args:
-        rows: ``B``, the number of rows.
-    """
+    """Buffer of the draws of a batch of ``rows`` rows, in segments of steps."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -107,12 +105,8 @@ class Transcript:
         self._segments.append((list(rows), start, drawn))
 
     def sampled(self, stop: StopRule) -> SampledResponses:
-        """Return the responses of all rows, padded with 0.
-
-        Args:
-            stop: the rule that ended the rows.
-        """
-        length = max(stop.lengths)  # no row uses the steps after it
+        """Return the responses of all rows, padded with 0; ``stop`` is the rule that ended them."""
+        length = max(stop.lengths)
         tokens = self._assemble([drawn.tokens for _, _, drawn in self._segments], length)
         masks = [
             drawn.sampling_mask for _, _, drawn in self._segments if drawn.sampling_mask is not None
@@ -144,10 +138,7 @@ def draw_tokens(
         logits: shape ``[N, V]``.
         uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
         decoding: the distribution to draw from; if it ``replays``, sampling masks are recorded.
-        suppressed: tokens that are never drawn, shape ``[V]``, bool. None: all may be drawn.
-
-    Returns:
-        The tokens, their log-probs and their sampling masks.
+        suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
     rows = (
         max(1, _LOGITS_PER_DRAW // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
@@ -174,4 +165,73 @@ def _draw_chunk(
 ) -> SampledTokens:
     scores = filter_logits(logits, decoding, suppressed)
     tokens, log_probs = sample(scores, uniform)
-    return SampledTokens(tokens, log_probs, pack(scores > -torch.inf) if decoding.replays else None)
+    return SampledTokens(
+        tokens, log_probs, pack_mask(scores > -torch.inf) if decoding.replays else None
+    )
+
+
+def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw one token per row by inverse-CDF sampling.
+
+    A row's token depends on its scores and its uniform number alone. A token whose probability is 0
+    in the dtype of the scores is never drawn. For a large vocabulary, first a block of tokens is
+    drawn, then a token of the block by the remainder of the uniform number: few of the sums need
+    float64.
+
+    Args:
+        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for tokens that cannot be
+            drawn.
+        uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
+
+    Returns:
+        Tokens, int64, and their log-probs, nats, in the dtype of the scores; shape ``[N]`` each.
+    """
+    top = scores.amax(-1, keepdim=True)
+    if scores.shape[-1] <= 2 * _BLOCK:
+        cumulative, token = _invert((scores - top).exp_(), uniform)
+    else:
+        weights = _in_blocks(scores, top)
+        sums = weights.sum(-1)
+        cumulative, block = _invert(sums, uniform)
+        remainder = _remainder(sums, cumulative, block, uniform)
+        block_weights = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
+        # NaN scores must give a valid index, too: hence the clamp.
+        token = block * _BLOCK + _invert(block_weights, remainder)[1]
+        token.clamp_(max=scores.shape[-1] - 1)
+    log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
+    return token.squeeze(-1), log_prob.squeeze(-1).to(scores.dtype)
+
+
+def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
+    """Compute ``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, padded with zeros."""
+    rows, vocabulary = scores.shape
+    weights = scores.new_empty(rows, -(-vocabulary // _BLOCK), _BLOCK)
+    flat = weights.view(rows, -1)
+    flat[:, vocabulary:] = -torch.inf
+    torch.sub(scores, top, out=flat[:, :vocabulary])
+    return weights.exp_()
+
+
+def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Invert the CDF: find per row of weights ``[N, n]`` the first cumulative sum above ``u``.
+
+    With ``u`` in [0, total), the first cumulative sum that exceeds ``u`` belongs to a positive
+    weight, but for two roundings: ``u * total`` may reach ``total``, and a parallel prefix sum may
+    grow by an ulp at a zero weight. In these cases, with a chance of about 1e-16, the result is the
+    median.
+
+    Returns:
+        The cumulative sums, shape ``[N, n]``, float64; the index, int64, shape ``[N, 1]``.
+    """
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    levels = F.pad(uniform, (0, 1), value=0.5).mul_(cumulative[:, -1:])
+    index = torch.searchsorted(cumulative, levels, right=True).clamp_(max=weights.shape[-1] - 1)
+    drawn, median = index[:, :1], index[:, 1:]
+    return cumulative, torch.where(weights.gather(-1, drawn) > 0, drawn, median)
+
+
+def _remainder(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
+    """Return the remainder of the uniform number within the drawn entry, in [0, 1], ``[N, 1]``."""
+    weight = weights.gather(-1, index).double()
+    level = uniform * cumulative[:, -1:]
+    return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)

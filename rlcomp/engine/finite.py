@@ -1,4 +1,4 @@
-"""Search for numbers of a batch that are not finite."""
+"""Search for non-finite values in a batch."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from torch import Tensor
 
 from rlcomp.keys import SCHEMA, Spec, lookup
 
-_ORDER = {key: place for place, key in enumerate(SCHEMA)}
+_ORDER = {key: index for index, key in enumerate(SCHEMA)}
 
 
 def first_non_finite(batch: TensorDict) -> str | None:
-    """Describe the first entry of a batch with NaN or infinity among the values that are read.
+    """Describe the first entry of a batch with NaN or infinity; return None if there is none.
 
-    Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name. Only response
-    tokens of rows with a valid reward are read. NaN in ``rollout_log_probs`` means "not recorded",
-    NaN in the parts of ``rewards`` means "missing". A log-probability of a whole distribution may
-    be ``-inf``.
-
-    Args:
-        batch: ``[B]`` rows, of any keys.
-
-    Returns:
-        The description; None if all numbers are finite.
+    Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name; only response
+    tokens of rows with a valid reward are checked. NaN in ``rollout_log_probs`` means "not
+    recorded", NaN in the parts of ``rewards`` means "missing". Full distributions may have
+    log-probs of ``-inf``.
 
     Examples:
         >>> batch = TensorDict({"reward": torch.tensor([1.0, torch.nan])}, batch_size=[2])
@@ -39,16 +33,17 @@ def first_non_finite(batch: TensorDict) -> str | None:
         spec = lookup(name.partition(".")[0])
         if spec is not None and spec.dtype == "nested":
             continue
-        read = _read(leaves[name], batch)
-        bad = _bad(name, leaves[name], spec) & read
-        if bool(bad.any()):
-            place = bad.nonzero()[0].tolist()
-            value = float(leaves[name][tuple(place)])
-            return f"'{name}' is {value} at {place} ({int(bad.sum())} of {int(read.sum())} values)"
+        used = _used_values(leaves[name], batch)
+        invalid = _invalid_values(name, leaves[name], spec) & used
+        if bool(invalid.any()):
+            index = invalid.nonzero()[0].tolist()
+            value = float(leaves[name][tuple(index)])
+            counts = f"{int(invalid.sum())} of {int(used.sum())} values"
+            return f"'{name}' is {value} at {index} ({counts})"
     return None
 
 
-def _bad(name: str, entry: Tensor, spec: Spec | None) -> Tensor:
+def _invalid_values(name: str, entry: Tensor, spec: Spec | None) -> Tensor:
     if name == "rollout_log_probs":
         return entry.isinf()
     if spec is not None and spec.shape == "B T V":
@@ -56,12 +51,12 @@ def _bad(name: str, entry: Tensor, spec: Spec | None) -> Tensor:
     return ~entry.isfinite()
 
 
-def _read(entry: Tensor, batch: TensorDict) -> Tensor:
-    """Return which values of an entry are read, in its shape."""
+def _used_values(entry: Tensor, batch: TensorDict) -> Tensor:
+    """Return the mask of the values of an entry that are used."""
     mask, valid = batch.get("response_mask", None), batch.get("reward_valid", None)
-    read = torch.ones_like(entry, dtype=torch.bool)
+    used = torch.ones_like(entry, dtype=torch.bool)
     if valid is not None and entry.ndim:
-        read = read & valid.bool().reshape(-1, *[1] * (entry.ndim - 1))
+        used = used & valid.bool().reshape(-1, *[1] * (entry.ndim - 1))
     if mask is not None and entry.shape[:2] == mask.shape:
-        read = read & mask.bool().reshape(*mask.shape, *[1] * (entry.ndim - 2))
-    return read
+        used = used & mask.bool().reshape(*mask.shape, *[1] * (entry.ndim - 2))
+    return used

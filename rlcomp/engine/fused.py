@@ -1,4 +1,4 @@
-"""Fused weights for decoding: stacked QKV and MLP matrices, merged adapters."""
+"""Fused weights for decoding: joint QKV and MLP matrices, merged adapters."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from rlcomp.engine.cache import Memory
-from rlcomp.engine.linear import Kernel, has_onednn, linear
-from rlcomp.engine.norm import rms_norm
-from rlcomp.engine.precision import wide_product
+from rlcomp.engine.layer_functions import rms_norm
+from rlcomp.engine.linear import Kernel, has_onednn, linear, wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
-# For few rows, oneDNN's own layout is faster than the plain one for matrices of this size or more.
+# Minimum size of matrices in oneDNN's layout, in which products with few rows are faster.
 _LARGE = 2**18
 _HALF = frozenset((torch.bfloat16, torch.float16))
-# With up to this many rows, the plain product is as fast as any for smaller matrices.
+# Maximum number of rows for the product without the overhead of F.linear.
 _FEW = 128
 
 
 class Matrix:
     """A linear layer optimised for many products with few rows (decoding).
 
-    Whatever the kernel, a large matrix on a CPU is copied once into oneDNN's layout. With few rows,
-    a product in the plain layout spends its time on such a copy.
+    With any kernel, a large matrix on a CPU is copied once into oneDNN's layout; otherwise products
+    with few rows spend most time on such copies.
 
     Args:
         weight: shape ``[out, in]``.
@@ -44,7 +43,7 @@ class Matrix:
         if self.packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous())
         else:
-            self.turned = self.weight.t()
+            self.transposed = self.weight.t()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Compute ``x @ weight.T + bias`` for ``x`` of shape ``[N, in]``, in its dtype."""
@@ -59,7 +58,8 @@ class Matrix:
             return y
         if len(x) <= _FEW and self.kernel != "tf32":
             # The operations of F.linear, without its overhead.
-            return torch.mm(x, self.turned) if bias is None else torch.addmm(bias, x, self.turned)
+            weight = self.transposed
+            return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
     def wide(self, x: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class FusedNorm:
     Args:
         module: a LayerNorm or a root-mean-square norm.
         order: permutation of its weight.
-        dtype: of the result; None for that of the input.
+        dtype: dtype of the result; None for the input's.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class FusedNorm:
     ) -> None:
         self.module = module
         self.dtype = dtype
-        self.plain = isinstance(module, nn.LayerNorm)
-        if not self.plain:
+        self.is_layer_norm = isinstance(module, nn.LayerNorm)
+        if not self.is_layer_norm:
             self.weight = module.weight if order is None else module.weight[order]
             self.eps = self.weight.new_full((1,), module.variance_epsilon)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise ``x`` over its last dimension."""
-        if self.plain:
+        if self.is_layer_norm:
             own: Tensor = self.module(x.to(self.module.weight.dtype))
             return own.to(self.dtype or x.dtype)
         if x.is_cuda or _HALF.intersection((x.dtype, self.dtype)):
@@ -115,31 +115,31 @@ class FusedNorm:
 class FusedBlock:
     """A transformer layer with fused QKV and MLP matrices and merged adapters.
 
-    In queries and keys, features that rotate together are adjacent, so that a rotation is a product
-    of complex numbers. The dot products of queries and keys stay the same.
+    Features of queries and keys are reordered: rotated pairs are adjacent, so that a rotation is a
+    product of complex numbers. Dot products stay the same.
 
     Args:
         block: the layer.
         rotates: whether positions are rotary.
-        kernel: of the linear layers.
-        dtype: of their factors; the residual stream may be wider.
+        kernel: kernel of the linear layers.
+        dtype: dtype of their factors; the residual stream may be wider.
     """
 
     def __init__(self, block: Block, rotates: bool, kernel: Kernel, dtype: torch.dtype) -> None:
-        weight, bias = _stacked(block.qkv, dtype)
+        weight, bias = _stack(block.qkv, dtype)
         self.block = block
         self.heads, self.kv_heads = block.heads, block.kv_heads
         self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)
-        self.turned = (block.heads + block.kv_heads) * self.size
+        self.num_rotated = (block.heads + block.kv_heads) * self.size
         order = torch.arange(self.size, device=weight.device)
         if rotates:
             order = order.view(2, -1).t().flatten()
-            weight = self._paired(weight, order)
-            bias = None if bias is None else self._paired(bias, order)
+            weight = self._reorder(weight, order)
+            bias = None if bias is None else self._reorder(bias, order)
         self.qkv = Matrix(weight, bias, kernel)
-        self.out = Matrix(*_stacked([block.out], dtype), kernel)
-        self.expand = Matrix(*_stacked(block.expand, dtype), kernel)
-        self.contract = Matrix(*_stacked([block.contract], dtype), kernel)
+        self.out = Matrix(*_stack([block.out], dtype), kernel)
+        self.expand = Matrix(*_stack(block.expand, dtype), kernel)
+        self.contract = Matrix(*_stack([block.contract], dtype), kernel)
         self.norms = [FusedNorm(norm, dtype=dtype) for norm in block.norms]
         self.head_norms = [FusedNorm(norm, order, dtype) for norm in block.head_norms or ()]
 
@@ -150,15 +150,15 @@ class FusedBlock:
             x: the residual stream.
             rotation: complex, shape ``[N, 1, D / 2]``; None for none.
         """
-        joined = self.qkv(self.norms[0](x)).view(len(x), -1, self.size)
-        turned, v = joined[:, : -self.kv_heads], joined[:, -self.kv_heads :]
+        qkv = self.qkv(self.norms[0](x)).view(len(x), -1, self.size)
+        qk, v = qkv[:, : -self.kv_heads], qkv[:, -self.kv_heads :]
         if self.head_norms:
-            heads = (turned[:, : self.heads], turned[:, self.heads :])
+            heads = (qk[:, : self.heads], qk[:, self.heads :])
             parts = zip(self.head_norms, heads, strict=True)
-            turned = torch.cat([norm(part) for norm, part in parts], 1)
+            qk = torch.cat([norm(part) for norm, part in parts], 1)
         if rotation is not None:
-            turned = _rotated(turned, rotation)
-        return turned[:, : self.heads], turned[:, self.heads :], v
+            qk = _rotate(qk, rotation)
+        return qk[:, : self.heads], qk[:, self.heads :], v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
@@ -172,18 +172,18 @@ class FusedBlock:
         new = self.contract(inner)
         return new.add_(x) if new.dtype == x.dtype else new + x
 
-    def _paired(self, joined: Tensor, order: Tensor) -> Tensor:
+    def _reorder(self, qkv: Tensor, order: Tensor) -> Tensor:
         """Reorder the rows of queries and keys, head by head."""
-        heads = joined[: self.turned].view(-1, self.size, *joined.shape[1:])[:, order]
-        return torch.cat([heads.flatten(0, 1), joined[self.turned :]])
+        heads = qkv[: self.num_rotated].view(-1, self.size, *qkv.shape[1:])[:, order]
+        return torch.cat([heads.flatten(0, 1), qkv[self.num_rotated :]])
 
 
 class Fused:
-    """Current weights of a model, fused for decoding; takes the memory of one more copy of them.
+    """Fused copy of a model's current weights.
 
     Args:
         transformer: the model.
-        positions: the most tokens of a row.
+        positions: maximum number of tokens of a row.
     """
 
     def __init__(self, transformer: Transformer, positions: int) -> None:
@@ -202,8 +202,8 @@ class Fused:
         self.device = self.like.device
         self.rotations: Tensor | None = None
         if layers.rotary is not None:
-            every = torch.arange(positions, device=self.device)
-            cos, sin = layers.rotary(self.like[None, :1], every[None])
+            indices = torch.arange(positions, device=self.device)
+            cos, sin = layers.rotary(self.like[None, :1], indices[None])
             half = cos.shape[-1] // 2
             wide = torch.promote_types(cos.dtype, torch.float32)
             parts = (each[0, :, None, :half].to(wide) for each in (cos, sin))
@@ -233,16 +233,16 @@ class Fused:
         return self.head.wide(self.norm(x))
 
 
-def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
+def _rotate(x: Tensor, rotation: Tensor) -> Tensor:
     pairs = x.to(rotation.real.dtype).view(*x.shape[:-1], -1, 2)
-    turned = torch.view_as_real(torch.view_as_complex(pairs) * rotation)
-    return turned.view(x.shape).to(x.dtype)
+    rotated = torch.view_as_real(torch.view_as_complex(pairs) * rotation)
+    return rotated.view(x.shape).to(x.dtype)
 
 
-def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+def _stack(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Stack linear layers of the same input: weight ``[out, in]`` and bias."""
-    each = [merged_weights(module) for module in modules]
-    parts = [(w.to(dtype), None if b is None else b.to(dtype)) for w, b in each]
+    merged = [merged_weights(module) for module in modules]
+    parts = [(w.to(dtype), None if b is None else b.to(dtype)) for w, b in merged]
     if len(parts) == 1:
         return parts[0]
     weights = torch.cat([weight for weight, _ in parts])

@@ -1,11 +1,11 @@
-"""Linear layers with a selectable matmul kernel (torch, oneDNN, BF16x6, TF32, bfloat16)."""
+"""Linear layers with a selectable matmul kernel: torch, oneDNN, BF16x6, TF32, bfloat16."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any, Literal
 
@@ -13,62 +13,57 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlcomp.engine.autograd import differentiable_once
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.once_differentiable import differentiable_once
-from rlcomp.engine.precision import tf32
 
 Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]
 
-# Least rows, least inputs and outputs, and least multiply-adds for which a kernel beats the default
-# product. A call of oneDNN costs some 15 microseconds before it multiplies. With few rows most time
-# goes into reading the weight, in which the default is as fast. BF16x6 multiplies 32 rows by 32
-# outputs, and the cost of splitting numbers has to pay off.
+# Minimum rows, width (inputs and outputs) and multiply-adds for which a kernel is faster than
+# torch's. A call of oneDNN has an overhead of some 15 microseconds. With few rows, reading the
+# weight dominates. BF16x6 multiplies 32 rows by 32 outputs, and splitting numbers has to pay off.
 _LEAST = {"onednn": (8, 1, 2**21), "bf16x6": (64, 64, 2**22)}
-# Adding a block to the output takes as long as oneDNN saves over some 100 rows.
+# With fewer rows, adding a block to the output costs more than oneDNN saves.
 _LEAST_ADDED = 128
-# Rows of a weight's gradient computed at a time: the summands then stay in the cache.
+# Rows of a weight's gradient per product: they fit in the cache.
 _BLOCK = 1024
-# oneDNN must be faster by this factor, so that runs on one machine choose alike.
-_CLEARLY = 1.3
+# Minimum speed-up by oneDNN, so that all runs on a machine choose the same kernel.
+_SPEEDUP = 1.3
 _PROBE = (256, 512, 512)  # rows, inputs, outputs: some 2 ms
 _PROBES = 20
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
-    """Compute ``x @ weight.T + bias`` by a chosen kernel, differentiable once in all three.
+    """Compute ``x @ weight.T + bias`` by a chosen kernel, differentiable once.
 
-    Only the gradients that are needed are computed, by the same kernel. A weight may be a
-    transposed view and is not copied for that. oneDNN prepares a program for every shape, which
-    takes some 0.3 ms: few different numbers of rows are better than many.
+    Gradients are computed by the same kernel. A weight may be a transposed view. oneDNN prepares a
+    program for every shape in some 0.3 ms: few different numbers of rows are better than many.
 
     Args:
         x: shape ``[..., I]``.
         weight: shape ``[O, I]``.
         bias: shape ``[O]``; None for none.
-        kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where it can
-            be faster: on a CPU, in float32, with enough rows and work; elsewhere it is ``torch``.
-            Like ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
-            ``bf16x6`` is as exact as float32, by six bfloat16 products on a CPU's matrix unit
-            (:mod:`rlcomp.engine.native.bf16x6`), in one thread; with few rows, inputs, outputs or
-            little work it is ``torch``. ``tf32`` rounds float32 factors to 10 binary digits on a
-            GPU that supports it, and sums in float32; elsewhere it is ``torch``. ``bfloat16``
-            rounds the factors and the product to bfloat16 and sums in float32; the bias is added
-            unrounded.
+        kernel: ``torch`` is torch's default. ``onednn`` is float32 by oneDNN on a CPU, and obeys
+            ``torch.set_float32_matmul_precision``. ``bf16x6`` is float32 by six bfloat16 products
+            on Intel AMX (:mod:`rlcomp.engine.native.bf16x6`), in one thread. ``tf32`` rounds
+            float32 factors to 10 binary digits on a GPU, and sums in float32. ``bfloat16`` rounds
+            the factors and the product to bfloat16 and sums in float32; the bias is not rounded.
+            ``onednn``, ``bf16x6`` and ``tf32`` are ``torch`` where they are not supported, and the
+            first two also for small products.
 
     Returns:
         Shape ``[..., O]``, the dtype of ``x``.
 
     Source:
-        bfloat16 factors with float32 sums: Kalamkar et al. 2019, "A study of BFLOAT16 for deep
-        learning training", arXiv:1905.12322, section 3; six of their products for a float32 one:
-        Henry, Tang & Heinecke 2019, arXiv:1904.06376, section III.
+        bfloat16: Kalamkar et al. 2019, "A study of BFLOAT16 for deep learning training",
+        arXiv:1905.12322, section 3; BF16x6: Henry, Tang & Heinecke 2019, arXiv:1904.06376, section
+        III.
 
     Examples:
         >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), None, "bfloat16")
         tensor([[11.]])
     """
     plain = kernel == "torch" or (kernel == "tf32" and not x.is_cuda)
-    if plain or (kernel in _LEAST and not _pays(x, weight, kernel)):
+    if plain or (kernel in _LEAST and not _is_faster(x, weight, kernel)):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     # Entering the autograd graph costs as much as a small product.
@@ -83,13 +78,10 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     Allocates nothing of the size of ``out``.
 
     Args:
-        out: shape ``[O, I]``, changed in place; its dtype may be wider than that of the factors.
+        out: shape ``[O, I]``; its dtype may be wider than the factors'.
         g: gradient with respect to the layer's output, shape ``[N, O]``.
         x: the layer's input, shape ``[N, I]``.
         kernel: as in :func:`linear`.
-
-    Source:
-        the chain rule for ``x @ weight.T``.
 
     Examples:
         >>> total = torch.ones(1, 2)
@@ -97,7 +89,7 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         >>> total
         tensor([[7., 9.]])
     """
-    if kernel in _LEAST and not _pays(x, out, kernel):
+    if kernel in _LEAST and not _is_faster(x, out, kernel):
         kernel = "torch"
     if kernel == "onednn" and len(x) < _LEAST_ADDED:
         kernel = "torch"
@@ -115,14 +107,47 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
 
 
+def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Compute ``x @ weight.T + bias`` of half-precision factors in float32.
+
+    A CPU rounds the sums to the dtype of the factors.
+
+    Args:
+        x: shape ``[N, I]``.
+        weight: shape ``[O, I]``.
+        bias: shape ``[O]``; None for none.
+
+    Source:
+        Kalamkar et al. 2019, arXiv:1905.12322, section 3.
+
+    Examples:
+        >>> x, weight = torch.tensor([[1.0, 2.0]]).half(), torch.tensor([[3.0, 4.0]]).half()
+        >>> wide_product(x, weight, None)
+        tensor([[11.]])
+    """
+    if x.is_cuda:
+        product = torch.mm(x, weight.t(), out_dtype=torch.float32)
+    else:
+        product = F.linear(x, weight).float()
+    return product if bias is None else product.add_(bias)
+
+
+@contextmanager
+def tf32() -> Iterator[None]:
+    """Allow TF32 for float32 products on a GPU, in the whole process, within the context."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 @cache
 def faster_kernel() -> Kernel:
-    """Find the faster float32 matmul of any threads on this machine: ``torch`` or ``onednn``.
+    """Return the faster float32 kernel on this machine: ``torch`` or ``onednn``.
 
-    Measured once per process in some 80 ms; draws no numbers from torch's own generator.
-
-    Returns:
-        ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
+    Measured once per process, in some 80 ms. ``onednn`` must also have float32 precision.
     """
     if not has_onednn():
         return "torch"
@@ -136,11 +161,11 @@ def faster_kernel() -> Kernel:
         if not error <= 1e-5:
             return "torch"
         usual, other = _seconds(lambda: F.linear(x, weight), lambda: _product(x, weight, "onednn"))
-    return "onednn" if usual > _CLEARLY * other else "torch"
+    return "onednn" if usual > _SPEEDUP * other else "torch"
 
 
 def has_onednn() -> bool:
-    """Return whether this build of torch, on this machine, has the kernel ``onednn``."""
+    """Return whether this build of torch supports the kernel ``onednn``."""
     built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return built and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -156,8 +181,8 @@ class _Linear(torch.autograd.Function):
         bias: Tensor | None,
         kernel: Kernel,
     ) -> Tensor:
-        wants_x, wants_weight, *_ = ctx.needs_input_grad
-        ctx.save_for_backward(x if wants_weight else None, weight if wants_x else None)
+        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_weight else None, weight if needs_x else None)
         ctx.kernel = kernel
         return _layer(x, weight, bias, kernel)
 
@@ -166,13 +191,13 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x, weight = ctx.saved_tensors
         kernel: Kernel = ctx.kernel
-        wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         factor = _factor(g, kernel)
         # Autograd casts each gradient to the dtype of its input.
         return (
-            _product(factor, _factor(weight, kernel).t(), kernel) if wants_x else None,
-            _weight_gradient(factor, _factor(x, kernel), kernel) if wants_weight else None,
-            g.sum(0) if wants_bias else None,
+            _product(factor, _factor(weight, kernel).t(), kernel) if needs_x else None,
+            _weight_gradient(factor, _factor(x, kernel), kernel) if needs_weight else None,
+            g.sum(0) if needs_bias else None,
             None,
         )
 
@@ -207,28 +232,28 @@ def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = No
 
 def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
     """Compute ``g.T @ x``, shape ``[O, I]``."""
-    # oneDNN copies a transposed first factor. Choose the smaller copy: g, or both x and the result,
-    # which then is transposed.
+    # oneDNN copies a transposed first factor. Choose the smaller copy: g, or x and the transposed
+    # result.
     size, other_size = g.numel(), x.numel() + g.shape[1] * x.shape[1]
     if kernel == "onednn" and other_size < size:
         return _product(x.t(), g.t(), kernel).t().contiguous()
     return _product(g.t(), x.t(), kernel)
 
 
-def _pays(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
-    """Return whether a float32 kernel other than torch's supports these factors and is faster."""
-    rows, (least_rows, thinnest, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
-    able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    wide = rows >= least_rows and min(weight.shape) >= thinnest
-    return able and wide and rows * weight.numel() >= least_work
+def _is_faster(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
+    """Return whether oneDNN or BF16x6 supports these factors and is faster than torch."""
+    rows, (least_rows, least_width, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
+    supported = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
+    large = rows >= least_rows and min(weight.shape) >= least_width
+    return supported and large and rows * weight.numel() >= least_work
 
 
 def _seconds(*calls: Callable[[], object]) -> list[float]:
     """Measure the CPU seconds of each call: the minimum over several alternating runs."""
     least = [math.inf] * len(calls)
     for _ in range(_PROBES):
-        for place, call in enumerate(calls):
+        for number, call in enumerate(calls):
             start = time.thread_time()
             call()
-            least[place] = min(least[place], time.thread_time() - start)
+            least[number] = min(least[number], time.thread_time() - start)
     return least

@@ -1,4 +1,4 @@
-"""Log-probs of sampled tokens, their gradient, and entropy, from logits."""
+"""Log-probs of sampled tokens with their gradient, entropy and distributions, from logits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
-from rlcomp.engine.decoding import Decoding, divide_by_temperature, sampling_mask
+from rlcomp.engine.decoding import Decoding, divide_by_temperature, sampling_mask, unpack_mask
 from rlcomp.engine.native import softmax
-from rlcomp.engine.sampling_mask import unpack
 
-# In nats: its exponential is exactly 0 in every precision.
-_NEVER = -1e4
+# A log-prob whose exponential is exactly 0 in every precision.
+_LEAST_LOG_PROB = -1e4
 
 
 def token_log_probs(
@@ -24,23 +23,23 @@ def token_log_probs(
 ) -> Tensor:
     """Compute the log-prob of each sampled token under the decoding distribution.
 
-    The sampled token is always added to the sampling mask: if the filters of the updated policy
-    would drop it, its log-prob is finite instead of ``-inf``. Greedy decoding is a point mass on
-    the sampled token: log-prob 0, without gradient.
+    The sampling mask always includes the sampled token: its log-prob stays finite if the filters of
+    the updated policy drop it. Greedy decoding is a point mass on the sampled token: log-prob 0,
+    without gradient.
 
     Args:
         logits: shape ``[N, V]``, before the temperature.
         tokens: shape ``[N]``, int64.
         decoding: temperature and filters.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
-        recorded: the sampling mask of each token, to renormalise over, shape ``[N, ceil(V / 8)]``,
-            uint8; contains the sampled token. None to apply the filters to these logits.
+        recorded: recorded sampling masks, shape ``[N, ceil(V / 8)]``, uint8; None to apply the
+            filters to these logits.
 
     Returns:
         Shape ``[N]``, nats, float32 at least.
 
     Source:
-        recorded sets: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
+        recorded masks: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
 
     Examples:
         >>> logits = torch.tensor([[2.0, 2.0, 0.0]])
@@ -80,7 +79,7 @@ def token_log_probs_gradient(
 
     Source:
         Bridle 1990, "Probabilistic interpretation of feedforward classification network outputs",
-        section 3: the derivative of a softmax.
+        section 3.
 
     Examples:
         >>> logits, tokens = torch.zeros(1, 2), torch.tensor([1])
@@ -102,7 +101,7 @@ def squared_probs(
 ) -> Tensor:
     """Compute the sum of squared probabilities over the vocabulary: ``sum_v p_v^2``.
 
-    The distribution is that of :func:`token_log_probs`; for greedy decoding the sum is 1.
+    The distribution is as in :func:`token_log_probs`; for greedy decoding the sum is 1.
 
     Args:
         logits: shape ``[N, V]``, before the temperature.
@@ -115,8 +114,8 @@ def squared_probs(
         Shape ``[N]``, dimensionless, between 1/V and 1, float32 at least.
 
     Source:
-        Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl: a term of the squared norm
-        of the score.
+        Li et al. 2026, The Optimal Token Baseline, PMLR 306: a term of the squared norm of the
+        score, as in verl.
 
     Examples:
         >>> squared_probs(torch.zeros(1, 4), torch.tensor([0]), Decoding())
@@ -155,10 +154,10 @@ def _mask(
     suppressed: Tensor | None,
     recorded: Tensor | None,
 ) -> Tensor | None:
-    """Return the sampling mask, recorded or from the filters; None if all tokens may be drawn."""
+    """Return the sampling mask, ``[N, V]`` or ``[V]``; None if all tokens may be drawn."""
     if recorded is not None:
-        return unpack(recorded, logits.shape[-1])
-    return _kept_or_taken(logits.detach(), tokens, decoding, suppressed)
+        return unpack_mask(recorded, logits.shape[-1])
+    return _filter_mask(logits.detach(), tokens, decoding, suppressed)
 
 
 def _where(keep: Tensor, scaled: Tensor) -> Tensor:
@@ -166,10 +165,10 @@ def _where(keep: Tensor, scaled: Tensor) -> Tensor:
     return torch.where(keep, scaled, -torch.inf)
 
 
-def _kept_or_taken(
+def _filter_mask(
     logits: Tensor, tokens: Tensor, decoding: Decoding, suppressed: Tensor | None
 ) -> Tensor | None:
-    """Add the sampled token to the sampling mask, ``[N, V]`` (or ``[V]``); None if unrestricted."""
+    """Return the mask of the filters, with the sampled tokens added."""
     if decoding.truncates:
         scaled = divide_by_temperature(logits, decoding.temperature)
         keep = sampling_mask(
@@ -213,8 +212,8 @@ def entropy(logits: Tensor, temperature: float, suppressed: Tensor | None = None
 @compiled
 def _entropy(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
     log_probs = _scaled(logits, temperature, keep).log_softmax(-1)
-    # 0 * -inf is NaN, in the value and in the gradient: bound the factor, not the product.
-    finite = log_probs.clamp(min=_NEVER)
+    # 0 * -inf is NaN in value and gradient: bound the factor.
+    finite = log_probs.clamp(min=_LEAST_LOG_PROB)
     return -(log_probs.exp() * finite).sum(-1)
 
 
@@ -225,16 +224,14 @@ def log_distribution(
 
     Args:
         logits: shape ``[N, V]``.
-        temperature: divides the logits; at 0 the largest logit has all of the probability.
+        temperature: divides the logits; at 0 the distribution is a point mass.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
-        Shape ``[N, V]``, nats, float32 at least; the least finite number for suppressed tokens, so
-        that differences stay finite.
+        Shape ``[N, V]``, nats, float32 at least; the least finite number for suppressed tokens.
 
     Source:
-        Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4: the densities of the
-        exact KL.
+        Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
 
     Examples:
         >>> log_distribution(torch.zeros(1, 2), 1.0)

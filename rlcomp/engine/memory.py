@@ -1,4 +1,4 @@
-"""Memory of this process: what is available, and how freed memory is kept."""
+"""Memory of this process: available memory, and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from pathlib import Path
 
 import torch
 
-# Linux reports available memory here; a control group its limit and its use.
+# Files of Linux with the memory of the machine, and of a control group.
 _MACHINE = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
-# Shares of all memory and of free memory. The share of a whole machine is the same in every
-# process, so that a run can be repeated to the bit; free memory bounds it where memory is short.
+# Shares of all memory and of free memory. The share of all memory is the same in every process, so
+# that runs are reproducible; free memory is a bound where memory is short.
 _SHARE_OF_ALL = 0.25
 _SHARE_OF_FREE = 0.5
 
 
 def cache_budget(device: torch.device) -> int:
-    """Return how many bytes keys and values may take at a time.
+    """Return the maximum size of a KV cache on a device, in bytes.
 
-    On a GPU half of the free memory. Elsewhere a quarter of the machine's memory (or its control
-    group's), or half of the free memory, whichever is less.
-
-    Args:
-        device: where keys and values are stored.
+    On a GPU: half of the free memory. On a CPU: the minimum of a quarter of the memory of the
+    machine or control group, and half of the free memory.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
@@ -37,12 +34,11 @@ def cache_budget(device: torch.device) -> int:
 
 
 def machine_memory(machine: Path = _MACHINE, group: Path = _GROUP) -> tuple[int, int]:
-    """Return the bytes of memory that this process may take in all, and the bytes that are free.
+    """Return the bytes of memory that this process may use, and the free bytes.
 
     Args:
-        machine: ``/proc/meminfo``; where it is missing (not Linux), all memory counts as free.
-        group: folder with ``memory.max`` and ``memory.current``; limits of control groups of
-            version 2 are obeyed where they exist.
+        machine: ``/proc/meminfo``; if it is missing (not Linux), all memory counts as free.
+        group: folder of a control group (version 2), with ``memory.max`` and ``memory.current``.
 
     Source:
         Linux, Documentation/filesystems/proc.rst (MemTotal, MemAvailable in kB),
@@ -55,35 +51,34 @@ def machine_memory(machine: Path = _MACHINE, group: Path = _GROUP) -> tuple[int,
     whole, free = (1024 * int(lines[name].split()[0]) for name in ("MemTotal", "MemAvailable"))
     limit = group / "memory.max"
     if limit.exists() and (text := limit.read_text().strip()) != "max":
-        taken = int((group / "memory.current").read_text())
-        whole, free = min(whole, int(text)), min(free, int(text) - taken)
+        used = int((group / "memory.current").read_text())
+        whole, free = min(whole, int(text)), min(free, int(text) - used)
     return whole, max(free, 0)
 
 
-# Parameters of mallopt(3): no allocation has a mapping of its own, and the heap never shrinks.
+# Parameters of mallopt(3): allocations get no separate mapping, and the heap never shrinks.
 _M_MMAP_MAX, _NONE = -4, 0
 _M_TRIM_THRESHOLD, _NEVER = -1, -1
 # Parameters of madvise(2): advice for huge pages, and the size of such a page, 2 MB.
 _MADV_HUGEPAGE, _HUGE = 14, 2**21
-# Addresses reserved for the heap at once: this part of the machine's memory, up to the maximum.
-_PART, _MOST = 4, 2**34
-# Of proc(5): 2 forbids to promise more memory than there is.
+# Addresses to reserve for the heap: a fraction of the machine's memory, up to a maximum.
+_FRACTION, _MAXIMUM = 4, 2**34
+# proc(5): 2 forbids overcommitment.
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def keep_freed_memory() -> bool:
-    """Tell malloc to keep freed memory for the next step, and to take it in huge pages.
+    """Configure malloc to keep freed memory, and to allocate it in huge pages.
 
     A step frees hundreds of megabytes (gradients, scores over a vocabulary) and allocates them
-    again. By default this memory goes back to the system each time and comes back page by page: a
-    sixth of a step's time at 56 M weights, and more where memory is charged to a container. With
-    huge pages, addresses are looked up 512 times less often, so that weights are read faster:
-    another quarter.
+    again. By default this memory goes back to the system and returns page by page: a sixth of a
+    step's time at 56 M weights, and more in a container. Huge pages need 512 times fewer address
+    lookups: another quarter.
 
-    Call this before large allocations. Takes no memory itself; a page that is touched takes 2 MB.
+    Call this before large allocations.
 
     Returns:
-        Whether malloc was told; other systems and allocators are left as they are.
+        Whether malloc was configured; other systems and allocators are not changed.
 
     Source:
         mallopt(3); madvise(2), ``MADV_HUGEPAGE``.
@@ -93,13 +88,13 @@ def keep_freed_memory() -> bool:
     libc = ctypes.CDLL(None)
     accepted = bool(libc.mallopt(_M_MMAP_MAX, _NONE))
     accepted = accepted and bool(libc.mallopt(_M_TRIM_THRESHOLD, _NEVER))
-    if accepted and not _addresses_are_counted():
-        _ask_for_huge_pages(libc)
+    if accepted and not _is_address_space_limited():
+        _request_huge_pages(libc)
     return accepted
 
 
-def _addresses_are_counted() -> bool:
-    """Return whether reserved addresses count against a limit, or overcommitment is forbidden."""
+def _is_address_space_limited() -> bool:
+    """Return whether addresses count against a limit, or overcommitment is forbidden."""
     limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
     limited = any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in limits)
     try:
@@ -109,14 +104,14 @@ def _addresses_are_counted() -> bool:
     return limited or policy == "2"
 
 
-def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
-    """Request huge pages for a part of the heap; pages are allocated when touched, and stay."""
+def _request_huge_pages(libc: ctypes.CDLL) -> None:
+    """Request huge pages for a part of the heap; pages are allocated when touched."""
     malloc, free, madvise = libc.malloc, libc.free, libc.madvise
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     free.restype, free.argtypes = None, [ctypes.c_void_p]
     madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    size = min(memory // _PART, _MOST)
+    size = min(memory // _FRACTION, _MAXIMUM)
     start = malloc(size)
     if start is None:  # the system limits reservations
         return

@@ -1,4 +1,4 @@
-"""Minibatches (optimiser steps, by rows) and micro-batches (gradient accumulation, by tokens)."""
+"""Splits of a batch: minibatches by rows, micro-batches and scoring batches by tokens."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from rlcomp.batch import trim
 from rlcomp.engine.packing import split_by_tokens
 from rlcomp.errors import ConfigError
+from rlcomp.functional.reduction import masked
 
 
 def minibatches(
@@ -21,16 +22,19 @@ def minibatches(
     Raises:
         ConfigError: there are fewer units than minibatches, or a unit is incomplete.
     """
-    units, left = divmod(batch.shape[0], unit_rows)
-    if left:
+    units, remainder = divmod(batch.shape[0], unit_rows)
+    if remainder:
         raise ConfigError(
-            f"the batch has {batch.shape[0]} rows, no multiple of {unit_rows} (pairs)"
+            f"the batch has {batch.shape[0]} rows, not a multiple of {unit_rows} (pairs)"
         )
     if number == 1:
         yield batch
         return
     if units < number:
-        raise ConfigError(f"num_minibatches is {number}, the batch has only {units} units to share")
+        raise ConfigError(
+            f"num_minibatches is {number}, but the batch has only {units} units (rows or pairs): "
+            "lower num_minibatches"
+        )
     order = torch.randperm(units, generator=generator)
     for part in torch.tensor_split(order, number):
         yield batch[_rows(part, unit_rows)]
@@ -43,11 +47,10 @@ def micro_batches(
 
     Args:
         batch: holds ``attention_mask`` ``[B, T]`` when there is a budget.
-        budget: tokens; None for no split. A single unit may exceed it.
-        unit_rows: rows that stay together.
-        packed: count the tokens that a packed forward pass reads, every prompt once, and keep the
-            answers to a prompt together. Otherwise count padding as well, and keep rows of similar
-            length together.
+        budget: maximum number of tokens; None for no split. A single unit may exceed it.
+        unit_rows: number of rows of a unit; units are not split.
+        packed: count packed tokens, every prompt once, and group rows by prompt. Otherwise count
+            padding as well, and group rows by length.
     """
     if budget is None or batch["attention_mask"].numel() <= budget:
         yield batch
@@ -55,6 +58,33 @@ def micro_batches(
         yield from (trim(batch[rows]) for rows in split_by_tokens(batch, budget, unit_rows))
     else:
         yield from _padded_pieces(batch, budget, unit_rows)
+
+
+def split_by_length(response_mask: Tensor, budget: int) -> list[Tensor]:
+    """Split rows, sorted by length, longest first, into batches of bounded size.
+
+    Args:
+        response_mask: shape ``[B, T]``, bool.
+        budget: maximum number of tokens of a batch, with padding; a single row may exceed it.
+
+    Returns:
+        Indices of rows, int64; every row occurs once.
+
+    Examples:
+        >>> mask = torch.tensor([[False, True, False], [False, False, True]])
+        >>> split_by_length(mask, 2)
+        [tensor([1]), tensor([0])]
+    """
+    position = torch.arange(response_mask.shape[1], device=response_mask.device)
+    # A row is read up to the token before its last one.
+    ends = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
+    lengths, order = ends.sort(descending=True, stable=True)
+    batches, start = [], 0
+    while start < len(order):
+        stop = start + max(1, budget // int(lengths[start]))
+        batches.append(order[start:stop])
+        start = stop
+    return batches
 
 
 def _padded_pieces(batch: TensorDict, budget: int, unit_rows: int) -> Iterator[TensorDict]:

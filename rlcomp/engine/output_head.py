@@ -1,4 +1,4 @@
-"""Memory-efficient output head: per-token functions of the logits, computed in tiles."""
+"""Memory-efficient output head: functions of each token's logits, computed in tiles."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcomp.engine.autograd import differentiable_once
 from rlcomp.engine.compiling import compiling
-from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.linear import Kernel, accumulate, linear
-from rlcomp.engine.logprob import token_log_probs, token_log_probs_gradient
+from rlcomp.engine.linear import Kernel, accumulate, linear, wide_product
 from rlcomp.engine.native.softmax import use_library
-from rlcomp.engine.once_differentiable import differentiable_once
-from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. Each tile reads the whole head, so that a tile of
-# few tokens is slow: a large vocabulary takes more logits instead.
+# few tokens is slow: hence the minimum of tokens.
 _TILE = 2**24
 _LEAST_TOKENS = 128
-# Logits that the functions process at a time: intermediate results stay in the cache.
+# Logits that the functions process at a time, so that intermediate results fit in the cache.
 _PART = 2**20
-# Tokens of the vocabulary per product: BLAS copies this part of the head to its work space.
+# Columns of logits per product: BLAS copies the factors to its work space.
 _COLUMNS = 1024
-# Logits of a tile on a GPU, 2 GB in float32: few and large products are fastest there. The
-# functions process a whole tile, and one product computes all of its columns.
+# Logits of a tile on a GPU, 2 GB in float32. Few large products are fastest there: a tile is not
+# divided into parts or columns.
 _GPU_TILE = 2**29
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -39,9 +36,9 @@ class Head:
     Attributes:
         weight: shape ``[V, H]``.
         bias: shape ``[V]``; None for none.
-        kernel: of the products.
-        compiles: whether the functions of logits are compiled, where logits are computed in tiles.
-        native: whether the native library computes these functions, where it can.
+        kernel: kernel of the products.
+        compiles: whether logit functions are compiled, if logits are computed in tiles.
+        native: whether the native library computes the logit functions that it supports.
     """
 
     weight: Tensor
@@ -50,10 +47,10 @@ class Head:
     compiles: bool = False
     native: bool = False
 
-    def of(self, states: Tensor) -> Head:
-        """Return the head with factors in the dtype of the states."""
-        bias = None if self.bias is None else self.bias.to(states.dtype)
-        return replace(self, weight=self.weight.to(states.dtype), bias=bias)
+    def to(self, dtype: torch.dtype) -> Head:
+        """Return the head in a dtype."""
+        bias = None if self.bias is None else self.bias.to(dtype)
+        return replace(self, weight=self.weight.to(dtype), bias=bias)
 
     def logits(self, states: Tensor) -> Tensor:
         """Compute logits ``[N, V]`` of states ``[N, H]``, float32 at least."""
@@ -67,52 +64,16 @@ class LogitFunction:
     """A function of each row of logits (log-prob, entropy, ...), with an optional gradient.
 
     Attributes:
-        value: from some of the logits, ``[n, V]``, and the indices of their tokens in the list, to
-            ``[n, ...]``; row by row, and without writing into the logits.
-        differentiable: whether a gradient is needed; without one, the backward pass does nothing.
-        slope: from the gradient with respect to the values, the logits and the indices to the
+        value: maps some of the logits, ``[n, V]``, and their range in the list of tokens to values
+            ``[n, ...]``, row by row; does not change the logits.
+        differentiable: whether the backward pass computes a gradient.
+        gradient: maps the gradient with respect to the values, the logits and the range to the
             gradient with respect to the logits, ``[n, V]``. None to differentiate ``value``.
     """
 
     value: Callable[[Tensor, slice], Tensor]
     differentiable: bool = True
-    slope: Callable[[Tensor, Tensor, slice], Tensor] | None = None
-
-
-def sampled_log_probs(
-    tokens: Tensor,
-    decoding: Decoding,
-    suppressed: Tensor | None = None,
-    recorded: Tensor | None = None,
-) -> LogitFunction:
-    """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a logit function.
-
-    Args:
-        tokens: shape ``[N]``, int64.
-        decoding: greedy decoding has no gradient.
-        suppressed: shape ``[V]``, bool; None for none.
-        recorded: shape ``[N, ceil(V / 8)]``, uint8; None for none.
-
-    Returns:
-        A function with values ``[N]``, in nats. Its gradient is computed in the memory of the
-        logits.
-
-    Source:
-        recorded sets: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
-    """
-
-    def value(logits: Tensor, some: slice) -> Tensor:
-        return token_log_probs(logits, tokens[some], decoding, suppressed, sets(some))
-
-    def slope(gradient: Tensor, logits: Tensor, some: slice) -> Tensor:
-        return token_log_probs_gradient(
-            gradient, logits, tokens[some], decoding, suppressed, sets(some)
-        )
-
-    def sets(some: slice) -> Tensor | None:
-        return None if recorded is None else recorded[some]
-
-    return LogitFunction(value, decoding.temperature > 0, slope)
+    gradient: Callable[[Tensor, Tensor, slice], Tensor] | None = None
 
 
 def compute_in_tiles(
@@ -120,22 +81,21 @@ def compute_in_tiles(
 ) -> list[Tensor]:
     """Compute functions of the logits of listed tokens, tile by tile.
 
-    Logits are dropped after use and recomputed in the backward pass. It accumulates the gradients
-    of the states and the head directly. At most about 16 million logits are in memory; smaller
-    problems are computed in one piece.
+    Logits are dropped after use and recomputed in the backward pass. At most about 16 million
+    logits are in memory; smaller problems are computed in one piece.
 
     Args:
-        functions: functions of the logits; one product with the head serves all.
+        functions: functions of the logits.
         states: inputs of the head, shape ``[M, H]``; without a head, the logits ``[M, V]``.
-        rows: for each listed token, the state that predicts it; may repeat; shape ``[N]``, int64.
+        rows: index of the state that predicts each listed token, shape ``[N]``, int64.
         head: None if the states are logits.
 
     Returns:
-        For each function shape ``[N, ...]``, in its unit, differentiable once.
+        The values of each function, ``[N, ...]``, differentiable once.
 
     Source:
         Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174, section
-        4: dropped results of the forward pass are computed again.
+        4.
 
     Examples:
         >>> head = Head(torch.eye(2), None, "torch")
@@ -144,28 +104,28 @@ def compute_in_tiles(
         [tensor([1., 1., 1.])]
     """
     # In half precision only tiles sum gradients in float32.
-    whole = head is None or states.dtype not in _HALF or not len(rows)
-    if whole and len(rows) * _width(states, head) <= _tile(states):
-        return _at_once(functions, states, rows, head)
-    parts = (None, None) if head is None else (head.weight, head.bias)
-    return list(_ByTiles.apply(tuple(functions), rows, head, states, *parts))  # type: ignore[no-untyped-call]
+    untiled = head is None or states.dtype not in _HALF or not len(rows)
+    if untiled and len(rows) * _width(states, head) <= _tile(states):
+        return _compute_untiled(functions, states, rows, head)
+    weights = (None, None) if head is None else (head.weight, head.bias)
+    return list(_TiledHead.apply(tuple(functions), rows, head, states, *weights))  # type: ignore[no-untyped-call]
 
 
-def _at_once(
+def _compute_untiled(
     functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
     logits = states.index_select(0, rows)
     if head is not None:
         logits = linear(logits, head.weight, head.bias, head.kernel)
-    every = slice(0, len(rows))
+    whole = slice(0, len(rows))
     with use_library(head is not None and head.native):
         return [
-            function.value(logits if function.differentiable else logits.detach(), every)
+            function.value(logits if function.differentiable else logits.detach(), whole)
             for function in functions
         ]
 
 
-class _ByTiles(torch.autograd.Function):
+class _TiledHead(torch.autograd.Function):
     """Tiled output head: logits are dropped after the forward and recomputed in the backward."""
 
     @staticmethod
@@ -180,39 +140,44 @@ class _ByTiles(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
-        # The head without its weights: those are saved by autograd.
+        # The head without its weights, which autograd saves.
         ctx.functions = functions
         ctx.head = None if head is None else (head.kernel, head.compiles, head.native)
-        own = None if weight is None else Head(weight, bias, *ctx.head).of(states)
-        with _head_context(own):
-            values = _values(functions, states, rows, own)
-        paired = zip(values, functions, strict=True)
-        ctx.mark_non_differentiable(*(v for v, function in paired if not function.differentiable))
+        cast_head = None if weight is None else Head(weight, bias, *ctx.head).to(states.dtype)
+        with _head_context(cast_head):
+            values = _values(functions, states, rows, cast_head)
+        pairs = zip(values, functions, strict=True)
+        ctx.mark_non_differentiable(*(v for v, function in pairs if not function.differentiable))
         return values
 
     @staticmethod
     @differentiable_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         rows, states, weight, bias = ctx.saved_tensors
-        head = None if weight is None else Head(weight, bias, *ctx.head).of(states)
-        wanted = [(f, g) for f, g in zip(ctx.functions, gradients, strict=True) if g is not None]
-        if not wanted:
+        head = None if weight is None else Head(weight, bias, *ctx.head).to(states.dtype)
+        used = [(f, g) for f, g in zip(ctx.functions, gradients, strict=True) if g is not None]
+        if not used:
             return (None,) * 6
+        # In float32 at least: bfloat16 would round at every tile.
         sums = [
-            torch.zeros_like(one, dtype=_wide(one)) if needed else None
-            for one, needed in zip((states, weight, bias), ctx.needs_input_grad[3:], strict=True)
+            torch.zeros_like(each, dtype=torch.promote_types(each.dtype, torch.float32))
+            if needed
+            else None
+            for each, needed in zip((states, weight, bias), ctx.needs_input_grad[3:], strict=True)
         ]
-        for some, taken, logits in _tiles(states, rows, head):
+        for tile, tile_states, logits in _tiles(states, rows, head):
             with _head_context(head):
-                gradient = _gradient(wanted, logits, some)
-            _collect(sums, rows[some], taken, gradient, head)
+                gradient = _logit_gradient(used, logits, tile)
+            _accumulate(sums, rows[tile], tile_states, gradient, head)
         pairs = zip(sums, (states, weight, bias), strict=True)
-        return (None,) * 3 + tuple(None if one is None else one.to(of.dtype) for one, of in pairs)
+        return (None,) * 3 + tuple(
+            None if total is None else total.to(each.dtype) for total, each in pairs
+        )
 
 
 @contextmanager
 def _head_context(head: Head | None) -> Iterator[None]:
-    """Set the context in which functions are computed as the head requires."""
+    """Switch compilation and the native library as the head requires, within the context."""
     with (
         compiling(head is not None and head.compiles),
         use_library(head is not None and head.native),
@@ -224,56 +189,53 @@ def _values(
     functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> tuple[Tensor, ...]:
     values: list[Tensor] = []
-    for some, _, logits in _tiles(states, rows, head):
-        for part, place in _parts(logits, some):
-            part_values = [function.value(part, place) for function in functions]
-            values = values or [one.new_empty(len(rows), *one.shape[1:]) for one in part_values]
-            for whole, one in zip(values, part_values, strict=True):
-                whole[place] = one
+    for tile, _, logits in _tiles(states, rows, head):
+        for part_logits, part in _parts(logits, tile):
+            part_values = [function.value(part_logits, part) for function in functions]
+            values = values or [each.new_empty(len(rows), *each.shape[1:]) for each in part_values]
+            for whole, each in zip(values, part_values, strict=True):
+                whole[part] = each
     return tuple(values)
 
 
-def _wide(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of sums over tiles: bfloat16 would round at every tile."""
-    return torch.promote_types(tensor.dtype, torch.float32)
-
-
-def _gradient(
-    wanted: Sequence[tuple[LogitFunction, Tensor]], logits: Tensor, some: slice
+def _logit_gradient(
+    used: Sequence[tuple[LogitFunction, Tensor]], logits: Tensor, tile: slice
 ) -> Tensor:
-    """Compute the gradient with respect to a tile's logits, in their memory if in parts."""
-    for part, place in _parts(logits, some):
-        slopes = [_slope(function, g[place], part, place) for function, g in wanted]
-        slope = torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0]
-        if len(part) == len(logits):
-            return slope
-        part.copy_(slope)
+    """Compute the gradient with respect to a tile's logits; overwrites logits in several parts."""
+    for part_logits, part in _parts(logits, tile):
+        gradients = [_function_gradient(f, g[part], part_logits, part) for f, g in used]
+        gradient = torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
+        if len(part_logits) == len(logits):
+            return gradient
+        part_logits.copy_(gradient)
     return logits
 
 
-def _slope(function: LogitFunction, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
+def _function_gradient(
+    function: LogitFunction, gradient: Tensor, logits: Tensor, part: slice
+) -> Tensor:
     """Compute the gradient of a function with respect to the logits, shape ``[n, V]``."""
-    if function.slope is not None:
-        return function.slope(gradient, logits, place)
+    if function.gradient is not None:
+        return function.gradient(gradient, logits, part)
     with torch.enable_grad():
         leaf = logits.detach().requires_grad_()
-        value = function.value(leaf, place)
+        value = function.value(leaf, part)
     if not value.requires_grad:
         return torch.zeros_like(logits)
     return torch.autograd.grad(value, leaf, gradient)[0]
 
 
-def _collect(
-    sums: list[Tensor | None], rows: Tensor, taken: Tensor, gradient: Tensor, head: Head | None
+def _accumulate(
+    sums: list[Tensor | None], rows: Tensor, inputs: Tensor, gradient: Tensor, head: Head | None
 ) -> None:
     """Add a tile's gradient to the gradients of the states, the weight and the bias."""
     states, weight, bias = sums
-    gradient = gradient.to(taken.dtype)
+    gradient = gradient.to(inputs.dtype)
     if states is not None:
         back = gradient if head is None else linear(gradient, head.weight.t(), None, head.kernel)
         states.index_add_(0, rows, back.to(states.dtype))
     if weight is not None and head is not None:
-        accumulate(weight, gradient, taken, head.kernel)
+        accumulate(weight, gradient, inputs, head.kernel)
     if bias is not None:
         bias.add_(gradient.sum(0))
 
@@ -281,42 +243,42 @@ def _collect(
 def _tiles(
     states: Tensor, rows: Tensor, head: Head | None
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield places of listed tokens, their states and logits; all logits share one buffer."""
+    """Yield ranges of listed tokens, their states and logits; on a CPU logits share a buffer."""
     width = _width(states, head)
     step = max(_LEAST_TOKENS, _tile(states) // width)
     gpu = states.device.type != "cpu"
     memory = states.new_empty(0 if gpu and head is not None else min(step, len(rows)), width)
     for start in range(0, len(rows), step):
-        some = slice(start, min(start + step, len(rows)))
-        logits = memory[: some.stop - start]
+        tile = slice(start, min(start + step, len(rows)))
+        logits = memory[: tile.stop - start]
         if head is None:
-            yield some, logits, torch.index_select(states, 0, rows[some], out=logits)
+            yield tile, logits, torch.index_select(states, 0, rows[tile], out=logits)
             continue
-        taken = states.index_select(0, rows[some])
+        tile_states = states.index_select(0, rows[tile])
         if gpu:
-            logits = head.logits(taken)
+            logits = head.logits(tile_states)
         else:
-            _product(taken, head, logits)
-        yield some, taken, logits
+            _write_logits(tile_states, head, logits)
+        yield tile, tile_states, logits
 
 
-def _product(states: Tensor, head: Head, logits: Tensor) -> None:
+def _write_logits(states: Tensor, head: Head, logits: Tensor) -> None:
     for start in range(0, len(head.weight), _COLUMNS):
-        some = slice(start, start + _COLUMNS)
-        bias = None if head.bias is None else head.bias[some]
-        logits[:, some] = linear(states, head.weight[some], bias, head.kernel)
+        columns = slice(start, start + _COLUMNS)
+        bias = None if head.bias is None else head.bias[columns]
+        logits[:, columns] = linear(states, head.weight[columns], bias, head.kernel)
 
 
-def _parts(logits: Tensor, some: slice) -> Iterator[tuple[Tensor, slice]]:
-    """Yield parts of a tile's logits, and their places in the whole list."""
+def _parts(logits: Tensor, tile: slice) -> Iterator[tuple[Tensor, slice]]:
+    """Yield parts of a tile's logits, and their ranges in the list of tokens."""
     step = max(1, _PART // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
     for start in range(0, len(logits), step):
         part = logits[start : start + step]
-        yield part, slice(some.start + start, some.start + start + len(part))
+        yield part, slice(tile.start + start, tile.start + start + len(part))
 
 
 def _tile(states: Tensor) -> int:
-    """Return how many logits are in memory at a time."""
+    """Return the number of logits of a tile."""
     return _TILE if states.device.type == "cpu" else _GPU_TILE
 
 

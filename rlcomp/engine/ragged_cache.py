@@ -1,4 +1,4 @@
-"""KV cache of a session: rows of different lengths, read and sampled in turn."""
+"""KV cache of a session: rows of different lengths, which grow turn by turn."""
 
 from __future__ import annotations
 
@@ -13,22 +13,14 @@ from rlcomp.engine.cache import Cache, Memory, select_rows
 
 
 class RaggedCache(Cache):
-    """KV cache whose rows have lengths of their own.
+    """KV cache whose rows have different lengths.
 
-    Between turns the tokens of each row are in its first columns; columns from there to the end of
-    the longest row are masked. Within a turn new tokens go into the same column of every row,
-    behind the longest, and are moved up when the turn ends. Prompts are shared as in
-    :class:`rlcomp.engine.cache.Cache`.
-
-    Args:
-        prompts: keys and values of the prompts, by layer; shape ``[P, kv_heads, L, D]`` each; all
-            prompts end in the last of ``L`` columns.
-        lengths: number of tokens of each prompt; the maximum is ``L``.
-        owners: for each row, the index of its prompt.
-        limit: maximum number of tokens of a row after its prompt.
+    Between turns the tokens of a row are in its first columns; the remaining columns are masked.
+    Within a turn, new tokens of all rows are in the same column, behind the longest row; the end of
+    the turn moves them up. Takes the arguments of :class:`rlcomp.engine.cache.Cache`.
 
     Attributes:
-        columns: number of columns of each row when the turn began, int64, shape ``[R]``.
+        columns: number of columns of each row at the start of the turn, int64, shape ``[R]``.
     """
 
     def __init__(
@@ -43,11 +35,11 @@ class RaggedCache(Cache):
     @property
     def _bias(self) -> Tensor:
         """Return the bias of the scores, by row and kv head: ``[R, kv_heads, C]``."""
-        heads = len(self._bias_of_columns) // len(self.columns)  # no -1: there may be no column yet
+        heads = len(self._bias_of_columns) // len(self.columns)  # not -1: there may be no column
         return self._bias_of_columns.view(len(self.columns), heads, self._bias_of_columns.shape[-1])
 
     def branch(self, rows: Sequence[int]) -> RaggedCache:
-        """Return a cache of some rows, in this order; this cache is not changed."""
+        """Return a cache of some rows, in this order; does not change this cache."""
         other = copy.copy(self)
         other._own, other._prompts = [*self._own], [*self._prompts]
         other._lengths, other._bias_of_columns = [*self._lengths], self._bias_of_columns.clone()
@@ -59,45 +51,45 @@ class RaggedCache(Cache):
         return torch.tensor(self._owners, device=self.columns.device)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep some rows, in this order, and their prompts; a row that occurs twice is copied."""
+        """Reduce the cache to some rows, in this order; a row that occurs twice is copied."""
         self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
         super().keep(rows)
         if len(self._bias_of_columns) < len(rows):  # there was one row of one head
             self._bias_of_columns = self._bias_of_columns.repeat(len(rows), 1, 1)
 
-    def _copy(self, owners: Sequence[int]) -> None:
+    def _copy_prompts(self, owners: Sequence[int]) -> None:
         before = self.length
-        super()._copy(owners)
+        super()._copy_prompts(owners)
         self.columns = self.columns + (self.length - before)
 
     def begin_read(self, rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Make room for more tokens of each row, to be read at once.
+        """Allocate columns for several new tokens of each row.
 
         Args:
             rows: the row of each token, int64, shape ``[N]``, ascending.
             counts: number of new tokens of each row.
 
         Returns:
-            The index of each token among those of its row, shape ``[N]``; the bias of the scores of
-            the rows' own memory, shape ``[R, M, C]``, for the ``M`` tokens of the longest row; and
-            the column of each token, shape ``[N]``.
+            The index of each token within its row's new tokens, shape ``[N]``; the bias of the
+            scores, shape ``[R, M, C]``, for at most ``M`` new tokens of a row; and the column of
+            each token, shape ``[N]``.
         """
         device = self.columns.device
         size = torch.tensor(counts, device=device)
-        number = torch.cat([torch.arange(count, device=device) for count in counts])
-        columns = self.columns[rows] + number
+        indices = torch.cat([torch.arange(count, device=device) for count in counts])
+        columns = self.columns[rows] + indices
         self.length = int((self.columns + size).max())
         self.reserve(self.length)
         before = self.columns
         bias = self._bias[:, :1, : self._width].clone()
         self._bias[rows, :, columns] = 0.0
         self.columns = self.columns + size
-        place = torch.arange(self._width, device=device)
+        column = torch.arange(self._width, device=device)
         offsets = torch.arange(max(counts), device=device)
-        ahead = (place >= before[:, None, None]) & (
-            place <= before[:, None, None] + offsets[None, :, None]
+        is_visible = (column >= before[:, None, None]) & (
+            column <= before[:, None, None] + offsets[None, :, None]
         )
-        return number, torch.where(ahead, torch.zeros_like(bias), bias), columns
+        return indices, torch.where(is_visible, torch.zeros_like(bias), bias), columns
 
     def write(self, layer: int, rows: Tensor, columns: Tensor, k: Tensor, v: Tensor) -> None:
         """Write keys and values ``[N, kv_heads, D]`` of tokens at their rows and columns."""
@@ -105,8 +97,8 @@ class RaggedCache(Cache):
         keys[rows, :, columns] = k
         values[rows, :, columns] = v
 
-    def attend_some(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
-        """Compute attention of several tokens of every row.
+    def attend_padded(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """Compute attention of several tokens of every row, padded to ``M`` tokens.
 
         Args:
             layer: index of the layer.
@@ -135,7 +127,7 @@ class RaggedCache(Cache):
         return attended.transpose(1, 2).flatten(2)
 
     def _keys_and_values(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
+        """Return keys and values of each row, prompt included: ``[R, kv_heads, n, D]``."""
         own_keys, own_values = (each[:, :, : self._width] for each in self._own[layer])
         if not self._prompts:
             return own_keys, own_values
@@ -143,17 +135,11 @@ class RaggedCache(Cache):
         return torch.cat([keys, own_keys], 2), torch.cat([values, own_values], 2)
 
     def begin_turn(self) -> None:
-        """Let new tokens of all rows go into the column behind the longest row."""
+        """Set the column of the next tokens, behind the longest row."""
         self.length = int(self.columns.max())
 
-    def take_back(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
-        """Take over the last tokens of rows that a branch has sampled.
-
-        Args:
-            other: the branch.
-            rows: for each of the branch's first rows, its index here.
-            steps: number of tokens that each of them has more than here.
-        """
+    def merge(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
+        """Copy the last ``steps`` tokens of a branch's first rows to the rows of this cache."""
         own_rows = torch.tensor(rows, device=self.columns.device)
         start, count, end = self.length, len(rows), other.length
         self.length += steps
@@ -164,29 +150,26 @@ class RaggedCache(Cache):
                 target[own_rows, :, new] = source[:count, :, end - steps : end]
 
     def end_turn(self, counts: Tensor) -> None:
-        """Keep the first tokens of each row of this turn, and move them up behind its earlier ones.
+        """Keep the first tokens of each row of this turn, and move them behind its earlier tokens.
 
         Args:
             counts: number of tokens to keep, int64, shape ``[R]``.
         """
-        start = int(self.columns.max())
+        start, longest = int(self.columns.max()), int(counts.max())
         short = (self.columns < start).nonzero()[:, 0]
-        most = int(counts.max())
-        if len(short) and most:
-            self._move_up(short, start, most)
-        self.columns = self.columns + counts
-        place = torch.arange(self._bias_of_columns.shape[-1], device=counts.device)
-        bias = self._bias
-        before = (self.columns - counts)[:, None]
-        inside = (place >= before) & (place < self.columns[:, None])
-        bias.masked_fill_(inside[:, None], 0.0)
-        bias.masked_fill_((place >= self.columns[:, None])[:, None], -torch.inf)
+        if len(short) and longest:
+            self._move_up(short, start, longest)
+        before, self.columns = self.columns[:, None], self.columns + counts
+        column = torch.arange(self._bias_of_columns.shape[-1], device=counts.device)
+        is_new = (column >= before) & (column < self.columns[:, None])
+        self._bias.masked_fill_(is_new[:, None], 0.0)
+        self._bias.masked_fill_((column >= self.columns[:, None])[:, None], -torch.inf)
         self.length = int(self.columns.max())
 
     def _move_up(self, rows: Tensor, start: int, count: int) -> None:
-        places = self.columns[rows, None] + torch.arange(count, device=rows.device)
+        columns = self.columns[rows, None] + torch.arange(count, device=rows.device)
         row = rows[:, None]
         for memory in self._own:
             for each in memory:
                 # Indexed dimensions come first: [rows, count, kv_heads, D].
-                each[row, :, places] = each[rows, :, start : start + count].transpose(1, 2)
+                each[row, :, columns] = each[rows, :, start : start + count].transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Keep routing: the experts of each token are recorded, and used again when it is scored.
+"""Routing replay: the experts of each token are recorded, and used again in scoring.
 
 A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
 divided by their sum where the model normalises. In a replay the indices are the recorded ones, and
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.metrics import record
 
-# Marks a token whose experts are unknown: the model chooses.
+# Index of unknown experts: the model chooses.
 UNKNOWN = 255
-# Routers of transformers, and whether they divide by the sum of the chosen probabilities.
+# Routers of transformers, and whether they normalise the probabilities of the chosen experts.
 _NORMALISED: dict[str, Callable[[Any], bool]] = {
     "MixtralTopKRouter": lambda router: True,
     "OlmoeTopKRouter": lambda router: bool(router.norm_topk_prob),
@@ -39,14 +39,14 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
     routers = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
     if not routers:
         raise ConfigError(
-            f"decoding.keep_routing: a {type(model).__name__} has no router that is known here "
+            f"decoding.keep_routing: a {type(model).__name__} has none of the supported routers "
             f"({', '.join(_NORMALISED)}): use keep_routing=none"
         )
     most = max(len(cast("Tensor", router.weight)) for router in routers)
     if most > UNKNOWN:
         raise ConfigError(
-            f"decoding.keep_routing: the model has {most} experts a layer, more than {UNKNOWN}, "
-            "which a byte numbers: use keep_routing=none"
+            f"decoding.keep_routing: the model has {most} experts a layer, but a byte numbers at "
+            f"most {UNKNOWN}: use keep_routing=none"
         )
     return routers
 
@@ -57,21 +57,17 @@ def routing_shape(routers: Sequence[nn.Module]) -> tuple[int, int]:
 
 
 def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
-    """Check that routes name existing experts; an outside sampler may send any number.
-
-    Args:
-        routers: of the model that scores.
-        routes: uint8; :data:`UNKNOWN` is no expert.
+    """Check that the routes of an outside sampler name existing experts, or :data:`UNKNOWN`.
 
     Raises:
-        RlcompError: names the expert that does not exist.
+        RlcompError: an expert does not exist.
     """
     experts = min(len(cast("Tensor", router.weight)) for router in routers)
-    wrong = routes[(routes >= experts) & (routes != UNKNOWN)]
-    if len(wrong):
+    invalid = routes[(routes >= experts) & (routes != UNKNOWN)]
+    if len(invalid):
         raise RlcompError(
-            f"the sampler engine tells of expert {int(wrong[0])}, and a layer of the policy has "
-            f"{experts}: does it serve another model?"
+            f"the sampler engine returned expert {int(invalid[0])}, but a layer of the policy has "
+            f"{experts}: check that it serves the same model"
         )
 
 
@@ -83,14 +79,14 @@ def record_routes(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """
     passes, layers = list[Tensor](), list[Tensor]()
 
-    def note(module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]) -> None:
+    def append(module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]) -> None:
         del module, arguments
         layers.append(output[2].detach().to(torch.uint8))
         if len(layers) == len(routers):
             passes.append(torch.stack(layers, 1))
             layers.clear()
 
-    with _hooked(routers, [note] * len(routers)):
+    with _hooks(routers, [append] * len(routers)):
         yield passes
 
 
@@ -98,31 +94,30 @@ def record_routes(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 def replay_routes(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
     """Route tokens to the experts of ``routes`` in every forward pass of the context.
 
-    Records ``routing/drift``: among the tokens and layers with known experts, the share in which
-    the model would have chosen other ones.
+    Records ``routing/drift``: the share of known routes that differ from the model's own choice.
 
     Args:
-        routers: ``L`` of them.
-        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; the model chooses
-            where it is :data:`UNKNOWN`.
+        routers: the ``L`` routers.
+        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; may be
+            :data:`UNKNOWN`.
 
     Raises:
-        ShapeError: the routes have other layers, or another number of experts per token.
+        ShapeError: ``L`` or ``K`` does not match the model.
     """
-    wanted = routing_shape(routers)
-    if routes.shape[1:] != wanted:
+    expected = routing_shape(routers)
+    if routes.shape[1:] != expected:
         raise ShapeError(
             f"'routed_experts' has {tuple(routes.shape[1:])} layers and experts a token, the model "
-            f"has {wanted}"
+            f"has {expected}"
         )
-    with _hooked(routers, [_taking(layer) for layer in routes.long().unbind(1)]):
+    with _hooks(routers, [_replay_hook(layer) for layer in routes.long().unbind(1)]):
         yield
 
 
-def _taking(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+def _replay_hook(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     """Return a hook that computes a router's output for given indices, ``[N, K]``."""
 
-    def take(
+    def replay(
         module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         del arguments
@@ -131,18 +126,17 @@ def _taking(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
         indices = torch.where(known, routes, own)
         drift = (indices.sort(-1).values != own.sort(-1).values).any(-1)
         record("routing/drift", drift.float(), where=known.all(-1))
-        # As the routers compute it, from all probabilities: an index that is no longer among the
-        # largest keeps its value and its gradient.
+        # From all probabilities: an expert that is not among the largest has a gradient, too.
         chosen = logits.softmax(-1, dtype=torch.float32).gather(-1, indices)
         if _NORMALISED[type(module).__name__](module):
             chosen = chosen / chosen.sum(-1, keepdim=True)
         return logits, chosen.to(scores.dtype), indices
 
-    return take
+    return replay
 
 
 @contextlib.contextmanager
-def _hooked(routers: Sequence[nn.Module], hooks: Sequence[Callable[..., Any]]) -> Iterator[None]:
+def _hooks(routers: Sequence[nn.Module], hooks: Sequence[Callable[..., Any]]) -> Iterator[None]:
     pairs = zip(routers, hooks, strict=True)
     handles = [router.register_forward_hook(hook) for router, hook in pairs]
     try:
@@ -157,8 +151,8 @@ def routes_of_rows(
 ) -> Tensor:
     """Return the routes of a decode loop by row and token, from the routes of its passes.
 
-    The first pass reads the prompts, padded on the left, each once or once a row. Each later pass
-    reads one token of every row. The last token of a row is never read.
+    The first pass computes the prompts, padded on the left, each once or once per row. Each later
+    pass computes one token of every row. The last token of a row is not computed.
 
     Args:
         passes: results of :func:`record_routes`.
@@ -167,7 +161,7 @@ def routes_of_rows(
 
     Returns:
         Shape ``[B, T, L, K]``, uint8, padded on the right. ``T`` is the longest row;
-        :data:`UNKNOWN` where no token was read.
+        :data:`UNKNOWN` where no token was computed.
     """
     rows, group = len(lengths), len(lengths) // len(prompts)
     width = max(len(prompt) for prompt in prompts)

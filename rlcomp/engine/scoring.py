@@ -1,10 +1,10 @@
-"""Scoring forward pass: hidden states or logits that predict the response tokens."""
+"""Scoring: forward pass over a batch, and functions of the logits of its response tokens."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +13,20 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers import PreTrainedModel
 
-from rlcomp.engine.output_head import Head
+from rlcomp.engine.architectures import ModelSignature
+from rlcomp.engine.decoding import Decoding, mask_contains
+from rlcomp.engine.logprob import (
+    entropy,
+    log_distribution,
+    squared_probs,
+    token_log_probs,
+    token_log_probs_gradient,
+)
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles
 from rlcomp.engine.packing import pack
-from rlcomp.engine.probe import ModelSignature
 from rlcomp.engine.routing import replay_routes
-from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.transformer import Transformer
-from rlcomp.errors import DataError, ShapeError
+from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.functional.reduction import masked
 
 
@@ -28,15 +35,13 @@ class ScoredTokens:
     """The response tokens of a batch as one list of length ``N``.
 
     Attributes:
-        states: shape ``[M, H]``: last hidden states, possibly of more tokens than needed. Without
-            a ``head``: the logits, ``[M, V]``.
+        states: last hidden states, shape ``[M, H]``; without a ``head``, logits ``[M, V]``.
         head: the output head. None: ``states`` are logits.
         rows: shape ``[N]``: index of the state that predicts each token.
         targets: shape ``[N]``: id of each token.
         flat_indices: shape ``[N]``: index of each token in the flattened batch.
         shape: ``(B, T)``.
-        sampling_mask: shape ``[N, ceil(V / 8)]``, uint8: the sampling mask of each
-            token. None if not recorded.
+        sampling_mask: shape ``[N, ceil(V / 8)]``, uint8; None if not recorded.
     """
 
     states: Tensor
@@ -56,10 +61,10 @@ class ScoredTokens:
 def score_packed(
     transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
 ) -> ScoredTokens:
-    """Compute hidden states that predict the response tokens, by the native forward pass.
+    """Compute hidden states that predict the response tokens, by the packed forward pass.
 
     Args:
-        transformer: reads packed tokens.
+        transformer: the model.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
         weights: parameters by name, in place of the model's parameters. None: the model's own.
@@ -68,18 +73,19 @@ def score_packed(
         DataError: a token is outside its sampling mask.
     """
     packed, response = pack(batch)
-    needed, rows = response.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    states, head = transformer.with_weights(packed, needed, weights)
+    indices, rows = response.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    states, head = transformer.with_weights(packed, indices, weights)
+    masks = None
+    if head is not None:
+        masks = _recorded_masks(batch, response.flat_indices, len(head.weight))
     return ScoredTokens(
-        sampling_mask=None
-        if head is None
-        else _recorded_masks(batch, response.flat_indices, len(head.weight)),
         states=states,
         head=head,
         rows=rows,
         targets=response.targets,
         flat_indices=response.flat_indices,
         shape=batch["tokens"].shape,
+        sampling_mask=masks,
     )
 
 
@@ -98,18 +104,18 @@ def score(
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
         weights: parameters by name, in place of the model's parameters. None: the model's own.
-        routers: routers of a mixture of experts. They use the routes of the batch entry
-            ``routed_experts`` ``[B, T, L, E]`` if it exists.
+        routers: routers of a mixture of experts, to replay the batch entry ``routed_experts``
+            ``[B, T, L, E]`` if it exists.
 
     Raises:
         DataError: a token is outside its sampling mask.
     """
-    # The model gets no attention mask: padding is on the right and a causal model looks left only,
-    # so no response token sees padding. Padding ids may be anything: 0 is always a token.
+    # No attention mask: padding is on the right, and attention is causal. Padding ids may be
+    # invalid: 0 is always a token.
     ids = masked(batch["tokens"], batch["attention_mask"])
-    # Column t of `wanted`: whether the logits at t, which predict tokens[t + 1], are needed.
-    wanted = F.pad(batch["response_mask"][:, 1:], (0, 1))
-    columns = wanted.any(0).nonzero().flatten()
+    # The logits at column t predict tokens[t + 1].
+    predicts = F.pad(batch["response_mask"][:, 1:], (0, 1))
+    columns = predicts.any(0).nonzero().flatten()
     if not len(columns):
         # One unused column keeps the result connected to the weights.
         columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
@@ -119,16 +125,16 @@ def score(
             routes = batch["routed_experts"][:, :width].flatten(0, 1)
             stack.enter_context(replay_routes(routers, routes))
         logits = _logits(model, traits, ids[:, :width], columns, weights)
-    rows, picks = wanted[:, columns].nonzero(as_tuple=True)
+    rows, picks = predicts[:, columns].nonzero(as_tuple=True)
     flat_indices = rows * ids.shape[1] + columns[picks] + 1
     return ScoredTokens(
-        sampling_mask=_recorded_masks(batch, flat_indices, logits.shape[-1]),
         states=logits.flatten(0, 1),
         head=None,
         rows=rows * len(columns) + picks,
         targets=ids.flatten()[flat_indices],
         flat_indices=flat_indices,
         shape=ids.shape,
+        sampling_mask=_recorded_masks(batch, flat_indices, logits.shape[-1]),
     )
 
 
@@ -136,17 +142,17 @@ def _recorded_masks(batch: TensorDict, flat_indices: Tensor, vocabulary: int) ->
     """Return the recorded sampling masks, ``[N, ceil(V / 8)]``; None if none are recorded."""
     if "sampling_mask" not in batch.keys():
         return None
-    width, wanted = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
-    if width != wanted:
-        raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {wanted}")
+    width, expected = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
+    if width != expected:
+        raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {expected}")
     masks: Tensor = batch["sampling_mask"].flatten(0, 1)[flat_indices]
     tokens = batch["tokens"].flatten()[flat_indices]
-    is_outside = ~contains(masks, tokens)
+    is_outside = ~mask_contains(masks, tokens)
     if bool(is_outside.any()):
         row, column = divmod(int(flat_indices[is_outside][0]), batch["tokens"].shape[1])
         raise DataError(
             f"'sampling_mask' at [{row}, {column}] excludes the token at that position, "
-            f"{int(tokens[is_outside][0])}: pass the masks that the tokens were sampled under"
+            f"{int(tokens[is_outside][0])}: pass the masks of the sampler"
         )
     return masks
 
@@ -169,28 +175,112 @@ def _logits(
     return logits if traits.keeps_columns else logits[:, columns]
 
 
-def split_by_length(response_mask: Tensor, budget: int) -> list[Tensor]:
-    """Split rows, sorted by length, longest first, into batches of bounded size.
+# Returns the logit function of listed tokens, for a decoding distribution and suppressed tokens
+# (``[V]``, bool).
+LogitFunctionMaker = Callable[[ScoredTokens, Decoding, "Tensor | None"], LogitFunction]
+
+
+def log_prob_function(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
+    """Return the logit function for the log-prob of each listed token, ``[N]``, nats.
+
+    Recorded sampling masks replace the filters.
+
+    Raises:
+        ConfigError: a gradient of a greedy policy is requested.
+    """
+    if decoding.temperature == 0 and torch.is_grad_enabled():
+        raise ConfigError(
+            "decoding.temperature is 0: a greedy policy has no gradient. Train at a "
+            "temperature above 0, and set greedy decoding of the evaluator alone"
+        )
+    return sampled_log_probs(scored.targets, decoding, suppressed, scored.sampling_mask)
+
+
+def squared_prob_function(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
+    """Return the logit function for ``sum_v p_v^2`` at each listed token, ``[N]``."""
+
+    def value(logits: Tensor, part: slice) -> Tensor:
+        masks = None if scored.sampling_mask is None else scored.sampling_mask[part]
+        return squared_probs(logits, scored.targets[part], decoding, suppressed, masks)
+
+    return LogitFunction(value)
+
+
+def distribution_function(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
+    """Return the logit function for all log-probs, ``[N, V]``, nats, before any filter."""
+    del scored
+    return LogitFunction(
+        lambda logits, _: log_distribution(logits, decoding.temperature, suppressed)
+    )
+
+
+def entropy_function(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
+    """Return the logit function for the entropy at each token, ``[N]``, nats, before any filter."""
+    del scored
+    return LogitFunction(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
+
+
+def compute_logit_functions(
+    scored: ScoredTokens,
+    makers: Sequence[LogitFunctionMaker],
+    differentiable: Sequence[bool],
+    decoding: Decoding,
+    suppressed: Tensor | None,
+) -> list[Tensor]:
+    """Compute logit functions of listed tokens and scatter their values to the batch.
 
     Args:
-        response_mask: shape ``[B, T]``, bool.
-        budget: the most tokens of a batch, padding included; a longer row is a batch by itself.
+        scored: the listed tokens.
+        makers: makers of the logit functions, such as :func:`log_prob_function`.
+        differentiable: whether each function needs a gradient, if it has one.
+        decoding: the decoding distribution.
+        suppressed: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
-        Indices of rows, int64; every row occurs once.
-
-    Examples:
-        >>> mask = torch.tensor([[False, True, False], [False, False, True]])
-        >>> split_by_length(mask, 2)
-        [tensor([1]), tensor([0])]
+        One tensor per function, shape ``[B, T, ...]``, 0 outside the listed tokens.
     """
-    position = torch.arange(response_mask.shape[1], device=response_mask.device)
-    # A row is read up to the token before its last one.
-    needed = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
-    lengths, order = needed.sort(descending=True, stable=True)
-    batches, start = [], 0
-    while start < len(order):
-        stop = start + max(1, budget // int(lengths[start]))
-        batches.append(order[start:stop])
-        start = stop
-    return batches
+    functions = [make(scored, decoding, suppressed) for make in makers]
+    functions = [
+        replace(function, differentiable=function.differentiable and needed)
+        for function, needed in zip(functions, differentiable, strict=True)
+    ]
+    listed = compute_in_tiles(functions, scored.states, scored.rows, scored.head)
+    return [scored.scatter(values) for values in listed]
+
+
+def sampled_log_probs(
+    tokens: Tensor,
+    decoding: Decoding,
+    suppressed: Tensor | None = None,
+    recorded: Tensor | None = None,
+) -> LogitFunction:
+    """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a logit function.
+
+    Args:
+        tokens: shape ``[N]``, int64.
+        decoding: greedy decoding has no gradient.
+        suppressed: shape ``[V]``, bool; None for none.
+        recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8; None for none.
+
+    """
+
+    def value(logits: Tensor, part: slice) -> Tensor:
+        return token_log_probs(logits, tokens[part], decoding, suppressed, masks(part))
+
+    def gradient(grad: Tensor, logits: Tensor, part: slice) -> Tensor:
+        return token_log_probs_gradient(
+            grad, logits, tokens[part], decoding, suppressed, masks(part)
+        )
+
+    def masks(part: slice) -> Tensor | None:
+        return None if recorded is None else recorded[part]
+
+    return LogitFunction(value, decoding.temperature > 0, gradient)

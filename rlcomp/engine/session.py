@@ -1,8 +1,12 @@
-"""Generation over several turns: the policy samples, the environment adds tokens, and so on."""
+"""Sessions (generation over several turns) and decode slots (continuous batching).
+
+The classes here compute whole contexts anew: they support any model, and are the reference for the
+classes with a KV cache.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +15,7 @@ from torch import Tensor
 
 from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens
 from rlcomp.engine.stopping import StopRule
-from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms, Uniforms
+from rlcomp.engine.uniforms import FixedUniforms, ForkUniforms, TurnUniforms, Uniforms
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class TurnSample:
     Attributes:
         tokens: ids, at least one.
         log_probs: log-prob of each token, nats.
-        truncated: whether the limit of tokens ended the turn, and no stop did.
+        truncated: whether the limit of tokens ended the turn, not a stop.
         sampling_mask: shape ``[len(tokens), ceil(V / 8)]``, uint8: the sampling mask of each token.
             None if not recorded.
     """
@@ -111,6 +115,35 @@ class SamplingSession(Protocol):
         ...
 
 
+class DecodeSlots(Protocol):
+    """Decode slots: rows are sampled some steps at a time, and a new row may begin at any time."""
+
+    def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
+        """Begin a row after each non-empty context; return the rows' numbers, never reused."""
+        ...
+
+    def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, TurnSample]:
+        """Sample more tokens of some rows.
+
+        Args:
+            numbers: for each row its uniform numbers in [0, 1), float64: one for each token that
+                the row may sample in this call, at least one.
+
+        Returns:
+            The tokens that each row sampled; ``truncated`` if the row used all of its numbers
+            and no stop token ended it.
+        """
+        ...
+
+    def renew(self) -> None:
+        """Update the weights after the model's weights have changed."""
+        ...
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Free the memory of rows."""
+        ...
+
+
 # A decode loop that is bound to its model (rlcomp.engine.decode_transformers.decode).
 Decode = Callable[..., SampledResponses]
 
@@ -118,20 +151,14 @@ Decode = Callable[..., SampledResponses]
 class RecomputeSession:
     """Session that computes the whole context of a row again in every turn, without a KV cache.
 
-    It is the reference for the other sessions, and the only session for models that the packed
-    forward pass does not support.
-
     Args:
-        decode: a decode loop (:mod:`rlcomp.engine.decode_transformers`).
+        decode: a decode loop that is bound to its model.
         contexts: a non-empty list of token ids for each row.
         sampling: the sampling parameters.
     """
 
     def __init__(
-        self,
-        decode: Decode,
-        contexts: Sequence[Sequence[int]],
-        sampling: SamplingParams,
+        self, decode: Decode, contexts: Sequence[Sequence[int]], sampling: SamplingParams
     ) -> None:
         self.decode = decode
         self.contexts = [list(context) for context in contexts]
@@ -186,6 +213,55 @@ class RecomputeSession:
 
     def close(self, rows: Sequence[int]) -> None:
         """No-op."""
+
+
+class RecomputeSlots:
+    """Decode slots that compute a row's whole context again in every call, without a KV cache.
+
+    A context is computed with the current weights, so that the log-prob of a token is the score of
+    its row under the weights that sampled it.
+
+    Args:
+        decode: a decode loop that is bound to its model.
+        stops: tokens that end a row.
+        draw: maps logits and uniform numbers to tokens.
+    """
+
+    def __init__(self, decode: Decode, stops: Sequence[int], draw: Draw) -> None:
+        self.decode = decode
+        self.stops = stops
+        self.draw = draw
+        self.contexts: dict[int, list[int]] = {}
+        self._next = 0
+
+    def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
+        """Store the contexts; return the rows' numbers."""
+        rows = list(range(self._next, self._next + len(contexts)))
+        self._next += len(contexts)
+        self.contexts |= {row: list(context) for row, context in zip(rows, contexts, strict=True)}
+        return rows
+
+    def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, TurnSample]:
+        """Sample more tokens of some rows."""
+        sampled = self.decode(
+            [self.contexts[row] for row in numbers],
+            group_size=1,
+            stop=StopRule(self.stops, [len(row_numbers) for row_numbers in numbers.values()]),
+            draw=self.draw,
+            uniforms=FixedUniforms([*numbers.values()]),
+        )
+        turns = dict(zip(numbers, split_by_row(sampled), strict=True))
+        for row, turn in turns.items():
+            self.contexts[row] += turn.tokens
+        return turns
+
+    def renew(self) -> None:
+        """No-op: every call reads the current weights."""
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Remove rows."""
+        for row in rows:
+            del self.contexts[row]
 
 
 def split_by_row(sampled: SampledResponses) -> list[TurnSample]:

@@ -1,22 +1,18 @@
-"""Generation over several turns in C++, with a KV cache that lasts from turn to turn."""
+"""Sessions and decode slots of the native library."""
 
 from __future__ import annotations
 
-import ctypes
-import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.native import abi
-from rlcomp.engine.native.library import library
-from rlcomp.engine.native.turn import DecodeRequest, StopConditions
+from rlcomp.engine.native.session import DecodeRequest, LibrarySession, StopConditions
 from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.session import SamplingParams, TurnSample, join_turns
 from rlcomp.engine.transformer import Transformer
-from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms
+from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms, stack_numbers
 
 # Steps of one library call. Random numbers are drawn for all of them; the unused ones are undone.
 _STEPS_PER_CALL = 256
@@ -60,13 +56,12 @@ class NativeSession:
         self.closed: set[int] = set()
         self.model = NativeModel(transformer, longest)
         self.longest = longest
-        self.library = library()
-        self.handle: ctypes.c_void_p | None = None
+        self.session: LibrarySession | None = None
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Store the tokens; a later call computes them together with tokens of other rows."""
         self.contexts[row] += tokens
-        if self.handle is not None:
+        if self.session is not None:
             self.unread[row] += tokens
 
     def fork(self, row: int) -> int:
@@ -83,8 +78,8 @@ class NativeSession:
         self.unread.append([*self.unread[row]])
         self.sampled.append(0)
         self.uniforms.fork()
-        if self.handle is not None:
-            self.library.rlcomp_fork(self.handle, row, ctypes.byref(ctypes.c_int64()))
+        if self.session is not None:
+            self.session.fork(row)
         return len(self.contexts) - 1
 
     def close(self, rows: Sequence[int]) -> None:
@@ -95,9 +90,8 @@ class NativeSession:
         """
         self._check_rows(rows)
         self.closed.update(rows)
-        if self.handle is not None:
-            for row in rows:
-                self.library.rlcomp_close(self.handle, row)
+        if self.session is not None:
+            self.session.close(rows)
 
     @torch.no_grad()
     def generate(
@@ -107,7 +101,7 @@ class NativeSession:
 
         Raises:
             ValueError: a row does not exist or is closed, a token is not in the vocabulary, or a
-                turn exceeds the longest row. The library itself does not check its memory bounds.
+                turn exceeds the longest row.
         """
         self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
@@ -117,19 +111,18 @@ class NativeSession:
         turns = [TurnSample([], [], True) for _ in rows]
         active, start = list(range(len(rows))), 0  # indices into ``rows``
         while active:
-            self._read([rows[n] for n in active])
+            session = self._read([rows[n] for n in active])
             steps = min(_STEPS_PER_CALL, max(limits[n] for n in active) - start)
-            call = DecodeRequest(
+            request = DecodeRequest(
                 [rows[n] for n in active],
                 limits=[limits[n] - start for n in active],
                 uniform=numbers.steps_from(start, steps)[:, active, 0],
                 draw=self.draw,
                 ends=ends,
-                goes_on=start > 0,
+                continues=start > 0,
             )
-            self.library.rlcomp_generate(self.handle, ctypes.byref(call.struct))
             start += steps
-            for n, more in zip(active, call.turns(), strict=True):
+            for n, more in zip(active, session.generate(request), strict=True):
                 turns[n] = join_turns(turns[n], more)
                 self.contexts[rows[n]] += more.tokens
                 self.sampled[rows[n]] += len(more.tokens)
@@ -150,13 +143,7 @@ class NativeSession:
             ValueError: an argument is invalid (:meth:`generate`).
         """
         self._check(rows, [1] * len(rows))
-        self._read(rows)
-        logits = torch.empty(len(rows), self.model.vocabulary, dtype=torch.float32)
-        row_indices = abi.int64_tensor(rows)
-        self.library.rlcomp_logits(
-            self.handle, row_indices.data_ptr(), len(rows), logits.data_ptr()
-        )
-        return logits
+        return self._read(rows).logits(rows)
 
     def _check_rows(self, rows: Sequence[int]) -> None:
         for row in rows:
@@ -178,48 +165,109 @@ class NativeSession:
                 )
         vocabulary = range(self.model.vocabulary)
         # The first turn computes all rows.
-        for new in self.contexts if self.handle is None else [self.unread[row] for row in rows]:
+        for new in self.contexts if self.session is None else [self.unread[row] for row in rows]:
             if new and (min(new) not in vocabulary or max(new) not in vocabulary):
                 invalid = next(token for token in new if token not in vocabulary)
                 raise ValueError(f"token {invalid} is not in the vocabulary: 0 to {vocabulary[-1]}")
 
-    def _read(self, rows: Sequence[int]) -> None:
-        """Compute the unread tokens of some rows; their keys and values enter the KV cache."""
-        if self.handle is None:
-            self._open()
-        unread_rows = [row for row in rows if self.unread[row]]
-        if not unread_rows:
-            return
-        tokens = abi.int64_tensor([token for row in unread_rows for token in self.unread[row]])
-        counts = abi.int64_tensor([len(self.unread[row]) for row in unread_rows])
-        row_indices = abi.int64_tensor(unread_rows)
-        self.library.rlcomp_read(
-            self.handle,
-            row_indices.data_ptr(),
-            len(unread_rows),
-            tokens.data_ptr(),
-            counts.data_ptr(),
-        )
-        for row in unread_rows:
+    def _read(self, rows: Sequence[int]) -> LibrarySession:
+        """Compute the unread tokens of some rows; return the library's session."""
+        if self.session is None:
+            self.session = LibrarySession(self.model)
+            self.session.open(self.contexts)
+            self.session.close([*self.closed])
+        if unread := {row: self.unread[row] for row in rows if self.unread[row]}:
+            self.session.read(unread)
+        for row in unread:
             self.unread[row] = []
+        return self.session
 
-    def _open(self) -> None:
-        """Open the library's session and compute the contexts; equal contexts are computed once."""
-        prompts: dict[tuple[int, ...], int] = {}  # distinct contexts and their indices
-        owners = [prompts.setdefault(tuple(row), len(prompts)) for row in self.contexts]
-        handle = ctypes.c_void_p()
-        self.library.rlcomp_session(self.model.pointer, ctypes.byref(handle))
-        self.handle = handle
-        weakref.finalize(self, self.library.rlcomp_free, handle)
-        tokens = abi.int64_tensor([token for prompt in prompts for token in prompt])
-        lengths = abi.int64_tensor([len(prompt) for prompt in prompts])
-        rows = abi.int64_tensor(owners)
-        self.library.rlcomp_open(
-            handle,
-            tokens.data_ptr(),
-            lengths.data_ptr(),
-            len(prompts),
-            rows.data_ptr(),
-            len(owners),
+
+class NativeSlots:
+    """Decode slots of the native library.
+
+    With the same numbers and weights a row's tokens are bitwise those of
+    :func:`rlcomp.engine.decode_native.decode`, for any other rows in the slots.
+
+    After a change of the weights, cached keys and values stay those of the old weights. With
+    ``reread`` they are computed again, and the log-prob of a token is the score of its row under
+    the weights that sampled it.
+
+    Args:
+        transformer: the model; its weights may be changed in place between two calls.
+        stops: tokens that end a row.
+        draw: the draw of the tokens, without filters.
+        longest: maximum number of tokens of a row.
+        reread: whether the KV cache is computed again after the weights have changed.
+    """
+
+    def __init__(
+        self,
+        transformer: Transformer,
+        stops: Sequence[int],
+        draw: TokenDraw,
+        *,
+        longest: int,
+        reread: bool = False,
+    ) -> None:
+        self.draw = draw
+        self.ends = StopConditions(stops)
+        self.reread = reread
+        self.model = NativeModel(transformer, longest)
+        self.session = LibrarySession(self.model)
+        self.contexts: dict[int, list[int]] = {}
+        self._unread: dict[int, int] = {}  # last tokens that are not in the KV cache
+        self._session_rows: dict[int, int] = {}  # the rows' indices in the library's session
+        self._next = 0
+
+    def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
+        """Compute contexts, equal ones once; return the rows' numbers."""
+        rows = list(range(self._next, self._next + len(contexts)))
+        self._next += len(contexts)
+        self.contexts |= {row: list(context) for row, context in zip(rows, contexts, strict=True)}
+        self._open(rows)
+        return rows
+
+    @torch.no_grad()
+    def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, TurnSample]:
+        """Sample more tokens of some rows."""
+        unread = [row for row in numbers if row in self._unread]
+        if unread:
+            self.session.read({self._session_rows[n]: [self._unread.pop(n)] for n in unread})
+        request = DecodeRequest(
+            [self._session_rows[row] for row in numbers],
+            limits=[len(row_numbers) for row_numbers in numbers.values()],
+            uniform=stack_numbers([*numbers.values()]),
+            draw=self.draw,
+            ends=self.ends,
         )
-        self.close([*self.closed])
+        turns = dict(zip(numbers, self.session.generate(request), strict=True))
+        for row, turn in turns.items():
+            self.contexts[row] += turn.tokens
+            self._unread[row] = turn.tokens[-1]
+        return turns
+
+    def renew(self) -> None:
+        """Update copied weights; with ``reread`` compute the KV cache of all rows again."""
+        self.model.refresh()
+        if self.reread:
+            rows = list(self.contexts)
+            self._free(rows)
+            self._open(rows)
+
+    def close(self, rows: Sequence[int]) -> None:
+        """Free the memory of rows."""
+        self._free(rows)
+        for row in rows:
+            del self.contexts[row]
+
+    def _open(self, rows: Sequence[int]) -> None:
+        """Compute the contexts of some rows, equal ones once."""
+        if rows:
+            session_rows = self.session.open([self.contexts[row] for row in rows])
+            self._session_rows |= dict(zip(rows, session_rows, strict=True))
+
+    def _free(self, rows: Sequence[int]) -> None:
+        self.session.close([self._session_rows.pop(row) for row in rows])
+        for row in rows:
+            self._unread.pop(row, None)

@@ -1,4 +1,4 @@
-"""Generation over several turns in PyTorch, with a KV cache that lasts from turn to turn."""
+"""Session in PyTorch, with a KV cache that lasts from turn to turn."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decode_packed import prefill
-from rlcomp.engine.decode_ragged import RaggedTurn
+from rlcomp.engine.decode_packed import padded_size, prefill
+from rlcomp.engine.draw import Draw, SampledTokens, Transcript
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
 from rlcomp.engine.session import SamplingParams, TurnSample, split_by_row
@@ -16,18 +16,18 @@ from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms
 
-# The cache drops closed rows when at most this share of its rows is open.
+# Closed or finished rows are dropped when at most this share of the rows is left.
 _COMPACT_BELOW = 0.75
 
 
 class PackedSession:
     """Session that computes every token once.
 
-    With the same generator it gives the tokens of
-    :class:`rlcomp.engine.session.RecomputeSession`, unless rounding of the logits changes one.
+    It samples the tokens of :class:`rlcomp.engine.session.RecomputeSession`, up to rounding of the
+    logits.
 
-    Memory, until the session ends: one more copy of the model's layers, and keys and values of each
-    distinct prompt, once, and of the later tokens of each row.
+    Memory: a copy of the model's layers, and keys and values of each distinct prompt, once, and of
+    the later tokens of each row.
 
     Args:
         transformer: the model.
@@ -54,7 +54,7 @@ class PackedSession:
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.closed: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
-        # Next-token logits of rows that no turn has used.
+        # Next-token logits that no turn has used.
         self.pending_logits: dict[int, Tensor] = {}
         # Forks that are not in the cache, and their originals.
         self.pending_forks: dict[int, int] = {}
@@ -108,8 +108,8 @@ class PackedSession:
         for row, sample in zip(rows, turns, strict=True):
             self.contexts[row] += sample.tokens
             self.sampled[row] += len(sample.tokens)
-        # A turn's last token is computed only with the tokens that follow it. The cache drops the
-        # steps after a row's end.
+        # A turn's last token is computed with the tokens that follow it. The cache drops the steps
+        # after a row's end.
         num_computed = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
         cache.end_turn(torch.tensor(num_computed, device=self.fused.device))
         self.unread |= {row: [turns[n].tokens[-1]] for row, n in turn_indices.items()}
@@ -195,9 +195,99 @@ def read_more_tokens(
         cache.write(layer, rows, columns, k, v)
         padded = q.new_zeros(len(new), max(counts), *q.shape[1:])
         padded[rows, offsets] = q
-        attended = cache.attend_some(layer, padded, bias, block.block.scale)[rows, offsets]
+        attended = cache.attend_padded(layer, padded, bias, block.block.scale)[rows, offsets]
         if layer + 1 == len(fused.blocks):
             x, attended = x[ends[read_rows]], attended[ends[read_rows]]
         x = block.finish(x, attended)
     logits[read_rows] = fused.logits(x)
     return logits
+
+
+class RaggedTurn:
+    """Decode loop of one turn over the rows of a cache.
+
+    Args:
+        fused: the model.
+        cache: KV cache of the rows; gets the sampled tokens, except the last of each row.
+        logits: logits of the next token of each row, shape ``[R, V]``.
+        positions: position of each row's next token, shape ``[R]``.
+        longest: maximum number of tokens of a row.
+    """
+
+    def __init__(
+        self, fused: Fused, cache: RaggedCache, logits: Tensor, positions: Tensor, longest: int
+    ) -> None:
+        cache.begin_turn()
+        self.fused = fused
+        self.full_cache = self.cache = cache
+        self.logits = logits
+        self.positions = positions
+        self.last = longest - 1
+        self.forwards = 0
+
+    def run(
+        self, turn_indices: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
+    ) -> None:
+        """Sample until every row has ended.
+
+        Args:
+            turn_indices: for each row of the cache its index in the turn; -1 if it does not sample.
+            stop: the rule that ends rows.
+            draw: maps logits and uniform numbers to tokens.
+            uniforms: uniform numbers of the rows of the turn.
+        """
+        self.transcript = Transcript(uniforms.rows)
+        rows = list(range(len(turn_indices)))  # indices in the full cache
+        active = [row for row in rows if turn_indices[row] >= 0]
+        start, steps = 0, list[SampledTokens]()
+        while True:
+            numbers = uniforms.at(start + len(steps))[[turn_indices[row] for row in rows]]
+            drawn = draw(self.logits, numbers.to(self.fused.device))
+            sampling = active if len(active) < len(rows) else None
+            steps.append(drawn if sampling is None else _select_rows(drawn, sampling))
+            over = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
+            unfinished = [n for n, ended in zip(active, over, strict=True) if not ended]
+            if unfinished and padded_size(len(unfinished)) > _COMPACT_BELOW * len(rows):
+                self._step(drawn.tokens)
+                continue
+            self.transcript.write([turn_indices[rows[n]] for n in active], start, steps)
+            start, steps = start + len(steps), []
+            self._merge_branch([rows[n] for n in active])
+            if not unfinished:
+                return
+            chosen = (unfinished + unfinished)[: padded_size(len(unfinished))]
+            self._keep(chosen)
+            rows, active = [rows[n] for n in chosen], list(range(len(unfinished)))
+            self._step(drawn.tokens[torch.tensor(chosen, device=drawn.tokens.device)])
+
+    def _merge_branch(self, rows: Sequence[int]) -> None:
+        """Copy new tokens to the full cache, to the given rows."""
+        if self.cache is not self.full_cache and self.forwards:
+            self.full_cache.merge(self.cache, rows, self.forwards)
+        self.forwards = 0
+
+    def _keep(self, rows: Sequence[int]) -> None:
+        """Continue with some rows in a smaller cache."""
+        if self.cache is self.full_cache:
+            self.cache = self.full_cache.branch(rows)
+        else:
+            self.cache.keep(rows)
+        self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
+
+    def _step(self, tokens: Tensor) -> None:
+        """Compute one more token of each row."""
+        self.cache.grow()
+        # A finished row may be at the end of its context; its result is not used.
+        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
+        for number, block in enumerate(self.fused.blocks):
+            q, k, v = block.project(x, rotation)
+            x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
+        self.logits = self.fused.logits(x)
+        self.positions = self.positions + 1
+        self.forwards += 1
+
+
+def _select_rows(drawn: SampledTokens, rows: Sequence[int]) -> SampledTokens:
+    index = torch.tensor(rows, device=drawn.tokens.device)
+    masks = None if drawn.sampling_mask is None else drawn.sampling_mask[index]
+    return SampledTokens(drawn.tokens[index], drawn.log_probs[index], masks)

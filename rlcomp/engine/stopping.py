@@ -11,19 +11,19 @@ from torch import Tensor
 class StopRule:
     """Rule that ends rows: a stop token, the end of a stop text, or a limit.
 
-    A stop text is searched in the bytes of the sampled tokens, because token boundaries need not
-    match it. A token that extends beyond a stop text is kept whole. Single use.
+    Stop texts are searched in the bytes of the sampled tokens, because token boundaries need not
+    match them. A token that extends beyond a stop text is kept whole. Single use.
 
     Args:
         ids: tokens that end a row.
-        limits: the most tokens of each row, at least 1.
+        limits: maximum number of tokens of each row, at least 1.
         texts: byte strings that end a row.
         table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`), if there are
             stop texts.
 
     Attributes:
         lengths: number of tokens of each row, including the one that ended it.
-        truncated: whether only its limit ended each row.
+        truncated: whether the limit ended each row, not a stop.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class StopRule:
         self.lengths = [0] * len(limits)
         self.truncated = [False] * len(limits)
         self._over = [False] * len(limits)
-        # The last bytes of each row, in which a stop text may have begun.
+        # The last bytes of each row, where a stop text may begin.
         self._tails = [b""] * len(limits)
-        self._kept = max(map(len, self.texts), default=1) - 1
+        self._tail_length = max(map(len, self.texts), default=1) - 1
 
     def take(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
-        """Take one more token in some rows; return which are over. Finished rows take nothing.
+        """Add a token to some rows; return whether each is finished. Ignores finished rows.
 
         Args:
             rows: numbers of rows.
@@ -64,7 +64,7 @@ class StopRule:
         return [self._over[row] for row in rows]
 
     def take_steps(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
-        """Take the tokens of several steps; return which rows are over. Finished rows take nothing.
+        """Add the tokens of several steps; return whether each row is finished.
 
         Args:
             rows: numbers of rows.
@@ -92,17 +92,17 @@ class StopRule:
             self._over[row] = ended or self.truncated[row]
         return [self._over[row] for row in rows]
 
-    def settle(self, rows: Sequence[int], lengths: Sequence[int], ended: Sequence[bool]) -> None:
-        """Take over the results of another loop for rows that are all over.
+    def finish(self, rows: Sequence[int], lengths: Sequence[int], ended: Sequence[bool]) -> None:
+        """Set the results of rows that another loop has finished.
 
         Args:
             rows: numbers of rows.
             lengths: number of tokens of each.
-            ended: whether a stop ended each, not its limit.
+            ended: whether a stop ended each row, not its limit.
 
         Examples:
             >>> rule = StopRule([1], limits=[3, 3])
-            >>> rule.settle([0, 1], [2, 3], [True, False])
+            >>> rule.finish([0, 1], [2, 3], [True, False])
             >>> rule.lengths, rule.truncated
             ([2, 3], [False, True])
         """
@@ -119,7 +119,7 @@ class StopRule:
 
     def _completes(self, row: int, token: int) -> bool:
         text_bytes = self._tails[row] + self.table[token]
-        self._tails[row] = text_bytes[-self._kept :] if self._kept else b""
+        self._tails[row] = text_bytes[-self._tail_length :] if self._tail_length else b""
         return any(text in text_bytes for text in self.texts)
 
     def ends(self, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Native forward pass of transformers' causal LMs, over their own weights."""
+"""Packed forward pass of causal LMs of transformers, over their own weights."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.activations import SiLUActivation
 from transformers.pytorch_utils import Conv1D
 
-from rlcomp.engine.attention import attend_packed
-from rlcomp.engine.checkpointing import checkpointed
-from rlcomp.engine.compiling import compiled, compiles, compiling
+from rlcomp.engine.autograd import checkpointed
+from rlcomp.engine.compiling import compiles, compiling
+from rlcomp.engine.layer_functions import fused_rms_norm, rms_norm, rotate, silu_gate
 from rlcomp.engine.linear import Kernel, linear
 from rlcomp.engine.native import norm_gate
 from rlcomp.engine.native.tree_attention import tree_attention
-from rlcomp.engine.norm import rms_norm, rms_norm_to
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import PackedTokens
-from rlcomp.engine.rotary import rotate
 
-# Both are silu: transformers has two names for it.
+# transformers has two classes of SiLU.
 _SILU = (nn.SiLU, SiLUActivation)
 
 
@@ -33,17 +30,17 @@ class Block:
     """One layer: its modules, and the properties that differ between families.
 
     Attributes:
-        module: the layer that they belong to.
+        module: the layer.
         qkv: modules whose concatenated outputs are queries, keys and values.
-        out: from the attention output back to the stream.
-        expand: input modules of the feed-forward layer; the gate comes first if there is one.
-        contract: output module of the feed-forward layer.
-        norms: before attention, and before the feed-forward layer.
-        head_norms: of queries and of keys, head by head; None for none.
-        activation: between ``expand`` and ``contract``.
-        heads: attention heads.
-        kv_heads: heads of keys and values.
-        scale: of the attention logits.
+        out: output projection of attention.
+        expand: input projections of the MLP; the gate comes first if there is one.
+        contract: output projection of the MLP.
+        norms: norms before attention and before the MLP.
+        head_norms: norms of queries and of keys, per head; None for none.
+        activation: activation function of the MLP.
+        heads: number of attention heads.
+        kv_heads: number of heads of keys and values.
+        scale: factor of the attention logits.
     """
 
     module: nn.Module
@@ -66,19 +63,16 @@ class Block:
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> list[Tensor]:
-        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``.
-
-        Queries and keys are rotated, except for the native library: its attention rotates them.
-        """
-        y = normed(self.norms[0], x, compute, native)
-        joined = [apply(module, y, kernel) for module in self.qkv]
-        if len(joined) == 1:
-            joined = list(joined[0].chunk(3, -1))
+        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``."""
+        y = apply_norm(self.norms[0], x, compute, native)
+        outputs = [apply_linear(module, y, kernel) for module in self.qkv]
+        if len(outputs) == 1:
+            outputs = list(outputs[0].chunk(3, -1))
         counts = (self.heads, self.kv_heads, self.kv_heads)
-        q, k, v = (each.view(len(x), n, -1) for each, n in zip(joined, counts, strict=True))
+        q, k, v = (each.view(len(x), n, -1) for each, n in zip(outputs, counts, strict=True))
         if self.head_norms is not None:
-            q = normed(self.head_norms[0], q, native=native)
-            k = normed(self.head_norms[1], k, native=native)
+            q = apply_norm(self.head_norms[0], q, native=native)
+            k = apply_norm(self.head_norms[1], k, native=native)
         if rotation is not None and not native:  # the library's attention rotates
             q, k = rotate(q, rotation), rotate(k, rotation)
         return [q, k, v]
@@ -92,28 +86,28 @@ class Block:
         native: bool = False,
     ) -> Tensor:
         """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
-        x = x + apply(self.out, attended, kernel)
-        y = normed(self.norms[1], x, compute, native)
-        first, *rest = (apply(module, y, kernel) for module in self.expand)
+        x = x + apply_linear(self.out, attended, kernel)
+        y = apply_norm(self.norms[1], x, compute, native)
+        first, *rest = (apply_linear(module, y, kernel) for module in self.expand)
         if (native or compiles()) and rest and isinstance(self.activation, _SILU):
-            inner = norm_gate.gated(first, *rest) if native else gated(first, *rest)
+            inner = (norm_gate.silu_gate if native else silu_gate)(first, *rest)
         else:
             inner = self.activation(first)
             inner = inner * rest[0] if rest else inner
-        return x + apply(self.contract, inner, kernel)
+        return x + apply_linear(self.contract, inner, kernel)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The modules of a model, in the order of execution.
+    """The modules of a model.
 
     Attributes:
-        embedding: of the tokens.
-        blocks: the layers between the embedding and the last norm.
-        position_embedding: added to the embedding of the tokens; None for rotary positions.
+        embedding: token embedding.
+        blocks: the layers between embedding and last norm.
+        position_embedding: added position embedding; None for rotary positions.
         rotary: from positions to cosines and sines; None for added positions.
-        norm: the last one.
-        head: from the last states to logits; None for a backbone.
+        norm: the last norm.
+        head: the output head; None for a backbone.
     """
 
     embedding: nn.Module
@@ -125,16 +119,16 @@ class Layers:
 
 
 class Transformer(nn.Module):
-    """Native forward pass of a causal LM over packed tokens.
+    """Packed forward pass of a causal LM.
 
-    Holds no weight of its own and is not part of its model: it reads the model's modules, adapters
-    included. So training, checkpoints and switched-off adapters need not know of it.
+    Holds no weights: it reads the model's modules, adapters included. So training, checkpoints and
+    disabled adapters do not depend on it.
 
     Args:
         model: a causal model of transformers, or its backbone.
-        read: finds its modules, e.g. :func:`rlcomp.engine.families.layers`. They are looked up in
-            every pass: adapters may have replaced some.
-        kernel: of the linear layers.
+        read: returns its modules, e.g. :func:`rlcomp.engine.architectures.layers`; called in every
+            pass, because adapters may have replaced some.
+        kernel: kernel of the linear layers.
         checkpointing: compute layers again in the backward pass, instead of storing their results.
         compute: dtype of attention, of the factors of linear layers and of the last states. The
             residual stream and its gradients have the dtype of the weights. None for the dtype of
@@ -164,67 +158,67 @@ class Transformer(nn.Module):
 
     @property
     def layers(self) -> Layers:
-        """Return the model's modules as they are now."""
+        """Return the model's current modules."""
         return self.read(self.model)
 
-    def forward(self, packed: PackedTokens, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
+    def forward(self, packed: PackedTokens, indices: Tensor | None) -> tuple[Tensor, Head | None]:
         """Compute the last hidden states of packed tokens, ``[N, H]``; return them and the head.
 
         Args:
             packed: the tokens.
-            wanted: tokens whose last states are read, shape ``[N]``, int64; None for all.
+            indices: tokens whose last states are computed, int64; None for all.
         """
-        return within(self.model, self._run, packed, wanted)
+        return with_parameters(self.model, self._run, packed, indices)
 
-    def _run(self, packed: PackedTokens, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
+    def _run(self, packed: PackedTokens, indices: Tensor | None) -> tuple[Tensor, Head | None]:
         x, rotation = self.embed(packed.ids, packed.positions)
         *blocks, last = self.layers.blocks
         for block in blocks:
-            x = self._through(block, x, rotation, packed, None)
-        # The last layer computes only the wanted tokens.
-        return self.final(self._through(last, x, rotation, packed, wanted)), self.head()
+            x = self._layer(block, x, rotation, packed, None)
+        x = self._layer(last, x, rotation, packed, indices)
+        return apply_norm(self.layers.norm, x, self.compute, self._is_native(x)), self.head()
 
-    def _through(
+    def _layer(
         self,
         block: Block,
         x: Tensor,
         rotation: Tensor | None,
         packed: PackedTokens,
-        wanted: Tensor | None,
+        indices: Tensor | None,
     ) -> Tensor:
-        """Return the residual stream of the wanted tokens after a layer."""
+        """Return the residual stream of some tokens after a layer."""
 
         def layer(x: Tensor) -> Tensor:
             q, k, v = block.project(x, rotation, self.kernel, self.compute, native)
             if native:
                 attended = tree_attention(q, k, v, packed.nodes, block.scale, rotation)
             else:
-                attended = attend_packed(q, k, v, packed, block.scale)
-            if wanted is not None:
-                x, attended = x.index_select(0, wanted), attended.index_select(0, wanted)
+                attended = packed.attend(q, k, v, block.scale)
+            if indices is not None:
+                x, attended = x.index_select(0, indices), attended.index_select(0, indices)
             return block.finish(x, attended, self.kernel, self.compute, native)
 
         def whole(x: Tensor) -> Tensor:
-            # Set here, because a checkpointed layer is called once more in another thread.
+            # Set here, because a checkpointed layer runs again in another thread.
             with compiling(self.compiles and not native):
-                return within(block.module, layer, x)
+                return with_parameters(block.module, layer, x)
 
-        native = self._takes(x)
+        native = self._is_native(x)
         return checkpointed(whole, x) if self.checkpointing else whole(x)
 
-    def _takes(self, x: Tensor) -> bool:
-        """Return whether the native library can compute on this residual stream."""
-        wide = self.compute is None and x.dtype == torch.float32
-        return self.native and wide and x.device.type == "cpu"
+    def _is_native(self, x: Tensor) -> bool:
+        """Return whether the native library computes on this residual stream."""
+        is_float32 = self.compute is None and x.dtype == torch.float32
+        return self.native and is_float32 and x.device.type == "cpu"
 
     def with_weights(
-        self, packed: PackedTokens, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
+        self, packed: PackedTokens, indices: Tensor | None, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Head | None]:
-        """Run :meth:`forward` with other weights under the names of the model's parameters."""
+        """Run :meth:`forward` with other weights, by the names of the model's parameters."""
         if weights is None:
-            return self(packed, wanted)  # type: ignore[no-any-return]
-        named = {f"model.{name}": value for name, value in weights.items()}
-        return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
+            return self(packed, indices)  # type: ignore[no-any-return]
+        parameters = {f"model.{name}": value for name, value in weights.items()}
+        return functional_call(self, parameters, (packed, indices))  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings."""
@@ -238,37 +232,32 @@ class Transformer(nn.Module):
         rotation = torch.stack([cos[0], sin[0]])[:, :, None]
         return x, rotation if self.compute is None else rotation.to(self.compute)
 
-    def final(self, x: Tensor) -> Tensor:
-        """Normalise the residual stream after the last layer."""
-        native = self._takes(x)
-        return normed(self.layers.norm, x, self.compute, native)
-
     def head(self) -> Head | None:
         """Return the output head with its current weights."""
         module = self.layers.head
         if module is None:
             return None
-        native = self._takes(module.weight)
+        native = self._is_native(module.weight)
         return Head(module.weight, module.bias, self.kernel, self.compiles, native)
 
 
-# Method of a sharded module that runs a function while its parameters are whole.
-WITHIN = "packed_pass"
+# Name of a sharded module's method that calls a function with gathered parameters.
+GATHERED_CALL = "packed_pass"
 T = TypeVar("T")
 
 
-def within(module: nn.Module, function: Callable[..., T], *args: object) -> T:
-    """Call a function that reads a module's parameters outside its ``forward``; return its result.
+def with_parameters(module: nn.Module, function: Callable[..., T], *args: object) -> T:
+    """Call a function that reads a module's parameters; return its result.
 
     A sharded module (:mod:`rlcomp.parallel.sharded`) gathers its parameters for the call.
     """
-    run = vars(module).get(WITHIN)
+    run = vars(module).get(GATHERED_CALL)
     result: T = function(*args) if run is None else run(function, *args)
     return result
 
 
-def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """Apply a linear layer by our kernel; a layer with adapters or forward hooks runs as it is."""
+def apply_linear(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
+    """Apply a linear layer by a kernel; a layer with adapters or forward hooks is called."""
     if not has_hooks(module):
         if type(module) is nn.Linear:
             bias = None if module.bias is None else module.bias.to(x.dtype)
@@ -276,40 +265,30 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
         if isinstance(module, Conv1D):
             weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
             return linear(x, weight.to(x.dtype).t(), bias.to(x.dtype), kernel)
-    return _as_it_is(module, x)
+    return _call(module, x)
 
 
-def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
-    """Run a module in the dtype of its weights; cast the result to the dtype of its input."""
+def _call(module: nn.Module, x: Tensor) -> Tensor:
+    """Call a module in the dtype of its weights; return the result in the dtype of the input."""
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), x.dtype)
     result: Tensor = module(x.to(own))
     return result.to(x.dtype)
 
 
-def normed(
+def apply_norm(
     module: nn.Module, x: Tensor, compute: torch.dtype | None = None, native: bool = False
 ) -> Tensor:
-    """Apply a normalisation layer: LayerNorm as it is, RMSNorm by our kernel, in a given dtype."""
+    """Apply a normalisation layer, RMSNorm by our kernels; cast the result to ``compute``."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        y = _as_it_is(module, x)
+        y = _call(module, x)
     elif compiles():
-        return rms_norm_to(x, module.weight, module.variance_epsilon, compute or x.dtype)  # type: ignore[arg-type]
+        return fused_rms_norm(x, module.weight, module.variance_epsilon, compute or x.dtype)  # type: ignore[arg-type]
     else:
         norm = norm_gate.rms_norm if native and module.weight.dtype == x.dtype else rms_norm
         y = norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
     return y if compute is None else y.to(compute)
 
 
-@compiled
-def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """Compute the SiLU gate ``silu(gate) * up``, shape ``[N, I]``: one kernel if compiled.
-
-    Source:
-        Shazeer 2020, "GLU variants improve Transformer", arXiv:2002.05202, eq. 5 (SwiGLU).
-    """
-    return F.silu(gate) * up
-
-
 def has_hooks(module: nn.Module) -> bool:
-    """Return whether a module has hooks."""
+    """Return whether a module has forward hooks."""
     return bool(module._forward_hooks or module._forward_pre_hooks)

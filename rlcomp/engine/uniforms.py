@@ -1,4 +1,4 @@
-"""Uniform random numbers of the rows of a batch: by step, by seed, by fork, by part of a batch."""
+"""Uniform random numbers of the rows of a batch, independent of how rows are decoded."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from rlcomp.seed import named_seed
 
-# Random numbers of a row or a fork that are drawn at a time.
+# Numbers of a row or a fork that are drawn at a time.
 _BLOCK = 64
 
 
 class SliceGenerator(torch.Generator):
-    """Generator of a batch, for a process that holds only some of its prompts.
+    """Generator for a process with a slice of the prompts of a batch.
 
-    A draw for each row (:class:`Uniforms`) draws the numbers of the whole batch and selects the
-    numbers of this process's rows. Therefore the tokens of a batch do not depend on its split.
+    :meth:`uniform` draws the numbers of the whole batch and selects those of this process's rows.
+    So the tokens of a batch do not depend on its split.
 
     Args:
         first: index of this process's first prompt.
@@ -25,7 +25,7 @@ class SliceGenerator(torch.Generator):
         total_prompts: number of prompts of the batch.
 
     Attributes:
-        was_used: whether numbers of rows have been drawn from it.
+        was_used: whether :meth:`uniform` was called.
     """
 
     first: int
@@ -44,13 +44,13 @@ class SliceGenerator(torch.Generator):
         """Return numbers in [0, 1) for this process's rows, shape ``[rows, 1]``, float64.
 
         Args:
-            rows: number of this process's rows, sorted by prompt, equally many for each prompt.
+            rows: number of this process's rows; equally many for each prompt.
 
         Raises:
-            ValueError: the number of rows is not a multiple of the number of prompts.
+            ValueError: it is not a multiple of the number of prompts.
         """
         self.was_used = True
-        if self.prompts == self.total_prompts:  # the whole batch: any number of rows
+        if self.prompts == self.total_prompts:  # any number of rows
             return torch.rand(rows, 1, dtype=torch.float64, generator=self)
         rows_per_prompt, remainder = divmod(rows, self.prompts)
         if remainder:
@@ -66,10 +66,7 @@ class SliceGenerator(torch.Generator):
 def uniform(rows: int, generator: torch.Generator) -> Tensor:
     """Return a random number in [0, 1) for each row, shape ``[rows, 1]``, float64.
 
-    Args:
-        rows: number of rows of this process.
-        generator: on the CPU. A :class:`SliceGenerator` gives the numbers that the rows have in the
-            whole batch.
+    A :class:`SliceGenerator` gives the numbers of the rows in the whole batch.
     """
     if isinstance(generator, SliceGenerator):
         return generator.uniform(rows)
@@ -79,9 +76,8 @@ def uniform(rows: int, generator: torch.Generator) -> Tensor:
 class Uniforms:
     """Uniform random numbers for the rows of a batch, step by step.
 
-    A row's numbers depend only on the generator, the batch size and the row's index in the batch.
-    Finished rows, rows that are decoded together, and the split of the batch over processes
-    (:class:`SliceGenerator`) do not change them.
+    A row's numbers depend on the generator, the batch size and the row's index in the batch alone,
+    not on finished rows or on the split of the batch (:class:`SliceGenerator`).
 
     Args:
         rows: ``B``, the number of rows.
@@ -92,7 +88,7 @@ class Uniforms:
         self.rows = rows
         self.generator = generator
         self._drawn: list[Tensor] = []
-        # The number of steps and the generator's state before steps were drawn in advance.
+        # Number of steps and state of the generator before a draw in advance.
         self._before: tuple[int, Tensor] | None = None
 
     def at(self, step: int) -> Tensor:
@@ -108,13 +104,13 @@ class Uniforms:
     def steps_from(self, start: int, count: int) -> Tensor:
         """Return the numbers of ``count`` steps from ``start`` on, shape ``[count, B, 1]``."""
         if len(self._drawn) < start + count:
-            # A row has reached step `start`, so that no later call rewinds to an earlier step.
+            # No later call rewinds to a step before `start`.
             self._before = len(self._drawn), self.generator.get_state()
             self._draw(start + count)
         return torch.stack(self._drawn[start : start + count])
 
     def rewind(self, steps: int) -> None:
-        """Set the generator to its state after ``steps`` steps, and undo draws beyond them."""
+        """Undo draws after ``steps`` steps, and restore the generator's state."""
         if steps < len(self._drawn):
             assert self._before is not None
             num_drawn, state = self._before
@@ -129,11 +125,11 @@ class Uniforms:
 
 
 class SeededUniforms(Uniforms):
-    """Uniform random numbers of rows that have one seed each.
+    """Uniform random numbers of rows with one seed each; a row's numbers depend on its seed alone.
 
     Args:
-        seeds: seed of each row; a row's numbers depend on its seed alone.
-        generator: gives the seed of the forks (:class:`ForkUniforms`).
+        seeds: seed of each row.
+        generator: generator of the seed of forks (:class:`ForkUniforms`).
     """
 
     def __init__(self, seeds: Sequence[int], generator: torch.Generator) -> None:
@@ -149,7 +145,7 @@ class SeededUniforms(Uniforms):
             self._drawn += torch.stack(block, 1)[..., None].unbind()
 
     def rewind(self, steps: int) -> None:
-        """No-op: only this object draws from the generators of the rows."""
+        """No-op: the rows have their own generators."""
 
 
 class ForkUniforms:
@@ -159,10 +155,9 @@ class ForkUniforms:
     of earlier forks.
 
     Args:
-        rows: number of rows at the beginning. :class:`Uniforms` gives their numbers.
+        rows: number of rows before the first fork.
         generator: on the CPU.
-        seeds: seed of each row at the beginning. :class:`SeededUniforms` then gives their numbers.
-            None: the rows have no seeds.
+        seeds: seed of each of these rows (:class:`SeededUniforms`); None for :class:`Uniforms`.
     """
 
     def __init__(
@@ -181,18 +176,14 @@ class ForkUniforms:
         self.forks += 1
 
     def draw_ahead(self, steps: int) -> int:
-        """Draw the numbers of ``steps`` steps in advance.
-
-        Returns:
-            The number of steps drawn before: the least number that :meth:`rewind` accepts.
-        """
+        """Draw ``steps`` steps in advance; return the number of steps drawn before."""
         num_drawn = self.base.num_drawn
         if steps > num_drawn:
             self.base.steps_from(num_drawn, steps - num_drawn)
         return num_drawn
 
     def rewind(self, steps: int) -> None:
-        """Set the generator to its state after ``steps`` steps, and undo draws beyond them."""
+        """Undo draws after ``steps`` steps, and restore the generator's state."""
         self.base.rewind(steps)
 
     def at(self, step: int) -> Tensor:
@@ -220,7 +211,7 @@ class TurnUniforms:
 
     Args:
         base: numbers of all rows of the session.
-        rows: indices of the rows that sample in this turn.
+        rows: indices of the rows of this turn.
         counts: number of tokens that each of these rows has sampled before.
     """
 
@@ -246,14 +237,13 @@ class TurnUniforms:
         return torch.stack([self.base.at(n) for n in range(end)])[base_steps, self._row_indices]
 
     def rewind(self, steps: int) -> None:
-        """No-op: a loop that takes single steps draws no numbers in advance."""
+        """No-op: single steps draw no numbers in advance."""
 
 
 class RequestUniforms:
-    """Uniform numbers of the rows of a rollout request, whose rows are decoded at different times.
+    """Uniform numbers of the rows of a rollout request, which are decoded at different times.
 
-    A row's n-th token has the row's number at step n of :class:`Uniforms`, as if all rows of the
-    request were decoded together.
+    A row's n-th token has the row's number at step n of :class:`Uniforms`.
 
     Args:
         rows: number of rows of the request.
@@ -293,7 +283,7 @@ class FixedUniforms:
         return self._numbers[start : start + count]
 
     def rewind(self, steps: int) -> None:
-        """No-op: the caller has drawn the numbers."""
+        """No-op."""
 
 
 def stack_numbers(numbers: Sequence[Tensor]) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.engine.slots import DecodeSlots
+from rlcomp.engine.session import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import Ledger
@@ -240,7 +240,7 @@ class Cluster(metaclass=Checked):
             stages: pickled stages (:meth:`rlcomp.cluster.serialization.SerializedStages.data`).
             sizes: bytes of each storage of weights.
             versions: number of publications to keep, including the last one.
-            free: settings of decoding, with its number of seats; None under ``fixed``.
+            free: settings of decoding, with the number of decode slots; None under ``fixed``.
         """
 
     @abstractmethod

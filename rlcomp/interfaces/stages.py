@@ -49,7 +49,7 @@ class Collector(Component):
         splits: True if the rows of a prompt stay the same when a batch is divided among several
             collectors. The collector must draw one number for each row
             (:func:`rlcomp.engine.uniforms.uniform`) and sample equally many rows for each prompt.
-        refills: True if a worker may sample its rows by refilled seats
+        refills: True if a worker may sample its rows by refilled decode slots
             (:class:`rlcomp.interfaces.cluster.RefillingCollector`).
     """
 

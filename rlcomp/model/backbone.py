@@ -14,8 +14,9 @@ from transformers import PreTrainedModel
 from rlcomp.canonical import canonical, missing_keys_message
 from rlcomp.component import Component
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.minibatch import split_by_length
 from rlcomp.engine.packing import split_by_tokens
-from rlcomp.engine.scoring import score_packed, split_by_length
+from rlcomp.engine.scoring import score_packed
 from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.functional.reduction import masked

@@ -9,12 +9,18 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rlcomp.engine.architectures import probe
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.logit_functions import LogitFunctionOf, compute_logit_functions
+from rlcomp.engine.minibatch import split_by_length
 from rlcomp.engine.packing import split_by_tokens
-from rlcomp.engine.probe import probe
-from rlcomp.engine.scoring import ScoredTokens, score, score_packed, split_by_length
+from rlcomp.engine.scoring import (
+    LogitFunctionMaker,
+    ScoredTokens,
+    compute_logit_functions,
+    score,
+    score_packed,
+)
 from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.build import check_vocabulary
@@ -125,7 +131,7 @@ class CausalForward:
     def compute_logit_functions(
         self,
         scored: ScoredTokens,
-        makers: Sequence[LogitFunctionOf],
+        makers: Sequence[LogitFunctionMaker],
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:

@@ -21,11 +21,15 @@ from rlcomp.engine.routing import (
     routes_of_rows,
     routing_shape,
 )
-from rlcomp.engine.session import RecomputeSession, SamplingParams, SamplingSession
-from rlcomp.engine.session_native import NativeSession
+from rlcomp.engine.session import (
+    DecodeSlots,
+    RecomputeSession,
+    RecomputeSlots,
+    SamplingParams,
+    SamplingSession,
+)
+from rlcomp.engine.session_native import NativeSession, NativeSlots
 from rlcomp.engine.session_packed import PackedSession
-from rlcomp.engine.slots import DecodeSlots, RecomputeSlots
-from rlcomp.engine.slots_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 from rlcomp.errors import ConfigError, DataError
@@ -240,7 +244,7 @@ class Generation:
     def _is_native(self, decoding: Decoding) -> bool:
         """Return whether the native decode loop samples; log a change of the loop."""
         transformer = self.forward.transformer
-        reason = self.forward.engine.not_native(transformer, decoding)
+        reason = self.forward.engine.why_torch_loop(transformer, decoding)
         if transformer is not None:
             message = "decoding in C++" if reason is None else f"decoding by torch: {reason}"
             if message != self._logged:

@@ -12,14 +12,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.engine.logit_functions import (
-    LogitFunctionOf,
-    distribution_of,
-    log_probs_of,
-    squared_probs_of,
+from rlcomp.engine.scoring import (
+    LogitFunctionMaker,
+    distribution_function,
+    log_prob_function,
+    squared_prob_function,
 )
-from rlcomp.engine.session import SamplingSession
-from rlcomp.engine.slots import DecodeSlots
+from rlcomp.engine.session import DecodeSlots, SamplingSession
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
@@ -145,7 +144,7 @@ class LanguageModel(Component):
         Arguments are those of :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient
         some rows are read at a time, so that memory does not grow with the batch.
         """
-        return self._logit_values(batch, log_probs_of, weights, decoding or self.decoding)
+        return self._logit_values(batch, log_prob_function, weights, decoding or self.decoding)
 
     def score(self, batch: TensorDict) -> Tensor:
         """Compute :meth:`log_probs` without gradient."""
@@ -174,17 +173,17 @@ class LanguageModel(Component):
 
         They are 0 outside ``response_mask``. Arguments are those of :meth:`log_probs`.
         """
-        return self._logit_values(batch, distribution_of, weights, self.decoding)
+        return self._logit_values(batch, distribution_function, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """Compute ``sum_v p_v^2`` under ``decoding``, ``[B, T]``, without gradient, 0 if masked."""
         with torch.no_grad():
-            return self._logit_values(batch, squared_probs_of, None, self.decoding)
+            return self._logit_values(batch, squared_prob_function, None, self.decoding)
 
     def _logit_values(
         self,
         batch: TensorDict,
-        make: LogitFunctionOf,
+        make: LogitFunctionMaker,
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
@@ -197,7 +196,7 @@ class LanguageModel(Component):
         return self.scoring.read(columns, make, decoding, weights, device)
 
     def values_on_ranks(
-        self, rows: TensorDict, make: LogitFunctionOf, decoding: Decoding
+        self, rows: TensorDict, make: LogitFunctionMaker, decoding: Decoding
     ) -> Tensor:
         """Compute a logit function without gradient; each rank reads a part of the rows."""
         columns, split = self._columns(rows, decoding), self.scoring.split_rows

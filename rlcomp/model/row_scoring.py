@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from rlcomp.component import is_loss_input
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.logit_functions import (
-    LogitFunctionOf,
-    distribution_of,
-    entropy_of,
-    log_probs_of,
-)
 from rlcomp.engine.routing import UNKNOWN, record_routes, routers_of
-from rlcomp.engine.scoring import ScoredTokens
+from rlcomp.engine.scoring import (
+    LogitFunctionMaker,
+    ScoredTokens,
+    distribution_function,
+    entropy_function,
+    log_prob_function,
+)
 from rlcomp.errors import ConfigError
 from rlcomp.model.backbone import token_rows
 from rlcomp.model.causal_forward import CausalForward
@@ -74,9 +74,12 @@ class RowScoring:
 
     def write(self, batch: TensorDict, scored: ScoredTokens, decoding: Decoding) -> TensorDict:
         """Write ``log_probs``, ``entropy``, and ``log_distribution`` if a loss reads it."""
-        makers: dict[str, LogitFunctionOf] = {"log_probs": log_probs_of, "entropy": entropy_of}
+        makers: dict[str, LogitFunctionMaker] = {
+            "log_probs": log_prob_function,
+            "entropy": entropy_function,
+        }
         if is_loss_input("log_distribution"):
-            makers["log_distribution"] = distribution_of
+            makers["log_distribution"] = distribution_function
         differentiable = [is_loss_input(key) for key in makers]
         values = self.forward.compute_logit_functions(
             scored, list(makers.values()), differentiable, decoding
@@ -88,7 +91,7 @@ class RowScoring:
     def read_once(
         self,
         columns: TensorDict,
-        make: LogitFunctionOf,
+        make: LogitFunctionMaker,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
@@ -99,7 +102,7 @@ class RowScoring:
     def read(
         self,
         columns: TensorDict,
-        make: LogitFunctionOf,
+        make: LogitFunctionMaker,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None,
         device: torch.device,
@@ -128,13 +131,13 @@ class RowScoring:
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
 
-    def same_on_ranks(self, make: LogitFunctionOf) -> bool:
+    def same_on_ranks(self, make: LogitFunctionMaker) -> bool:
         """Return whether other ranks compute the same values, few enough to send.
 
         Adapters may be disabled, and hooks may change a pass, on this rank alone.
         """
         adapted = any(not parameter.requires_grad for parameter in self.forward.model.parameters())
-        return not (make is distribution_of or adapted or self.forward.has_hooks())
+        return not (make is distribution_function or adapted or self.forward.has_hooks())
 
     @torch.no_grad()
     def log_probs_and_routes(
@@ -152,7 +155,7 @@ class RowScoring:
         order = self.forward.split(columns, self.forward.budget())
         for rows in order:
             with record_routes(self.routers) as passes:
-                log_probs.append(self.read_once(columns[rows], log_probs_of, decoding))
+                log_probs.append(self.read_once(columns[rows], log_prob_function, decoding))
             experts = passes[0].view(len(rows), -1, *passes[0].shape[1:])
             missing = width - experts.shape[1]
             routes.append(F.pad(experts, (0, 0, 0, 0, 0, missing), value=UNKNOWN))

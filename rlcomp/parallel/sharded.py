@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from rlcomp.engine.transformer import WITHIN, Transformer
+from rlcomp.engine.transformer import GATHERED_CALL, Transformer
 from rlcomp.errors import ConfigError
 from rlcomp.parallel.weights import WriteRecord, all_reduce_gradients
 
@@ -216,12 +216,12 @@ def _shard_layers(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN
         )
     scalars = {p for p in model.parameters() if p.ndim == 0}  # without rows
     for part in (*layers, model):
-        setattr(part, WITHIN, MethodType(_run_gathered, part))
+        setattr(part, GATHERED_CALL, MethodType(_run_gathered, part))
         # The model itself stays gathered after its forward pass: its head is read then.
         sharded: FSDPModule = fully_shard(
             part, mesh=mesh, reshard_after_forward=part is not model, ignored_params=scalars
         )
-        register_fsdp_forward_method(part, WITHIN)
+        register_fsdp_forward_method(part, GATHERED_CALL)
         # Losses are sums over the whole step: gradients are added up, not averaged.
         sharded.set_gradient_divide_factor(1.0)
         # Gloo cannot scale while it sums.

@@ -62,7 +62,7 @@ class FreeStages(RemoteStages):
         cluster: the workers.
 
     Raises:
-        ConfigError: the collector, or its policy, cannot refill seats.
+        ConfigError: the collector, or its policy, cannot refill decode slots.
     """
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
@@ -83,12 +83,12 @@ class FreeStages(RemoteStages):
             )
         if not getattr(stage, "refills", False) or not isinstance(stage, RefillingCollector):
             raise ConfigError(
-                f"cluster.schedule is free, and {kind} does not refill seats: set "
+                f"cluster.schedule is free, and {kind} does not refill decode slots: set "
                 "cluster.schedule=fixed, or collector@rollout=group"
             )
         if not hasattr(stage.policy, "decode_slots"):
             raise ConfigError(
-                f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
+                f"cluster.schedule is free, and {type(stage.policy).__name__} has no decode_slots "
                 "(rlcomp.interfaces.cluster.RefillingPolicy): set cluster.schedule=fixed"
             )
         SerializedStages(list(self.stages))
@@ -135,8 +135,8 @@ class FreeStages(RemoteStages):
 
     def _begin(self, batch: TensorDict) -> SerializedStages:
         """Start the workers if they are not running."""
-        seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
-        return self._start(replace(self.cluster.free, seats=seats))
+        slots = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
+        return self._start(replace(self.cluster.free, seats=slots))
 
     def _queue_groups(self, payload: SerializedStages, batch: TensorDict) -> None:
         """Queue the groups of a batch."""

@@ -15,7 +15,7 @@ def policy():
 
 @pytest.fixture
 def play(policy):
-    """The rows of an agent, and what it was told; ``prompts`` are asked in groups of two."""
+    """A function that runs an agent on prompts and returns the rows."""
 
     def played(agent, *, prompts=("a=",), group_size=1, seed=3, columns=None, **settings):
         settings = {"policy": policy, "max_new_tokens": 6, **settings}

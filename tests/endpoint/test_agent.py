@@ -1,4 +1,4 @@
-"""An outside agent: what it returns or raises is told to its episode of the endpoint."""
+"""The runner of an outside agent and its reports to the endpoint."""
 
 import asyncio
 import math
@@ -9,9 +9,8 @@ from fractions import Fraction
 import pytest
 
 from rlcomp.endpoint import agent as module
-from rlcomp.endpoint.agent import Agent, named, tell, usable
-from rlcomp.endpoint.handler import HttpLimits, HttpReply
-from rlcomp.endpoint.server import serving
+from rlcomp.endpoint.agent import Agent, load_agent, post_report, why_unusable
+from rlcomp.endpoint.server import HttpLimits, HttpReply, serving
 
 FILE = """
 def agent(url, example):
@@ -22,26 +21,26 @@ number = 3
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What is told to the endpoint, in order."""
-    found = []
-    monkeypatch.setattr(module, "tell", lambda *what: found.append(what))
-    return found
+def reports(monkeypatch):
+    """The reports to the endpoint, in order."""
+    posted = []
+    monkeypatch.setattr(module, "post_report", lambda *report: posted.append(report))
+    return posted
 
 
 def run(function, timeout=5.0, example=None):
     return asyncio.run(Agent(function)("http://x/v1", example or {}, timeout))
 
 
-def test_a_function_is_named_by_its_path_or_its_file(tmp_path):
+def test_load_agent_by_dotted_path_or_file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
 
-    assert named("math.sqrt") is math.sqrt
-    assert named(f"{path}:agent")("", {}) == 1.0
-    assert usable(f"{path}:agent") == usable("math.sqrt") == ""
+    assert load_agent("math.sqrt") is math.sqrt
+    assert load_agent(f"{path}:agent")("", {}) == 1.0
+    assert why_unusable(f"{path}:agent") == why_unusable("math.sqrt") == ""
     for wrong in (f"{path}:number", f"{path}:other", "math.pi", "no_such.module", "none.txt:a"):
-        assert usable(wrong)
+        assert why_unusable(wrong)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_a_function_is_named_by_its_path_or_its_file(tmp_path):
     ],
 )
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_what_an_agent_returns_is_its_reward(returned, outcome, kind, told):
+def test_the_return_value_is_the_reward(returned, outcome, kind, reports):
     seen = []
 
     def agent(url, example):
@@ -69,21 +68,21 @@ def test_what_an_agent_returns_is_its_reward(returned, outcome, kind, told):
 
     assert late is False
     assert seen == [("http://x/v1", {"prompt": "a"})]
-    assert told == [("http://x/v1", "begin", {}), ("http://x/v1", "end", outcome)]
+    assert reports == [("http://x/v1", "begin", {}), ("http://x/v1", "end", outcome)]
 
 
 @pytest.mark.parametrize("returned", [math.nan, math.inf, "1", 1j, [1.0]])
-def test_what_is_no_number_is_told_as_a_failure(returned, told):
+def test_an_invalid_return_value_is_reported_as_a_failure(returned, reports):
     run(lambda url, example: returned)
 
-    (_, what, outcome) = told[1]
+    (_, what, outcome) = reports[1]
     assert what == "end"
     assert set(outcome) == {"failed"}
     assert repr(returned) in outcome["failed"]
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_exception_is_told_with_the_place_in_the_agent(kind, told):
+def test_an_exception_is_reported_with_the_line_of_the_agent(kind, reports):
     def agent(url, example):
         os.stat("/no/such/file")
 
@@ -94,19 +93,19 @@ def test_an_exception_is_told_with_the_place_in_the_agent(kind, told):
 
     where = agent if kind == "function" else later
     line = where.__code__.co_firstlineno + 1
-    failed = told[1][2]["failed"]
+    failed = reports[1][2]["failed"]
     assert failed.startswith("FileNotFoundError")
     assert failed.endswith(f"(test_agent.py, line {line})")
 
 
-def test_a_call_with_the_wrong_arguments_has_no_place(told):
+def test_an_exception_outside_the_agent_has_no_line(reports):
     run(lambda: 1.0)
 
-    assert "line" not in told[1][2]["failed"]
+    assert ", line " not in reports[1][2]["failed"]
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_agent_that_takes_too_long_has_failed(kind, told):
+def test_an_agent_that_takes_too_long_has_failed(kind, reports):
     release, threads = threading.Event(), []
 
     def agent(url, example):
@@ -122,20 +121,20 @@ def test_an_agent_that_takes_too_long_has_failed(kind, told):
     for thread in threads:
         thread.join()
 
-    assert told[0][1:] == ("begin", {})
-    assert told[1][1] == "end"
-    assert "0.05 s" in told[1][2]["failed"]
+    assert reports[0][1:] == ("begin", {})
+    assert reports[1][1] == "end"
+    assert "0.05 s" in reports[1][2]["failed"]
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_an_endpoint_that_cannot_be_told_is_an_error(kind, monkeypatch):
+def test_an_unreachable_endpoint_is_an_error(kind, monkeypatch):
     def broken(*what):
         raise ConnectionError("gone")
 
     async def later(url, example):
         return 1.0
 
-    monkeypatch.setattr(module, "tell", broken)
+    monkeypatch.setattr(module, "post_report", broken)
 
     with pytest.raises(ConnectionError):
         run((lambda url, example: 1.0) if kind == "function" else later)
@@ -150,7 +149,7 @@ def test_an_endpoint_that_cannot_be_told_is_an_error(kind, monkeypatch):
         ({"no_proxy": "a", "NO_PROXY": "b"}, "a,127.0.0.1"),
     ],
 )
-def test_clients_of_an_agent_ask_no_proxy_for_this_machine(variables, value, monkeypatch):
+def test_clients_use_no_proxy_for_the_loopback(variables, value, monkeypatch):
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "")  # so that it is as before behind the test
         monkeypatch.delenv(name)
@@ -162,7 +161,7 @@ def test_clients_of_an_agent_ask_no_proxy_for_this_machine(variables, value, mon
     assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == value
 
 
-def test_what_is_told_is_posted_as_json(monkeypatch):
+def test_post_report_sends_json(monkeypatch):
     seen = []
 
     class Route:
@@ -175,20 +174,20 @@ def test_what_is_told_is_posted_as_json(monkeypatch):
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with serving(Route(), HttpLimits()) as server:
-        tell(f"{server.address}/v1", "end", {"reward": 0.5})
+        post_report(f"{server.address}/v1", "end", {"reward": 0.5})
 
     assert seen == [("POST", "/v1/end", b'{"reward": 0.5}')]
 
 
-def test_an_agent_that_goes_on_keeps_no_process_alive(told):
-    release, found = threading.Event(), []
+def test_a_late_agent_does_not_keep_the_process_alive(reports):
+    release, threads = threading.Event(), []
 
     def agent(url, example):
-        found.append(threading.current_thread())
+        threads.append(threading.current_thread())
         release.wait(5)
 
     run(agent, timeout=0.05)
     release.set()
-    found[0].join()
+    threads[0].join()
 
-    assert found[0].daemon
+    assert threads[0].daemon

@@ -40,7 +40,7 @@ def outcome(value):
     return value if isinstance(value, FailedCall) else ReturnedCall(value, 0.0)
 
 
-def test_each_process_has_the_limits_and_runs_its_share_at_once(pools):
+def test_each_process_has_the_limits_and_runs_its_share_concurrently(pools):
     agents, (first, second) = pools
     for pool in pools[1]:
         pool.outcomes = {call["base_url"]: outcome(False) for call in CALLS}
@@ -59,12 +59,12 @@ def test_each_process_has_the_limits_and_runs_its_share_at_once(pools):
     assert first.closed == second.closed == 1
 
 
-def test_each_agent_says_how_it_ended_and_late_ones_end_with_their_process(pools):
+def test_run_returns_failures_and_kills_processes_of_late_agents(pools):
     agents, (first, second) = pools
-    told = [False, True, FailedCall("died", "killed"), False, False]
+    results = [False, True, FailedCall("died", "killed"), False, False]
     for pool in pools[1]:
         pool.outcomes = {
-            call["base_url"]: outcome(value) for call, value in zip(CALLS, told, strict=True)
+            call["base_url"]: outcome(value) for call, value in zip(CALLS, results, strict=True)
         }
 
     assert agents.run("mine.agent", CALLS) == ["", "", "killed", "", ""]
@@ -83,7 +83,7 @@ def test_fewer_agents_than_processes_leave_some_idle(pools):
     assert first.orders[0][2]["concurrency"] == 2
 
 
-def test_there_is_a_process_for_each_processor(monkeypatch):
+def test_the_default_is_one_process_per_processor(monkeypatch):
     monkeypatch.setattr(module, "WorkerPool", Pool)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
 
@@ -105,7 +105,7 @@ class Checks(Pool):
 @pytest.mark.parametrize(
     "told", [outcome(""), outcome("it is an int"), FailedCall("died", "no memory")]
 )
-def test_agents_are_checked_where_they_will_run(told, monkeypatch):
+def test_check_imports_the_agent_in_a_worker(told, monkeypatch):
     monkeypatch.setattr(module, "WorkerPool", Checks)
     agents = ProcessAgents(num_workers=2)
     agents.pools[0].outcomes = told
@@ -117,15 +117,15 @@ def test_agents_are_checked_where_they_will_run(told, monkeypatch):
             agents.check("mine.agent")
         assert (told.message if isinstance(told, FailedCall) else told.value) in str(caught.value)
     # A minute, in which the libraries of an agent are imported.
-    assert agents.pools[0].orders == [("rlcomp.endpoint.agent.usable", [], {"timeout": 60.0})]
-    with pytest.raises(ConfigError, match="no other process"):
+    assert agents.pools[0].orders == [("rlcomp.endpoint.agent.why_unusable", [], {"timeout": 60.0})]
+    with pytest.raises(ConfigError, match="other processes cannot import"):
         agents.check(print)
 
 
-def test_agents_in_threads_run_at_the_same_time(monkeypatch):
+def test_agents_in_threads_run_concurrently(monkeypatch):
     from rlcomp.endpoint import agent
 
-    monkeypatch.setattr(agent, "tell", lambda *what: None)
+    monkeypatch.setattr(agent, "post_report", lambda *what: None)
     together = threading.Barrier(5, timeout=5)
 
     def meets(url, example):
@@ -135,22 +135,22 @@ def test_agents_in_threads_run_at_the_same_time(monkeypatch):
     assert not together.broken
 
 
-def test_an_agent_in_a_thread_that_cannot_say_how_it_ended_is_told_by_name(monkeypatch):
+def test_an_agent_that_cannot_report_its_end_has_a_reason(monkeypatch):
     from rlcomp.endpoint import agent
 
-    def tell(url, what, body):
+    def post_report(url, what, body):
         if url.endswith("3"):
             raise ConnectionError("gone")
 
-    monkeypatch.setattr(agent, "tell", tell)
+    monkeypatch.setattr(agent, "post_report", post_report)
 
-    told = InProcessAgents().run(lambda url, example: None, CALLS)
+    results = InProcessAgents().run(lambda url, example: None, CALLS)
 
-    assert [bool(each) for each in told] == [False, False, False, True, False]
-    assert "gone" in told[3]
+    assert [bool(each) for each in results] == [False, False, False, True, False]
+    assert "gone" in results[3]
 
 
-def test_agents_in_threads_are_checked():
+def test_check_of_agents_in_threads():
     agents = InProcessAgents()
 
     agents.check(print)

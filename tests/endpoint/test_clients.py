@@ -49,7 +49,7 @@ def _closed():
         OPENED.pop().close()
 
 
-def test_the_openai_client_trains_without_change(play, policy):
+def test_the_openai_client_works_unchanged(play, policy):
     def agent(url, example):
         client = clients(url)
         assert client.models.list().data[0].id == "policy"
@@ -67,8 +67,8 @@ def test_the_openai_client_trains_without_change(play, policy):
         text = client.completions.create(model="policy", prompt="b=", max_tokens=2, n=2, logprobs=1)
         assert len(text.choices) == 2
         streamed = client.chat.completions.create(model="policy", messages=messages, stream=True)
-        said = [chunk.choices[0].delta.content or "" for chunk in streamed]
-        return float(len(said) == 2)
+        texts = [chunk.choices[0].delta.content or "" for chunk in streamed]
+        return float(len(texts) == 2)
 
     rows = play(agent)
 
@@ -79,22 +79,22 @@ def test_the_openai_client_trains_without_change(play, policy):
         assert (policy.log_probs(rows) - rows["rollout_log_probs"]).abs().max() < 1e-5
 
 
-def test_errors_are_those_of_the_client(play):
+def test_errors_are_exceptions_of_the_openai_client(play):
     openai = pytest.importorskip("openai")
-    told = {}
+    replies = {}
 
     def agent(url, example):
         client = clients(url)
         with pytest.raises(openai.BadRequestError) as refused:
             client.completions.create(model="policy", prompt="a=", temperature=0.5)
-        told["refused"] = refused.value
+        replies["refused"] = refused.value
         client.completions.create(model="policy", prompt="a=")
         return 0.0
 
     play(agent)
 
-    assert told["refused"].code == "unsupported_value"
-    assert "decoding.temperature" in str(told["refused"])
+    assert replies["refused"].code == "unsupported_value"
+    assert "decoding.temperature" in str(replies["refused"])
 
 
 def test_agents_may_be_coroutines(play):
@@ -102,18 +102,18 @@ def test_agents_may_be_coroutines(play):
 
     async def agent(url, example):
         async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
-            asked = [
+            calls = [
                 client.completions.create(model="policy", prompt=text, max_tokens=2)
                 for text in ("a=", "b=", "c=")
             ]
-            return float(len(await asyncio.gather(*asked)))
+            return float(len(await asyncio.gather(*calls)))
 
     rows = play(agent)
 
     assert rows["facts"]["reward"].tolist() == [3.0] * 3
 
 
-def test_a_chat_with_tools_goes_on_in_its_row(play, chat_policy):
+def test_a_chat_with_tools_continues_its_row(play, chat_policy):
     """A policy that writes a tool call, which the client hands back in another form."""
     call = '<tool_call>{ "name": "look",  "arguments": {"x": "<eos>"} }</tool_call>'
 
@@ -169,7 +169,7 @@ def test_a_chat_with_tools_goes_on_in_its_row(play, chat_policy):
     assert text.startswith(call)
 
 
-def test_an_agent_framework_trains_without_change(play, chat_policy):
+def test_an_agent_framework_works_unchanged(play, chat_policy):
     smolagents = pytest.importorskip("smolagents", reason="smolagents is not installed")
 
     class Look(smolagents.Tool):

@@ -9,7 +9,7 @@ import torch
 from components.sampler_engine.server import ServerEngine
 from rlcomp.endpoint import completions
 from rlcomp.endpoint.completions import Completions, serving_policy
-from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.server import RefusedError
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
@@ -59,7 +59,7 @@ DECODINGS = [
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
-def test_tokens_and_log_probs_are_those_of_the_policy_itself(client, decoding):
+def test_tokens_and_log_probs_equal_those_of_generate(client, decoding):
     policy = tiny_policy(decoding=decoding, **SIZES)
     expected = by_hand(tiny_policy(decoding=decoding, **SIZES))
 
@@ -73,13 +73,13 @@ def test_tokens_and_log_probs_are_those_of_the_policy_itself(client, decoding):
         assert bool(there["group_id"].eq(number).all())
         for key in {*own.keys()} - {"group_id"}:
             width = own["tokens"].shape[1]
-            found = there[key] if there[key].ndim == 1 else there[key][:, :width]
-            assert torch.equal(found, own[key]), key
+            actual = there[key] if there[key].ndim == 1 else there[key][:, :width]
+            assert torch.equal(actual, own[key]), key
     assert bool(rows["truncated"].any())
     assert ("sampling_mask" in rows.keys()) is decoding.replays
 
 
-def test_the_server_takes_over_the_weights_of_a_version(client):
+def test_the_server_loads_the_weights_of_a_version(client):
     """It begins with other weights, and follows the policy's."""
     policy = tiny_policy(seed=1, **SIZES)
     with serving_policy(tiny_policy(seed=2, **SIZES)) as server:
@@ -99,7 +99,7 @@ def test_the_server_takes_over_the_weights_of_a_version(client):
         assert (server.limits.body, server.limits.seconds) == (67_108_864, 600.0)
 
 
-def test_weights_of_a_version_that_somebody_else_put_there_are_noticed(client):
+def test_weights_loaded_by_another_client_are_noticed(client):
     policy = tiny_policy()
     with serving_policy(tiny_policy()) as server:
         policy.sampler_engine = client(server)
@@ -138,7 +138,7 @@ def make_experts():
     return policy
 
 
-def test_the_routes_of_a_server_in_half_precision_are_followed(client):
+def test_routes_of_a_half_precision_server_are_replayed(client):
     policy, served = make_experts(), make_experts()
     served.model.to(torch.bfloat16)
     with serving_policy(served) as server:
@@ -166,17 +166,17 @@ def ask(policy, path="/v1/completions", method="POST", **changes):
     return json.loads(sent.body)
 
 
-def test_a_reply_tells_the_version_the_prompt_and_the_text():
+def test_a_reply_has_version_prompt_and_text():
     policy = tiny_policy()
     policy.updated()
 
-    told = ask(policy, n=2, model="mine")
+    reply = ask(policy, n=2, model="mine")
 
-    assert told["weight_version"] == "1"
-    assert told["model"] == "mine"
-    assert told["usage"]["prompt_tokens"] == 2
-    assert [one["index"] for one in told["choices"]] == [0, 1]
-    for one in told["choices"]:
+    assert reply["weight_version"] == "1"
+    assert reply["model"] == "mine"
+    assert reply["usage"]["prompt_tokens"] == 2
+    assert [one["index"] for one in reply["choices"]] == [0, 1]
+    for one in reply["choices"]:
         assert one["prompt_token_ids"] == [3, 4]
         assert one["text"] == policy.tokenizer.decode(one["token_ids"])
         assert "sampling_mask" not in one
@@ -195,22 +195,22 @@ def test_a_reply_tells_the_version_the_prompt_and_the_text():
         ({"logit_bias": {"-1": -100}}, "suppressed_tokens holds -1"),
         ({"logit_bias": {"15": -100}}, "suppressed_tokens holds 15"),
         # With the prompt's two: one more than there is room for.
-        ({"n": 2**20, "max_tokens": 3}, "n times the tokens .* is above 4194304"),
+        ({"n": 2**20, "max_tokens": 3}, r"max_tokens\) is above 4194304"),
         ({"seed": None}, "TypeError"),
         ({"seed": 2**64}, "ValueError"),
         ({"max_tokens": 900}, "the model holds 16"),
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
         ({"path": "/weights"}, "the request has no 'folder'"),
-        ({"return_routed_experts": True}, "Qwen2ForCausalLM has no router"),
+        ({"return_routed_experts": True}, "Qwen2ForCausalLM has none of the supported routers"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(changes, message):
+def test_invalid_requests_are_refused(changes, message):
     with pytest.raises(RefusedError, match=message):
         ask(tiny_policy(), **changes)
 
 
-def test_a_number_beyond_all_floats_is_refused():
+def test_a_number_beyond_float_range_is_refused():
     policy = tiny_policy()
     sent = '{"prompt": [3], "n": 1, "max_tokens": 2, "seed": 1e999, "stop_token_ids": [1]}'
 
@@ -224,11 +224,11 @@ def served_weights(tmp_path, change):
     before = [weight.clone() for weight in policy.model.parameters()]
     tiny_policy(seed=3).model.save_pretrained(tmp_path)
     change(tmp_path)
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as refusal:
         ask(policy, path="/weights", folder=str(tmp_path), version="9")
     now = policy.model.parameters()
     assert all(torch.equal(one, other) for one, other in zip(now, before, strict=True))
-    return str(told.value)
+    return str(refusal.value)
 
 
 def wider(folder):
@@ -249,31 +249,31 @@ def cut(folder):
     ("change", "message"),
     [(wider, "are of another model"), (pickled, "pickle"), (cut, "cut off or is another format")],
 )
-def test_weights_of_a_stranger_are_refused_and_none_is_taken(tmp_path, change, message):
+def test_weights_of_another_model_are_refused_and_none_is_loaded(tmp_path, change, message):
     assert message in served_weights(tmp_path, change)
 
 
-def test_what_is_left_out_is_the_full_distribution():
+def test_the_default_is_the_full_distribution():
     """Of an untrained model, whose likeliest token is seldom drawn."""
     policy = tiny_policy()
     expected = by_hand(policy)[1]
 
     drawn = int(torch.randint(2**62, (), generator=torch.Generator().manual_seed(7)))
-    told = ask(policy, prompt=[6], n=3, max_tokens=6, seed=named_seed(drawn, "prompt 1"))
+    reply = ask(policy, prompt=[6], n=3, max_tokens=6, seed=named_seed(drawn, "prompt 1"))
 
     mask = expected["response_mask"]
-    tokens = [token for one in told["choices"] for token in one["token_ids"]]
+    tokens = [token for one in reply["choices"] for token in one["token_ids"]]
     assert tokens == expected["tokens"][mask].tolist()
 
 
 @pytest.mark.parametrize(("asked", "told"), [({}, False), ({"return_sampling_mask": True}, True)])
-def test_the_sets_that_tokens_were_drawn_from_are_told_if_they_are_asked_for(asked, told):
+def test_sampling_masks_are_returned_if_requested(asked, told):
     (choice,) = ask(tiny_policy(), top_k=3, **asked)["choices"]
 
     assert ("sampling_mask" in choice) is told
 
 
-def test_a_request_may_ask_for_so_many_tokens_and_no_more(monkeypatch):
+def test_the_number_of_tokens_of_a_request_is_limited(monkeypatch):
     monkeypatch.setattr(completions, "_MOST_TOKENS", 8)
 
     # The prompt's two and two more, twice.
@@ -282,7 +282,7 @@ def test_a_request_may_ask_for_so_many_tokens_and_no_more(monkeypatch):
         ask(tiny_policy(), n=3)
 
 
-def test_only_its_two_paths_are_there():
+def test_only_two_paths_exist():
     route = Completions(tiny_policy())
 
     assert [route.admits(path) for path in ("/v1/completions", "/weights", "/v1/models")] == [
@@ -292,7 +292,7 @@ def test_only_its_two_paths_are_there():
     ]
 
 
-def test_a_request_costs_the_client_little_time(client):
+def test_the_overhead_of_a_request_is_small(client):
     """At most 5 ms CPU a request of 8 rows, without the time of the policy that answers."""
     policy = tiny_policy(context_length=64, **SIZES)
     request = SamplingRequest(

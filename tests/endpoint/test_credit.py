@@ -75,12 +75,12 @@ def both(policy):
 
 def of_turns(batch):
     """The advantage of each sampled token, by episode, number of the call and token."""
-    found = {}
+    advantages = {}
     for row, place in batch["response_mask"].nonzero().tolist():
         episode, call = int(batch["trajectory_id"][row]), int(batch["turn_id"][row, place])
-        token = sum(key[:2] == (episode, call) for key in found)
-        found[episode, call, token] = float(batch["advantage"][row, place])
-    return found
+        token = sum(key[:2] == (episode, call) for key in advantages)
+        advantages[episode, call, token] = float(batch["advantage"][row, place])
+    return advantages
 
 
 def gradient(policy, batch):
@@ -99,19 +99,19 @@ ESTIMATORS = [
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
-def test_a_trace_cut_into_calls_teaches_the_same(estimator, policy):
+def test_a_trace_split_into_calls_has_the_same_gradient(estimator, policy):
     one, many = both(policy)
     with recording() as ledger:
         one = estimator(EpisodeReturn()(one))
     with recording() as other:
         many = estimator(EpisodeReturn()(many))
 
-    told = of_turns(one)
+    expected = of_turns(one)
     assert len(one) == 4 < len(many) == 10
-    assert of_turns(many) == pytest.approx(told, abs=1e-6)
-    assert any(abs(value) > 0.1 for value in told.values())
-    found = [gradient(policy, batch) for batch in (one, many)]
-    torch.testing.assert_close(*found, atol=1e-7, rtol=1e-6)
+    assert of_turns(many) == pytest.approx(expected, abs=1e-6)
+    assert any(abs(value) > 0.1 for value in expected.values())
+    advantages = [gradient(policy, batch) for batch in (one, many)]
+    torch.testing.assert_close(*advantages, atol=1e-7, rtol=1e-6)
     # Statistics are those of episodes: 1, .5, .25 and 1.
     assert ledger.means()["reward/mean"] == other.means()["reward/mean"] == 2.75 / 4
 
@@ -130,7 +130,7 @@ def test_checks_count_an_episode_once(policy):
     assert ledger.means()["groups/unjudged"] == 0.0
 
 
-def test_the_last_row_of_an_episode_is_that_of_its_last_call(policy):
+def test_the_last_row_of_an_episode_has_its_last_call(policy):
     one, many = both(policy)
     shuffled = torch.randperm(10, generator=torch.Generator().manual_seed(0))
 

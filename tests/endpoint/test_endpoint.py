@@ -37,7 +37,7 @@ def chat(url, text, **more):
     return post(f"{url}/chat/completions", messages=[{"role": "user", "content": text}], **more)
 
 
-def test_calls_that_go_on_are_one_row_and_are_scored_as_they_were_sampled(play, policy):
+def test_continued_calls_are_one_row_with_the_sampled_log_probs(play, policy):
     def agent(url, example):
         assert example["n"] == 5
         text = example["prompt"]
@@ -58,7 +58,7 @@ def test_calls_that_go_on_are_one_row_and_are_scored_as_they_were_sampled(play, 
         assert (policy.log_probs(rows) - rows["rollout_log_probs"]).abs().max() < 1e-5
 
 
-def test_an_agent_that_writes_its_history_anew_has_a_second_row(play):
+def test_a_changed_history_begins_a_second_row(play):
     def agent(url, example):
         chat(url, "a=", max_tokens=2)
         chat(url, "b=", max_tokens=2)
@@ -79,7 +79,7 @@ def folding(url, example):
     return float(example["seed"] % 2)
 
 
-def test_a_turn_that_folds_its_context_is_trained_like_any_other(play):
+def test_a_turn_with_a_folded_context_is_trained(play):
     rows = play(folding, group_size=8)
 
     turns, mask = rows["turn_id"], rows["response_mask"]
@@ -99,18 +99,18 @@ def test_a_turn_that_folds_its_context_is_trained_like_any_other(play):
     torch.testing.assert_close(rows["advantage"][mask], expected[mask])
 
 
-def test_special_tokens_of_the_protocol_are_not_known_to_a_client(play, policy):
-    told = {}
+def test_special_tokens_in_client_text_are_plain_text(play, policy):
+    replies = {}
 
     def agent(url, example):
-        told["reply"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=4)
-        told["again"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=4)
-        told["other"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=5)
+        replies["reply"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=4)
+        replies["again"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=4)
+        replies["other"] = chat(url, "a=", logprobs=True, n=2, stop=["|", "="], seed=5)
         return 0.0
 
     rows = play(agent)
 
-    reply = told["reply"]
+    reply = replies["reply"]
     for choice in reply["choices"]:
         assert not set(choice["message"]["content"]) & {"|", "="}
         assert "<eos>" not in choice["message"]["content"]
@@ -119,25 +119,25 @@ def test_special_tokens_of_the_protocol_are_not_known_to_a_client(play, policy):
     values = [each["logprob"] for each in reply["choices"][0]["logprobs"]["content"]]
     recorded = rows["rollout_log_probs"][0][rows["response_mask"][0]]
     assert torch.allclose(torch.tensor(values), recorded)
-    assert reply["choices"] == told["again"]["choices"] != told["other"]["choices"]
+    assert reply["choices"] == replies["again"]["choices"] != replies["other"]["choices"]
 
 
-def test_max_tokens_is_kept_and_said(play):
-    told = []
+def test_max_tokens_limits_the_answer(play):
+    replies = []
 
     def agent(url, example):
-        told.extend(chat(url, "a=", max_tokens=1)["choices"] for _ in range(8))
+        replies.extend(chat(url, "a=", max_tokens=1)["choices"] for _ in range(8))
         return 0.0
 
     rows = play(agent)
 
-    ends = {choice["finish_reason"] for choices in told for choice in choices}
+    ends = {choice["finish_reason"] for choices in replies for choice in choices}
     assert "length" in ends
     assert rows["truncated"].any()
 
 
-def test_a_stream_is_one_chunk_and_an_end(play):
-    told = {}
+def test_a_stream_has_one_chunk_and_an_end(play):
+    replies = {}
 
     def agent(url, example):
         body = {
@@ -147,14 +147,14 @@ def test_a_stream_is_one_chunk_and_an_end(play):
         }
         request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode())
         with urllib.request.urlopen(request) as reply:
-            told["kind"], told["text"] = reply.headers["Content-Type"], reply.read().decode()
+            replies["kind"], replies["text"] = reply.headers["Content-Type"], reply.read().decode()
         return 0.0
 
     play(agent)
 
-    lines = told["text"].strip().split("\n\n")
+    lines = replies["text"].strip().split("\n\n")
     chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
-    assert told["kind"] == "text/event-stream"
+    assert replies["kind"] == "text/event-stream"
     assert lines[-1] == "data: [DONE]"
     assert chunks[0]["object"] == "chat.completion.chunk"
     assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
@@ -165,15 +165,15 @@ def test_a_stream_is_one_chunk_and_an_end(play):
 REFUSED = {
     "temperature": (0.2, "decoding.temperature"),
     "top_p": (0.9, "decoding.top_p"),
-    "frequency_penalty": (1.0, "not supported"),
-    "logit_bias": ({"5": 1}, "not supported"),
+    "frequency_penalty": (1.0, "only its default is supported"),
+    "logit_bias": ({"5": 1}, "only its default is supported"),
     "n": (-1, "whole number"),
     "max_tokens": (0, "whole number"),
     "seed": ("x", "whole number"),
-    "stop": ([""], "none of them empty"),
+    "stop": ([""], "non-empty texts"),
     "tools": ([{}], "prompt=chat"),
-    "no_such": (1, "is not known here"),
-    "top_logprobs": (5, "not supported"),
+    "no_such": (1, "is not supported"),
+    "top_logprobs": (5, "only its default is supported"),
 }
 
 
@@ -183,7 +183,7 @@ def refusals():
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_change_the_policy_is_refused_in_words(name, play, refusals):
+def test_options_that_change_the_policy_are_refused(name, play, refusals):
     def agent(url, example):
         refusals.update(
             {key: chat(url, "a=", **{key: value}) for key, (value, _) in REFUSED.items()}
@@ -199,21 +199,21 @@ def test_what_would_change_the_policy_is_refused_in_words(name, play, refusals):
 
 
 def test_a_full_context_and_too_many_calls_are_refused(play):
-    told = {}
+    replies = {}
 
     def agent(url, example):
-        told["long"] = chat(url, "a" * 64)
-        told["odd"] = chat(url, "é")
-        told["ok"] = chat(url, "a")
-        told["fourth"] = chat(url, "a")
+        replies["long"] = chat(url, "a" * 64)
+        replies["odd"] = chat(url, "é")
+        replies["ok"] = chat(url, "a")
+        replies["fourth"] = chat(url, "a")
         return 0.0
 
     play(agent, max_calls=3)
 
-    assert told["long"]["error"]["code"] == "context_length_exceeded"
-    assert "no token for 'é'" in told["odd"]["error"]["message"]
-    assert told["ok"]["choices"]
-    assert told["fourth"]["status"] == 403
+    assert replies["long"]["error"]["code"] == "context_length_exceeded"
+    assert "no token for 'é'" in replies["odd"]["error"]["message"]
+    assert replies["ok"]["choices"]
+    assert replies["fourth"]["status"] == 403
 
 
 def failing(url, example):
@@ -232,28 +232,28 @@ def failing(url, example):
     return None
 
 
-def test_what_fails_is_invalid_and_says_why(play):
+def test_failed_episodes_are_invalid_with_a_reason(play):
     prompts = ["a", "b", "c", "d", "<", ">"]
     rows = play(failing, prompts=prompts, agents=InProcessAgents(timeout=1.0), wait=0.2)
 
-    told = dict(
+    errors = dict(
         zip(rows["trajectory_id"].tolist(), decode_texts(rows["episode_error"]), strict=True)
     )
-    assert told[0] == "the agent made no call"
-    assert told[1].startswith("RuntimeError: no luck (test_endpoint.py, line")
-    assert "returned 'much'" in told[2]
-    assert "returned nan" in told[3]
-    assert told[4] == "the agent ran for more than 1 s"
+    assert errors[0] == "the agent made no call"
+    assert errors[1].startswith("RuntimeError: no luck (test_endpoint.py, line")
+    assert "returned 'much'" in errors[2]
+    assert "returned nan" in errors[3]
+    assert errors[4] == "the agent ran for more than 1 s"
     # Nothing failed, and there is no reward: for one that judges the answer.
-    assert told[5] == ""
+    assert errors[5] == ""
     assert rows["facts"]["reward"][1:].isnan().all()
 
 
-def test_posted_rewards_are_paid_to_the_call_before(play):
-    told = {}
+def test_posted_rewards_belong_to_the_last_call(play):
+    replies = {}
 
     def agent(url, example):
-        told["early"] = post(f"{url}/reward", reward=1.0)
+        replies["early"] = post(f"{url}/reward", reward=1.0)
         chat(url, "a=")
         post(f"{url}/reward", reward=0.25)
         chat(url, "b=")
@@ -261,14 +261,14 @@ def test_posted_rewards_are_paid_to_the_call_before(play):
 
     rows = play(agent)
 
-    assert told["early"]["status"] == 409
+    assert replies["early"]["status"] == 409
     assert rows["turn_reward"].sum(1).tolist() == [0.25, 0.5]
     ends = rows["response_mask"].int().cumsum(1).argmax(1)
     assert rows["turn_reward"].argmax(1).tolist() == ends.tolist()
     assert rows["facts"]["reward"].tolist() == [0.75, 0.75]
 
 
-def test_what_is_drawn_does_not_depend_on_when_calls_come(play):
+def test_draws_do_not_depend_on_the_time_of_calls(play):
     def hurried(url, example):
         text = example["prompt"]
         for _ in range(3):
@@ -295,19 +295,19 @@ def test_what_is_drawn_does_not_depend_on_when_calls_come(play):
     )
 
 
-def test_calls_of_one_episode_at_the_same_time_are_all_answered(play):
+def test_concurrent_calls_of_one_episode_are_answered(play):
     def agent(url, example):
-        told = {}
+        replies = {}
 
         def ask(number):
-            told[number] = chat(url, "ab"[number % 2] + "=")
+            replies[number] = chat(url, "ab"[number % 2] + "=")
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return float(all("choices" in each for each in told.values()))
+        return float(all("choices" in each for each in replies.values()))
 
     rows = play(agent)
 
@@ -315,10 +315,10 @@ def test_calls_of_one_episode_at_the_same_time_are_all_answered(play):
     assert rows["turn_id"].amax(1).sort().values.tolist() == list(range(8))
 
 
-def test_256_calls_by_64_agents_at_once_lose_none(play):
+def test_256_concurrent_calls_of_64_agents_are_answered(play):
     def agent(url, example):
-        told = [chat(url, "ab"[number % 2] * 3, max_tokens=2) for number in range(4)]
-        return float(sum("choices" in each for each in told))
+        replies = [chat(url, "ab"[number % 2] * 3, max_tokens=2) for number in range(4)]
+        return float(sum("choices" in each for each in replies))
 
     rows = play(agent, prompts=["a", "b"] * 8, group_size=4)
 
@@ -350,7 +350,7 @@ def dies(url, example):
 """
 
 
-def test_agents_in_processes_may_die(play, tmp_path):
+def test_agents_may_end_their_process(play, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     agents = ProcessAgents(num_workers=1, timeout=30.0)
 
@@ -359,21 +359,21 @@ def test_agents_in_processes_may_die(play, tmp_path):
         assert rows["facts"]["reward"].tolist() == [1.0, 1.0]
         rows = play(f"{tmp_path}/mine.py:dies", prompts=["a=", "b=", "c="], agents=agents, wait=0.2)
 
-    told = dict(
+    errors = dict(
         zip(rows["trajectory_id"].tolist(), decode_texts(rows["episode_error"]), strict=True)
     )
-    assert told[0] == told[2] == ""
-    assert "exit code 3" in told[1]
+    assert errors[0] == errors[2] == ""
+    assert "exit code 3" in errors[1]
     # Those that began anew made their two calls, not three.
     whole = rows["trajectory_id"] != 1
     assert rows["facts"]["calls"][whole].eq(2).all()
 
 
-def test_what_cannot_be_called_is_refused_when_it_is_made(play, tmp_path):
+def test_an_agent_that_is_not_callable_is_refused(play, tmp_path):
     for agent in ("no_such.module", f"{tmp_path}/none.py:agent", "math.pi"):
         with pytest.raises(ConfigError, match="cannot be called"):
             play(agent)
-    with pytest.raises(ConfigError, match="no other process"):
+    with pytest.raises(ConfigError, match="other processes cannot import"):
         play(failing, agents=ProcessAgents(num_workers=1))
 
 

@@ -10,9 +10,7 @@ import urllib.parse
 import pytest
 
 from rlcomp.batch import decode_texts
-from rlcomp.endpoint.handler import HttpLimits, HttpReply
-from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.server import Server, serving
+from rlcomp.endpoint.server import HttpLimits, HttpReply, RefusedError, Server, serving
 
 BODY = json.dumps({"prompt": "a=", "max_tokens": 2}).encode()
 
@@ -73,7 +71,7 @@ ATTACKS = {
         {400},
     ),
     "a reward that is a text": lambda path: (request(f"{path}/reward", b'{"reward": "1"}'), {400}),
-    "half a character": lambda path: (
+    "half of a surrogate pair": lambda path: (
         request(f"{path}/completions", b'{"prompt": "\\ud800"}'),
         {400},
     ),
@@ -115,7 +113,7 @@ def got():
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_refused_and_the_episode_goes_on(attack, play, got):
+def test_an_attack_is_refused_and_the_episode_continues(attack, play, got):
     def agent(url, example):
         if example["prompt"] == "b=":
             for name, make in ATTACKS.items():
@@ -150,7 +148,7 @@ class Echo:
         return HttpReply(body)
 
 
-def test_it_listens_on_loopback_alone():
+def test_the_server_listens_on_loopback_alone():
     with serving(Echo(), HttpLimits()) as server:
         assert server.socket.getsockname()[0] == "127.0.0.1"
         own = socket.gethostbyname(socket.gethostname())
@@ -161,7 +159,7 @@ def test_it_listens_on_loopback_alone():
         Server(Echo(), HttpLimits(), host="0.0.0.0")
 
 
-def test_one_that_sends_slowly_is_cut_off():
+def test_a_slow_sender_is_disconnected():
     with serving(Echo(), HttpLimits(seconds=0.3, idle=5.0)) as server:
         channel = socket.create_connection(("127.0.0.1", server.server_port), timeout=5)
         start = time.monotonic()
@@ -177,7 +175,7 @@ def test_one_that_sends_slowly_is_cut_off():
         assert status(raw(server.address, request("/in"))) == 200
 
 
-def test_a_body_that_never_comes_holds_nobody_up():
+def test_a_missing_body_does_not_block_others():
     with serving(Echo(), HttpLimits(seconds=0.3)) as server:
         short = request("/in").replace(b"Content-Length: ", b"Content-Length: 9")
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=5) as channel:
@@ -185,7 +183,7 @@ def test_a_body_that_never_comes_holds_nobody_up():
             assert channel.recv(10) == b""
 
 
-def test_a_flood_of_connections_is_closed_and_then_forgotten():
+def test_connections_beyond_the_limit_are_closed():
     with serving(Echo(), HttpLimits(connections=8, idle=0.4)) as server:
         place = ("127.0.0.1", server.server_port)
         flood = [socket.create_connection(place, timeout=5) for _ in range(64)]
@@ -197,7 +195,7 @@ def test_a_flood_of_connections_is_closed_and_then_forgotten():
         assert status(raw(server.address, request("/in"))) == 200
 
 
-def test_many_at_once_are_all_served():
+def test_many_concurrent_requests_are_answered():
     with serving(Echo(), HttpLimits()) as server:
         got = []
         threads = [
@@ -211,7 +209,7 @@ def test_many_at_once_are_all_served():
         assert [status(each) for each in got] == [200] * 200
 
 
-def test_a_fault_of_ours_is_kept_and_not_told():
+def test_an_internal_error_is_stored_and_not_revealed():
     with serving(Echo(), HttpLimits()) as server:
         reply = raw(server.address, request("/in", b"fault"))
         assert status(reply) == 500

@@ -11,9 +11,9 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint import player as module
-from rlcomp.endpoint.agent import tell
-from rlcomp.endpoint.handler import HttpLimits
+from rlcomp.endpoint.agent import post_report
 from rlcomp.endpoint.player import TracePlayer
+from rlcomp.endpoint.server import HttpLimits
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.testing import make_batch, tiny_policy
@@ -53,7 +53,7 @@ def episodes(rows):
     )
 
 
-def test_an_agent_is_told_its_prompt_its_columns_and_a_seed(play):
+def test_an_agent_gets_prompt_columns_and_seed(play):
     seen = []
 
     def agent(url, example):
@@ -76,7 +76,7 @@ def test_an_agent_is_told_its_prompt_its_columns_and_a_seed(play):
     assert not {e["seed"] for e in seen} & {e["seed"] for e in before}
 
 
-def test_an_agent_is_told_what_a_conditioning_made_of_its_prompt_and_the_answer(policy):
+def test_an_agent_gets_the_policy_prompt_and_the_answer(policy):
     seen = []
     player = TracePlayer(
         policy=policy, agent=lambda url, example: seen.append(example), max_new_tokens=2
@@ -107,19 +107,19 @@ def test_rows_of_an_episode_belong_to_it_and_to_its_group(play):
 
 
 def test_the_response_is_the_last_answer_in_every_row_of_an_episode(play):
-    told = []
+    answers = []
 
     def agent(url, example):
         ask(url, "a=", max_tokens=4)
-        told.append(ask(url, "b=", max_tokens=4))
+        answers.append(ask(url, "b=", max_tokens=4))
 
     rows = play(agent)
 
     assert len(rows) == 2
-    assert decode_texts(rows["response"]) == [told[0]] * 2
+    assert decode_texts(rows["response"]) == [answers[0]] * 2
 
 
-def test_an_episode_without_a_call_is_one_row_that_trains_nothing(play):
+def test_an_episode_without_a_call_is_one_row_without_response_tokens(play):
     rows = play(lambda url, example: 1.0)
 
     assert len(rows) == 1
@@ -130,7 +130,7 @@ def test_an_episode_without_a_call_is_one_row_that_trains_nothing(play):
     assert episodes(rows) == {0: "the agent made no call"}
 
 
-def test_what_failed_before_its_first_call_says_so_itself(play):
+def test_a_failure_before_the_first_call_keeps_its_reason(play):
     def agent(url, example):
         raise ZeroDivisionError
 
@@ -138,7 +138,7 @@ def test_what_failed_before_its_first_call_says_so_itself(play):
 
 
 @pytest.mark.parametrize("why", ["", "it was killed"])
-def test_an_agent_that_does_not_say_how_it_ended_has_failed(why, play):
+def test_an_agent_without_a_report_has_failed(why, play):
     rows = play(lambda url, example: ask(url), agents=Agents(why=why))
 
     assert rows["facts"]["calls"].tolist() == [1.0]
@@ -159,17 +159,17 @@ def test_agents_that_cannot_be_run_end_the_rollout_with_their_error(play):
     assert agents.closed == 1
 
 
-def test_a_rollout_is_over_when_its_agents_are(play):
+def test_a_rollout_waits_for_its_agents(play):
     class Slow(Agents):
         done = False
 
         def run(self, function, calls):
-            told = super().run(function, calls)
+            answers = super().run(function, calls)
             for call in calls:
-                tell(call["base_url"], "end", {"reward": 1.0})
+                post_report(call["base_url"], "end", {"reward": 1.0})
             time.sleep(0.05)
             self.done = True
-            return told
+            return answers
 
     agents = Slow()
     play(lambda url, example: None, agents=agents)
@@ -177,7 +177,7 @@ def test_a_rollout_is_over_when_its_agents_are(play):
     assert agents.done
 
 
-def test_agents_are_checked_when_the_player_is_made_and_stay_behind_a_rollout(play):
+def test_agents_are_checked_by_the_constructor_and_kept_open(play):
     agents = Agents()
 
     def agent(url, example):
@@ -204,7 +204,7 @@ class Broken:
         raise ZeroDivisionError
 
 
-def test_a_mistake_of_ours_ends_the_rollout(play, policy):
+def test_an_internal_error_ends_the_rollout(play, policy):
     prompt = Broken()
 
     def agent(url, example):
@@ -216,11 +216,11 @@ def test_a_mistake_of_ours_ends_the_rollout(play, policy):
     assert prompt.policies == [policy]
 
 
-def test_the_endpoint_is_there_as_long_as_the_rollout(play, monkeypatch):
-    told = {}
+def test_the_endpoint_closes_with_the_rollout(play, monkeypatch):
+    answers = {}
 
     def agent(url, example):
-        told["url"] = url
+        answers["url"] = url
         ask(url)
 
     servers, serving = [], module.serving
@@ -233,17 +233,17 @@ def test_the_endpoint_is_there_as_long_as_the_rollout(play, monkeypatch):
     play(agent)
 
     with pytest.raises(OSError, match="refused"):
-        ask(told["url"])
+        ask(answers["url"])
     play(lambda url, example: 0.0, prompts=["a"] * 11, group_size=3)
     # Four connections an agent, and room for a few clients that leave theirs open.
     assert servers == [HttpLimits(connections=128), HttpLimits(connections=132)]
 
 
-def test_a_distribution_of_its_own_is_drawn_from_and_may_be_asked_for(policy):
-    told = []
+def test_another_decoding_distribution_is_used_and_may_be_requested(policy):
+    answers = []
 
     def agent(url, example):
-        told.append([ask(url, temperature=temperature, max_tokens=4) for temperature in (0, 1)])
+        answers.append([ask(url, temperature=temperature, max_tokens=4) for temperature in (0, 1)])
 
     player = TracePlayer(policy=policy, agent=agent, max_new_tokens=4)
     batch = make_batch(prompt=["a="] * 2)
@@ -251,13 +251,13 @@ def test_a_distribution_of_its_own_is_drawn_from_and_may_be_asked_for(policy):
 
     rows = player.play(batch, group_size=1, decoding=greedy, generator=None, seed=3)
     assert episodes(rows) == {0: "", 1: ""}
-    assert told[0] == told[1]
-    assert told[0][0] == told[0][1]
+    assert answers[0] == answers[1]
+    assert answers[0][0] == answers[0][1]
     rows = player.play(batch, group_size=1, decoding=None, generator=None, seed=3)
     assert "HTTPError" in episodes(rows)[0]
 
 
-def test_limits_are_those_of_the_player_and_the_policy(policy):
+def test_limits_of_player_and_policy_apply(policy):
     player = TracePlayer(policy=policy, agent=print, max_calls=7, max_new_tokens=5)
 
     assert (player.limits.turns, player.limits.turn_tokens) == (7, 5)
@@ -266,7 +266,7 @@ def test_limits_are_those_of_the_player_and_the_policy(policy):
     assert (plain.limits.turns, plain.wait) == (32, 1.0)
 
 
-def test_a_policy_that_takes_no_calls_is_refused(policy):
+def test_a_policy_without_sessions_is_refused(policy):
     without = SimpleNamespace(tokenizer=policy.tokenizer, context_length=64)
 
     with pytest.raises(ConfigError, match="session"):
@@ -281,7 +281,7 @@ def test_a_policy_that_takes_no_calls_is_refused(policy):
         TracePlayer(policy=routed, agent=print, max_new_tokens=5)
 
 
-def test_rows_hold_the_version_of_the_weights(play):
+def test_rows_have_the_version_of_the_weights(play):
     policy = tiny_policy("a=", context_length=64)
     for _ in range(3):
         policy.updated()

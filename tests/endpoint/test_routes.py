@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.request_queue import RequestQueue
 from rlcomp.endpoint.routes import Routes
+from rlcomp.endpoint.server import RefusedError
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import TurnSample
@@ -69,8 +69,8 @@ class Server:
                 return reply.result(), None
             (call,) = self.desk.next_batch()
             ids = [KNOWN[piece] for piece in answer]
-            said = TurnSample(ids, [-0.5] * len(ids), False)
-            self.desk.answer(call, [said] * call.n)
+            texts = TurnSample(ids, [-0.5] * len(ids), False)
+            self.desk.answer(call, [texts] * call.n)
             return reply.result(5), call
 
 
@@ -80,7 +80,7 @@ def refusal(call, *arguments, **settings):
     return caught.value.status, caught.value.code
 
 
-def test_each_episode_has_a_secret_of_its_own():
+def test_each_episode_has_its_own_secret():
     routes = Server(episodes=3).routes
     paths = [routes.path(number) for number in range(3)]
 
@@ -96,7 +96,7 @@ def test_each_episode_has_a_secret_of_its_own():
         assert refusal(routes, "POST", path, b"{}") == (404, "not_found")
 
 
-def test_models_are_one():
+def test_the_list_of_models_has_one_entry():
     server = Server()
 
     (model,) = server.post("models", method="GET")["data"]
@@ -108,7 +108,7 @@ def test_models_are_one():
     assert refusal(server.post, "completions", method="GET")[0] == 405
 
 
-def test_a_completion_goes_on_with_its_text():
+def test_a_completion_continues_its_text():
     server = Server()
 
     reply, call = server.ask("completions", "cd|", prompt="ab", stop="|", n=2, seed=5)
@@ -120,7 +120,7 @@ def test_a_completion_goes_on_with_its_text():
     assert server.desk.traces[0].calls == 1
 
 
-def test_a_chat_goes_on_with_what_the_prompt_makes_of_it():
+def test_a_chat_continues_the_text_of_the_prompt_format():
     server = Server()
     tool = {"type": "function", "function": {"name": "f"}}
 
@@ -132,7 +132,7 @@ def test_a_chat_goes_on_with_what_the_prompt_makes_of_it():
 
 
 @pytest.mark.parametrize("continues", [True, False])
-def test_what_stands_in_front_of_texts_stands_where_a_format_goes_on(continues, monkeypatch):
+def test_leading_tokens_depend_on_the_prompt_format(continues, monkeypatch):
     server = Server()
     monkeypatch.setattr(TEXTS, "_lead", [KNOWN["d"]])
     server.prompt.continues = continues
@@ -144,18 +144,18 @@ def test_what_stands_in_front_of_texts_stands_where_a_format_goes_on(continues, 
     assert call.context.ids == [KNOWN["d"], KNOWN["c"]]
 
 
-def test_calls_that_come_back_stand_as_they_were_sampled():
+def test_tool_calls_of_the_client_have_the_sampled_tokens():
     server = Server()
     tool = {"type": "function", "function": {"name": "f"}}
     reply, _ = server.ask("chat/completions", [CALL], messages=[USER], tools=[tool])
-    said = reply["choices"][0]["message"]
-    assert json.loads(said["tool_calls"][0]["function"]["arguments"]) == {"x": 1}
+    texts = reply["choices"][0]["message"]
+    assert json.loads(texts["tool_calls"][0]["function"]["arguments"]) == {"x": 1}
 
-    server.ask("chat/completions", "b", messages=[USER, said], tools=[tool])
+    server.ask("chat/completions", "b", messages=[USER, texts], tools=[tool])
     assert [message["content"] for message in server.prompt.messages] == ["a", CALL]
 
     server.post("begin")  # a new try knows nothing of it
-    server.ask("chat/completions", "b", messages=[USER, said], tools=[tool])
+    server.ask("chat/completions", "b", messages=[USER, texts], tools=[tool])
     assert [message["content"] for message in server.prompt.messages] == ["a", ""]
 
 
@@ -173,7 +173,7 @@ def test_calls_that_come_back_stand_as_they_were_sampled():
         (3, None, 1),
     ],
 )
-def test_an_answer_has_as_many_tokens_as_there_is_room_for(context, asked, limit):
+def test_an_answer_is_limited_by_the_context(context, asked, limit):
     server = Server(context=context)
 
     _, call = server.ask("completions", "b", prompt="ab", max_tokens=asked)
@@ -181,7 +181,7 @@ def test_an_answer_has_as_many_tokens_as_there_is_room_for(context, asked, limit
     assert call.limit == limit
 
 
-def test_a_full_context_and_a_text_that_cannot_be_written_are_refused():
+def test_a_full_context_and_an_unencodable_text_are_refused():
     server = Server(context=2)
 
     assert refusal(server.post, "completions", prompt="ab") == (400, "context_length_exceeded")
@@ -192,7 +192,7 @@ def test_a_full_context_and_a_text_that_cannot_be_written_are_refused():
     assert refusal(server.post, "completions", prompt="a", temperature=0.7)[0] == 400
 
 
-def test_the_distributions_that_are_allowed_may_be_asked_for():
+def test_allowed_decoding_options_may_be_requested():
     server = Server()
 
     for temperature in (1.0, 0.5):
@@ -200,7 +200,7 @@ def test_the_distributions_that_are_allowed_may_be_asked_for():
         assert reply["choices"][0]["text"] == "b"
 
 
-def test_a_stream_is_one_of_events():
+def test_a_stream_has_server_sent_events():
     server = Server()
     path = server.routes.path(0)
 
@@ -210,12 +210,12 @@ def test_a_stream_is_one_of_events():
         (call,) = server.desk.next_batch()
         server.desk.answer(call, [TurnSample([KNOWN["b"]], [-0.5], False)])
 
-    assert sent.result().kind == "text/event-stream"
+    assert sent.result().media_type == "text/event-stream"
     assert sent.result().body.endswith(b"data: [DONE]\n\n")
 
 
 @pytest.mark.parametrize("reward", [0, -1.5, 3.4e38, -3.4e38])
-def test_a_reward_is_paid(reward):
+def test_a_reward_is_added(reward):
     server = Server()
     server.ask("completions", "b", prompt="a")
 
@@ -226,7 +226,7 @@ def test_a_reward_is_paid(reward):
 
 
 @pytest.mark.parametrize("reward", [True, "1", [1], 3.5e38, -3.5e38])
-def test_what_is_no_reward_is_refused(reward):
+def test_an_invalid_reward_is_refused(reward):
     server = Server()
     server.ask("completions", "b", prompt="a")
 

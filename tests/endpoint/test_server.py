@@ -1,4 +1,4 @@
-"""The server of the endpoint: its connections are counted, and end with it."""
+"""The server of the endpoint: limits and end of connections."""
 
 import contextlib
 import socket
@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from rlcomp.endpoint.handler import HttpLimits, HttpReply
-from rlcomp.endpoint.server import Server, serving
+from rlcomp.endpoint.server import HttpLimits, HttpReply, Server, serving
 
 ASK = b"POST /in HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
 
@@ -48,14 +47,14 @@ def reached(server, seconds=2.0):
     return False
 
 
-def test_it_says_where_it_is():
+def test_address_is_the_url():
     with serving(Route(), HttpLimits()) as server:
         assert server.address == f"http://127.0.0.1:{server.server_port}"
         assert server.server_port == server.socket.getsockname()[1] > 0
         assert server.server_name == "127.0.0.1"
 
 
-def test_a_host_is_not_looked_up(monkeypatch):
+def test_the_host_name_is_not_looked_up(monkeypatch):
     def never(*arguments):
         raise AssertionError
 
@@ -64,7 +63,7 @@ def test_a_host_is_not_looked_up(monkeypatch):
         assert asked(connection)
 
 
-def test_so_many_connections_are_open_at_a_time_and_no_more():
+def test_the_number_of_connections_is_limited():
     with serving(Route(), HttpLimits(connections=2)) as server:
         first, second = channel(server), channel(server)
         assert asked(first)
@@ -78,7 +77,7 @@ def test_so_many_connections_are_open_at_a_time_and_no_more():
         second.close()
 
 
-def test_what_breaks_first_is_kept():
+def test_the_first_error_is_stored():
     first, second = ZeroDivisionError(), KeyError()
     with serving(Route(first, second), HttpLimits()) as server, channel(server) as connection:
         assert server.error is None
@@ -89,7 +88,7 @@ def test_what_breaks_first_is_kept():
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_its_end_ends_every_connection_and_its_thread(fails):
+def test_end_closes_every_connection_and_the_thread(fails):
     before = threading.active_count()
     start = time.monotonic()
     try:
@@ -112,7 +111,7 @@ def test_its_end_ends_every_connection_and_its_thread(fails):
     assert time.monotonic() - start < 1  # it looks often whether it shall end
 
 
-def test_a_connection_that_has_ended_is_forgotten():
+def test_a_closed_connection_is_removed():
     with serving(Route(), HttpLimits()) as server:
         with channel(server) as connection:
             assert asked(connection)

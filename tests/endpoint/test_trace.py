@@ -29,7 +29,7 @@ def call(trace, text, *answers):
     return context.ids
 
 
-def test_what_was_sampled_is_never_encoded_again():
+def test_sampled_tokens_are_not_encoded_again():
     trace = Trace(TEXTS)
 
     call(trace, "c", ids("a", "b"))
@@ -41,7 +41,7 @@ def test_what_was_sampled_is_never_encoded_again():
     assert trace.rows[0].log_probs == [0.0, -0.5, -0.5, 0.0, -0.5]
 
 
-def test_the_longest_earlier_answer_is_gone_on_from():
+def test_a_call_continues_the_longest_earlier_answer():
     trace = Trace(TEXTS)
     call(trace, "c", ids("a"))
     call(trace, "ca", ids("a", "b"))
@@ -50,7 +50,7 @@ def test_the_longest_earlier_answer_is_gone_on_from():
     assert len(trace.rows) == 1
 
 
-def test_a_history_that_is_written_anew_begins_a_row_of_the_same_episode():
+def test_a_changed_history_begins_a_row():
     trace = Trace(TEXTS)
     call(trace, "c", ids("a"))
     call(trace, "d", ids("b"))
@@ -60,7 +60,7 @@ def test_a_history_that_is_written_anew_begins_a_row_of_the_same_episode():
     assert [[turn.number for turn in row.turns] for row in trace.rows] == [[0], [1, 2]]
 
 
-def test_of_two_that_go_on_from_one_answer_the_second_reads_it_only():
+def test_a_second_continuation_of_an_answer_begins_a_row():
     trace = Trace(TEXTS)
     call(trace, "c", ids("a"))
     call(trace, "cab", ids("c"))
@@ -80,7 +80,7 @@ def test_several_answers_to_a_call_are_rows_of_one_turn():
     assert [[turn.number for turn in row.turns] for row in trace.rows] == [[0], [0, 1]]
 
 
-def test_a_stop_token_is_no_text_of_plain_prompts():
+def test_a_stop_token_has_no_text_in_plain_prompts():
     trace = Trace(TEXTS)
     call(trace, "c", [*ids("a"), EOS])
 
@@ -88,7 +88,7 @@ def test_a_stop_token_is_no_text_of_plain_prompts():
     assert len(trace.rows) == 2
 
 
-def test_special_tokens_in_somebodys_words_are_text():
+def test_special_tokens_of_the_client_are_plain_text():
     texts = MarkedTextCodec(byte_tokenizer())
     trace = Trace(texts)
     first = trace.context(texts.mark("a<eos>"), leads=True)
@@ -103,14 +103,14 @@ def test_special_tokens_in_somebodys_words_are_text():
     assert 1 not in again.ids
 
 
-def test_rewards_stand_with_the_call_before():
+def test_rewards_belong_to_the_last_call():
     trace = Trace(TEXTS)
-    assert not trace.pay(1.0)
+    assert not trace.add_reward(1.0)
     call(trace, "c", ids("a"))
-    trace.pay(0.25)
+    trace.add_reward(0.25)
     call(trace, "d", ids("a"))
-    trace.pay(0.5)
-    trace.pay(0.5)
+    trace.add_reward(0.5)
+    trace.add_reward(0.5)
 
     assert [row.turns[0].reward for row in trace.rows] == [0.25, 1.0]
     assert trace.reward == 1.25
@@ -118,7 +118,7 @@ def test_rewards_stand_with_the_call_before():
     assert trace.reward == -1.0
 
 
-def test_without_any_word_of_it_there_is_no_reward():
+def test_without_a_reward_the_reward_is_nan():
     assert math.isnan(Trace(TEXTS).reward)
 
 
@@ -126,7 +126,7 @@ PIECES = st.lists(st.sampled_from(["a", "b", "c", "d", "ab"]), min_size=1, max_s
 
 
 @given(st.lists(st.tuples(PIECES, PIECES, st.booleans()), min_size=1, max_size=6))
-def test_each_sampled_token_is_trained_once_and_rows_only_grow(calls):
+def test_each_sampled_token_is_trained_once(calls):
     trace, text, sampled = Trace(TEXTS), "", []
     for asked, answer, anew in calls:
         text = "".join(asked) if anew else text + "".join(asked)
@@ -145,7 +145,7 @@ def test_each_sampled_token_is_trained_once_and_rows_only_grow(calls):
     assert sorted(numbers) == list(range(len(calls)))
 
 
-def test_how_often_the_same_was_asked_before_is_counted_for_each():
+def test_equal_calls_are_counted():
     trace = Trace(TEXTS)
 
-    assert [trace.times(each) for each in "aabab"] == [0, 1, 0, 2, 1]
+    assert [trace.count_repeats(each) for each in "aabab"] == [0, 1, 0, 2, 1]

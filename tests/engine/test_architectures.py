@@ -1,9 +1,10 @@
-"""Which architectures of transformers sample and score alike, and what the others are told."""
+"""Architectures of transformers: sampler and scorer agree, and unsupported ones are refused."""
 
 import pytest
 import torch
 import transformers
 
+from rlcomp.engine.architectures import why_unsupported
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
@@ -108,8 +109,8 @@ def test_sampler_and_scorer_agree_in(architecture):
     ("architecture", "settings", "words"),
     [
         ("bert", HEADS | {"num_hidden_layers": 1}, r"\(bert\) is not causal"),
-        ("openai-gpt", {"n_layer": 1, "n_head": 2}, "hands out no cache"),
-        ("rwkv", {"num_hidden_layers": 2}, "hands out no cache"),
+        ("openai-gpt", {"n_layer": 1, "n_head": 2}, "returns no KV cache"),
+        ("rwkv", {"num_hidden_layers": 2}, "returns no KV cache"),
     ],
 )
 def test_models_that_cannot_be_sampled_from_are_refused(architecture, settings, words):
@@ -121,7 +122,7 @@ def test_models_that_cannot_be_sampled_from_are_refused(architecture, settings, 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_decoder_of_a_family_of_encoders_is_accepted():
+def test_an_encoder_family_with_is_decoder_is_accepted():
     model = by_config("bert", **HEADS, num_hidden_layers=1, is_decoder=True)
 
     assert (
@@ -129,7 +130,7 @@ def test_a_decoder_of_a_family_of_encoders_is_accepted():
     )
 
 
-def test_building_a_policy_draws_nothing():
+def test_building_a_policy_draws_no_random_numbers():
     model = build("llama")
     before = torch.get_rng_state()
 
@@ -139,11 +140,11 @@ def test_building_a_policy_draws_nothing():
 
 
 def told(error: Exception) -> str:
-    """An error with its notes; before Python 3.11 they stand in the message."""
+    """Return an error with its notes; before Python 3.11 they are in the message."""
     return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 
-def test_a_model_that_cannot_read_is_named():
+def test_an_error_of_the_probe_names_the_model():
     # rotary_dim 64 is gptj's own default; its heads are 8 wide here.
     model = tiny_model(TOKENIZER, architecture="gptj", **SIZES)
 
@@ -153,7 +154,7 @@ def test_a_model_that_cannot_read_is_named():
 
 
 @pytest.mark.parametrize("architecture", ["bloom", "mamba"])
-def test_a_model_without_positions_has_no_limit(architecture):
+def test_a_model_without_positions_has_no_context_limit(architecture):
     policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, decoding=Decoding())
 
     assert policy.context_length is None
@@ -162,7 +163,25 @@ def test_a_model_without_positions_has_no_limit(architecture):
 
 
 @pytest.mark.parametrize(("architecture", "limit"), [("mpt", 32), ("gpt2", 32), ("opt", 32)])
-def test_the_context_has_many_names(architecture, limit):
+def test_the_context_length_has_several_names_in_configs(architecture, limit):
     policy = LanguageModel(model=build(architecture), tokenizer=TOKENIZER, decoding=Decoding())
 
     assert policy.context_length == limit
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "llama", "qwen2", "qwen3"])
+def test_supported_families_have_no_reason(architecture):
+    assert why_unsupported(tiny_model(TOKENIZER, architecture=architecture)) is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "settings", "reason"),
+    [
+        ("gpt2", {"add_cross_attention": True}, "it has cross attention"),
+        ("gemma", {}, "its class is GemmaForCausalLM"),
+    ],
+)
+def test_why_unsupported_gives_the_reason(architecture, settings, reason):
+    model = tiny_model(TOKENIZER, architecture=architecture, overrides=settings)
+
+    assert why_unsupported(model) == reason

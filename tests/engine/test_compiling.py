@@ -1,4 +1,4 @@
-"""Fused kernels: compiled only where it is asked for, and the numbers of the plain pass."""
+"""Compiled functions: only within the context, and with the results of eager mode."""
 
 import threading
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ import torch._functorch.config
 from rlcomp import Decoding, causal_lm, character_tokenizer
 from rlcomp.engine.compiling import compiled, compiles, compiling
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.norm import rms_norm_to
+from rlcomp.engine.layer_functions import fused_rms_norm
 from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.rows import rows_from_ids
@@ -22,22 +22,22 @@ PLAIN = {"linear": "torch", "update": "torch"}
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """In place of torch's: hands functions back as they are, and notes them."""
-    seen = SimpleNamespace(names=[], told=[], called=[])
+    """Replace torch.compile: return functions unchanged, and record them."""
+    calls = SimpleNamespace(names=[], told=[], called=[])
 
     def compile(function, **told):
-        seen.names.append(function.__name__)
-        seen.told.append(told)
+        calls.names.append(function.__name__)
+        calls.told.append(told)
 
         def call(*given, **named):
-            seen.called.append(function.__name__)
+            calls.called.append(function.__name__)
             return function(*given, **named)
 
         return call
 
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", compile)
-    return seen
+    return calls
 
 
 def twice():
@@ -47,7 +47,7 @@ def twice():
     return compiled(double)
 
 
-def test_a_function_is_compiled_once_and_only_within(compiler):
+def test_a_function_is_compiled_once_and_only_within_compiling(compiler):
     double = twice()
 
     outside = double(3)
@@ -64,7 +64,7 @@ def test_a_function_is_compiled_once_and_only_within(compiler):
     assert double.__name__ == "double"
 
 
-def test_what_is_inside_decides_and_an_error_leaves_it_as_it_was():
+def test_nested_contexts_and_errors_restore_the_flag():
     with compiling(True):
         with compiling(False):
             assert not compiles()
@@ -73,18 +73,18 @@ def test_what_is_inside_decides_and_an_error_leaves_it_as_it_was():
         assert compiles()
 
 
-def test_other_threads_do_not_hear_of_it():
-    found = []
+def test_the_flag_belongs_to_the_thread():
+    actual = []
     with compiling(True):
-        thread = threading.Thread(target=lambda: found.append(compiles()))
+        thread = threading.Thread(target=lambda: actual.append(compiles()))
         thread.start()
         thread.join()
 
-    assert found == [False]
+    assert actual == [False]
 
 
 @pytest.mark.parametrize(("before", "after"), [(8, 64), (100, 100)])
-def test_more_kinds_of_calls_are_compiled_than_torch_compiles(compiler, before, after):
+def test_the_recompile_limit_is_raised(compiler, before, after):
     with torch._dynamo.config.patch(recompile_limit=before), compiling(True):
         twice()(1)
         assert torch._dynamo.config.recompile_limit == after
@@ -92,7 +92,7 @@ def test_more_kinds_of_calls_are_compiled_than_torch_compiles(compiler, before, 
 
 
 class Failed(Exception):
-    """As of torch's compiler."""
+    """An error of torch's compiler."""
 
     __module__ = "torch._inductor.exc"
 
@@ -104,25 +104,25 @@ class Failed(Exception):
         (ValueError("of the function"), ValueError),
     ],
 )
-def test_what_the_compiler_lacks_is_told_with_the_remedy(monkeypatch, error, told):
+def test_a_missing_compiler_is_a_config_error(monkeypatch, error, told):
     def fails(function, **_):
         def call(*_):
             raise error
 
         return call
 
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     monkeypatch.setattr(torch, "compile", fails)
-    with pytest.raises(told) as found, compiling(True):
+    with pytest.raises(told) as actual, compiling(True):
         twice()(1)
 
     if told is ConfigError:
-        words = "fails (Failed: InvalidCxxCompiler: none and more): it needs Triton on a GPU"
-        assert words in str(found.value)
-        assert str(found.value).endswith("or set engine.compile=false")
+        words = "failed (Failed: InvalidCxxCompiler: none and more): install Triton for a GPU"
+        assert words in str(actual.value)
+        assert str(actual.value).endswith("or set engine.compile=false")
 
 
-def test_what_is_kept_for_a_gradient_stays_for_another_one(compiler):
+def test_donated_buffers_are_disabled(compiler):
     with torch._functorch.config.patch(donated_buffer=True), compiling(True):
         twice()(1)
         assert torch._functorch.config.donated_buffer is False
@@ -131,10 +131,10 @@ def test_what_is_kept_for_a_gradient_stays_for_another_one(compiler):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_compiled_function_is_differentiated_more_than_once(monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     x = torch.randn(5, 8, requires_grad=True)
     with compiling(True):
-        y = rms_norm_to(x, torch.ones(8), 1e-6, torch.float32)
+        y = fused_rms_norm(x, torch.ones(8), 1e-6, torch.float32)
 
     first, other = (torch.autograd.grad(y.sum(), x, retain_graph=keep)[0] for keep in (True, False))
 
@@ -172,7 +172,7 @@ def rows():
 
 
 def passed(owner):
-    """Log-probs, entropy, and the gradient of a sum of the log-probs, each weighed differently."""
+    """Log-probs, entropy, and the gradient of a sum of the log-probs, with different weights."""
     batch = rows()
     log_probs = owner.log_probs(batch)
     weights = torch.linspace(-1, 2, log_probs.numel()).view(log_probs.shape)
@@ -191,13 +191,13 @@ def assert_alike(found, expected):
 
 @pytest.fixture
 def _tiles(monkeypatch):
-    """So small that logits go by tiles, of 2 tokens each, as those of a large vocabulary do."""
+    """Tiles of 2 tokens, as for a large vocabulary."""
     monkeypatch.setattr("rlcomp.engine.output_head._TILE", 20)
     monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
 
 
 FUNCTIONS = {"_log_probs", "_slope", "_entropy"}
-BETWEEN = {"rms_norm_to", "_in_one", "gated"}
+BETWEEN = {"fused_rms_norm", "_rotate_fused", "silu_gate"}
 
 
 @pytest.mark.usefixtures("_tiles")
@@ -206,17 +206,17 @@ BETWEEN = {"rms_norm_to", "_in_one", "gated"}
     [
         ("qwen3", False, FUNCTIONS | BETWEEN),
         ("qwen3", True, FUNCTIONS | BETWEEN),
-        ("gpt2", False, FUNCTIONS),  # LayerNorm, positions that are added, no gate
+        ("gpt2", False, FUNCTIONS),  # LayerNorm, added positions, no gate
     ],
 )
-def test_the_numbers_are_those_of_the_plain_pass(compiler, architecture, keep, expected):
+def test_compiled_pass_agrees_with_eager(compiler, architecture, keep, expected):
     model = make_model(architecture)
     plain = passed(policy(model))
     assert compiler.called == []
 
-    found = passed(policy(model, compile=True, checkpointing=keep))
+    actual = passed(policy(model, compile=True, checkpointing=keep))
 
-    assert_alike(found, plain)
+    assert_alike(actual, plain)
     assert set(compiler.called) == expected
     assert not compiles()
 
@@ -224,8 +224,8 @@ def test_the_numbers_are_those_of_the_plain_pass(compiler, architecture, keep, e
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # torch warns itself while it traces
 @pytest.mark.usefixtures("_tiles")
-def test_the_numbers_are_those_of_the_plain_pass_when_torch_compiles(monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.compiling._made", {})
+def test_compiled_pass_agrees_with_eager_under_torch_compile(monkeypatch):
+    monkeypatch.setattr("rlcomp.engine.compiling._compiled_functions", {})
     model = make_model()
 
     assert_alike(passed(policy(model, compile=True)), passed(policy(model)))

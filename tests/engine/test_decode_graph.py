@@ -1,4 +1,4 @@
-"""The decode loop of a GPU: the tokens of the other loop, whatever it computes in vain."""
+"""The decode loop of a GPU samples the tokens of the other loop."""
 
 import ast
 import inspect
@@ -10,17 +10,15 @@ import torch
 
 from rlcomp import causal_lm, character_tokenizer
 from rlcomp.engine import decode_graph, decode_packed, draw
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.cache import Cache
 from rlcomp.engine.decode_graph import GraphDecodeLoop, StaticCache, StepGraph
 from rlcomp.engine.decode_packed import DecodeLoop, decode
-from rlcomp.engine.decoding import Decoding, filter_logits, sample, sampling_mask
-from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
+from rlcomp.engine.decoding import Decoding, filter_logits, pack_mask, sampling_mask
+from rlcomp.engine.draw import draw_tokens, sample
 from rlcomp.engine.fused import Fused, FusedBlock, FusedNorm, Matrix
-from rlcomp.engine.linear import linear
-from rlcomp.engine.norm import rms_norm
-from rlcomp.engine.precision import wide_product
-from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.layer_functions import rms_norm
+from rlcomp.engine.linear import linear, wide_product
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
@@ -49,10 +47,10 @@ def transformer(architecture="qwen2", device="cpu"):
 
 
 def sampled(model, loop, *, decoding=None, suppressed=None, texts=(), limit=LIMIT):
-    """Answers, and the generator behind them."""
+    """Return the responses and the final state of the generator."""
     rows, generator = 3 * len(PROMPTS), torch.Generator().manual_seed(3)
     table = [bytes([65 + token]) for token in range(14)]
-    found = decode(
+    actual = decode(
         model,
         PROMPTS,
         group_size=3,
@@ -61,7 +59,7 @@ def sampled(model, loop, *, decoding=None, suppressed=None, texts=(), limit=LIMI
         uniforms=Uniforms(rows, generator),
         loop=loop,
     )
-    return found, generator
+    return actual, generator
 
 
 def assert_same(ours, theirs):
@@ -72,7 +70,7 @@ def assert_same(ours, theirs):
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths.cpu()[:, None]
     assert torch.equal(ours.tokens.cpu()[within], theirs.tokens.cpu()[within])
     left, right = (each.log_probs.cpu()[within] for each in (ours, theirs))
-    # The library computes rotations in float32, and a GPU rounds cosines otherwise than a CPU.
+    # The library computes rotations in float32, and a GPU rounds cosines differently.
     torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
     if ours.sampling_mask is not None:
         assert torch.equal(ours.sampling_mask.cpu()[within], theirs.sampling_mask.cpu()[within])
@@ -82,14 +80,14 @@ def assert_same(ours, theirs):
 
 @pytest.fixture(params=[0, 4000, 2**21], ids=["shared", "shared_then_copied", "copied"])
 def _prompts_held(request, monkeypatch):
-    monkeypatch.setattr("rlcomp.engine.cache._COPIED", request.param)
+    monkeypatch.setattr("rlcomp.engine.cache._COPY_BYTES", request.param)
 
 
 @pytest.mark.usefixtures("_prompts_held")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("look", [1, 3, 16])
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
-def test_it_samples_the_tokens_of_the_other_loop(monkeypatch, device, look, architecture):
+def test_graph_loop_samples_the_tokens_of_the_decode_loop(monkeypatch, device, look, architecture):
     monkeypatch.setattr(decode_graph, "STEPS_PER_READ", look)
     monkeypatch.setattr(decode_graph, "_NEW_COLUMNS", 5)
 
@@ -112,7 +110,7 @@ def test_it_samples_the_tokens_of_the_other_loop(monkeypatch, device, look, arch
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, changed):
+def test_filters_stop_texts_and_limits_agree_with_the_decode_loop(device, changed):
     def some(loop, where):
         given = dict(changed)
         if "suppressed" in given:
@@ -125,7 +123,7 @@ def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, chang
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, device):
+def test_decoding_in_several_passes_uses_the_same_random_numbers(monkeypatch, device):
     # Three answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     monkeypatch.setattr(decode_packed, "cache_budget", lambda _: (6 * 40 + 7) * 512)
 
@@ -135,9 +133,9 @@ def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, devic
 
 
 @needs_gpu
-def test_a_step_never_waits_for_the_device(monkeypatch):
+def test_a_step_does_not_synchronise_with_the_device(monkeypatch):
     model = transformer(device="cuda")
-    sampled(model, GraphDecodeLoop)  # what is loaded at first use
+    sampled(model, GraphDecodeLoop)  # loads libraries
     run = decode_graph.StepGraph.run
 
     def watched(self, numbers):
@@ -152,7 +150,7 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
     sampled(model, GraphDecodeLoop)
 
 
-# What makes the host wait for the device, or copy to it.
+# Calls that synchronise with the device, or copy to it.
 METHODS = {"item", "tolist", "cpu", "numpy", "nonzero", "tensor"}
 BUILT_IN = {"bool", "int", "float"}
 
@@ -164,11 +162,11 @@ BUILT_IN = {"bool", "int", "float"}
         [StaticCache.open_column, StaticCache._write, Cache.attend, Cache._read],
         [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, FusedNorm.__call__],
         [Matrix.__call__, Matrix.wide, Matrix._product, linear, wide_product, rms_norm],
-        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack],
+        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack_mask],
     ],
     ids=["step", "cache", "layers", "products", "draw"],
 )
-def test_the_source_of_a_step_names_nothing_that_waits(parts):
+def test_the_source_of_a_step_has_no_synchronising_call(parts):
     for part in parts:
         tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
         calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]

@@ -1,4 +1,4 @@
-"""The native decode loop against the model's own, and what it saves."""
+"""The packed decode loop against the fallback, and its savings."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -23,13 +23,11 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from rlcomp.engine import cache
 from rlcomp.engine import decode_packed as native
 from rlcomp.engine import decode_transformers as engine
+from rlcomp.engine.architectures import layers, probe
 from rlcomp.engine.cache import Cache
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, mask_contains
 from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
 from rlcomp.engine.fused import FusedBlock
-from rlcomp.engine.probe import probe
-from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
@@ -43,7 +41,7 @@ PROMPTS = [[1, 4, 5], [2], [7, 8, 9, 10, 11, 12, 4], [1, 4, 5]]
 
 @pytest.fixture(autouse=True)
 def norms_in_full_precision(monkeypatch):
-    """The library rounds its norms to float32, also in a model of float64."""
+    """Transformers rounds norms to float32 even in float64 models: replace them."""
 
     def forward(self, x):
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -59,7 +57,7 @@ def norms_in_full_precision(monkeypatch):
 )
 def prompts_held(request, monkeypatch):
     """Prompts shared by their rows, copied when few rows are left, or copied at once."""
-    monkeypatch.setattr(cache, "_COPIED", request.param)
+    monkeypatch.setattr(cache, "_COPY_BYTES", request.param)
 
 
 def make_model(family, dtype=torch.float64, **changed):
@@ -92,7 +90,7 @@ def make_model(family, dtype=torch.float64, **changed):
         }
         config, kind = kinds[family]
         model = kind(config(**{**shape, **changed}))
-    # Norm weights and biases that do something.
+    # Norm weights and biases that have an effect.
     for name, parameter in model.named_parameters():
         if "bias" in name or "norm" in name or "ln_" in name:
             parameter.data += 0.3 * torch.randn_like(parameter)
@@ -126,7 +124,7 @@ def both(model, prompts=PROMPTS, **changed):
 
 
 def assert_same(ours, theirs, atol=1e-10):
-    """The same answers: what stands behind their ends may differ."""
+    """Check that responses are equal up to their ends."""
     assert torch.equal(ours.lengths, theirs.lengths)
     assert torch.equal(ours.truncated, theirs.truncated)
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
@@ -136,14 +134,14 @@ def assert_same(ours, theirs, atol=1e-10):
 
 
 def rescored(model, prompts, sampled, group_size):
-    """Log-probs of each answer by one plain forward pass over its row."""
-    found = []
+    """Return the log-probs of each response by a forward pass over its row."""
+    actual = []
     for row, (tokens, length) in enumerate(zip(sampled.tokens, sampled.lengths, strict=True)):
         prompt = torch.tensor(prompts[row // group_size])
         answer = tokens[:length]
         logits = model(torch.cat([prompt, answer])[None]).logits[0, len(prompt) - 1 : -1]
-        found.append(logits.log_softmax(-1).gather(1, answer[:, None]).squeeze(1))
-    return torch.cat(found).detach()
+        actual.append(logits.log_softmax(-1).gather(1, answer[:, None]).squeeze(1))
+    return torch.cat(actual).detach()
 
 
 def recorded(sampled):
@@ -153,7 +151,7 @@ def recorded(sampled):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("group_size", [1, 3, 8])
-def test_answers_are_those_of_the_fallback(family, group_size):
+def test_packed_loop_samples_the_tokens_of_the_fallback(family, group_size):
     ours, theirs = both(make_model(family), group_size=group_size)
 
     assert len(set(ours.lengths.tolist())) > 1
@@ -162,7 +160,7 @@ def test_answers_are_those_of_the_fallback(family, group_size):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_log_probs_are_those_of_a_forward_pass(family, dtype, atol):
+def test_log_probs_agree_with_a_forward_pass(family, dtype, atol):
     model = make_model(family, dtype)
 
     sampled = native.decode(wrapped(model), PROMPTS, **arguments())
@@ -173,15 +171,15 @@ def test_log_probs_are_those_of_a_forward_pass(family, dtype, atol):
 
 @pytest.mark.parametrize("changed", [{"num_key_value_heads": 1}, {"num_key_value_heads": 4}])
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_heads_may_share_keys_or_not(family, changed):
+def test_grouped_and_multi_head_attention(family, changed):
     assert_same(*both(make_model(family, **changed)))
 
 
-def test_a_model_may_have_one_layer():
+def test_a_model_of_one_layer():
     assert_same(*both(make_model("llama", num_hidden_layers=1)))
 
 
-def test_biases_of_all_linear_layers_count():
+def test_biases_of_all_linear_layers_are_used():
     assert_same(*both(make_model("llama", attention_bias=True, mlp_bias=True)))
 
 
@@ -194,18 +192,18 @@ def test_biases_of_all_linear_layers_count():
         Decoding(min_p=0.1),
     ],
 )
-def test_every_distribution_is_sampled_as_by_the_fallback(decoding):
+def test_every_decoding_distribution_agrees_with_the_fallback(decoding):
     assert_same(*both(make_model("qwen2"), decoding=decoding))
 
 
-def test_one_token_is_the_least():
+def test_one_token_is_the_minimum():
     ours, theirs = both(make_model("llama"), max_new_tokens=1)
 
     assert ours.tokens.shape == (12, 1)
     assert_same(ours, theirs)
 
 
-def test_rows_without_end_are_truncated():
+def test_rows_without_a_stop_token_are_truncated():
     # No token is 99.
     ours, theirs = both(make_model("llama"), stops=(99,), max_new_tokens=70)
 
@@ -215,7 +213,7 @@ def test_rows_without_end_are_truncated():
 
 
 def ending(step):
-    """A draw that ends every row at a step."""
+    """Return a draw that ends every row at a step."""
     calls = []
 
     def draw(logits, uniform):
@@ -238,7 +236,7 @@ def test_rows_may_all_end_at_once(step):
     assert_same(ours, theirs)
 
 
-def test_the_generator_is_left_as_by_the_fallback():
+def test_the_generator_ends_in_the_state_of_the_fallback():
     model = make_model("llama")
     generators = [torch.Generator().manual_seed(1) for _ in range(2)]
 
@@ -250,7 +248,7 @@ def test_the_generator_is_left_as_by_the_fallback():
     assert torch.equal(*(generator.get_state() for generator in generators))
 
 
-def test_recorded_sets_stand_at_their_tokens():
+def test_recorded_masks_belong_to_their_tokens():
     decoding = Decoding(top_p=0.8, replay=True)
 
     ours, theirs = both(make_model("llama"), decoding=decoding)
@@ -258,7 +256,7 @@ def test_recorded_sets_stand_at_their_tokens():
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
     assert ours.sampling_mask.shape == (12, ours.tokens.shape[1], VOCABULARY // 8)
     assert torch.equal(ours.sampling_mask[within], theirs.sampling_mask[within])
-    assert contains(ours.sampling_mask[within], ours.tokens[within]).all()
+    assert mask_contains(ours.sampling_mask[within], ours.tokens[within]).all()
 
 
 def adapted(family):
@@ -271,7 +269,7 @@ def adapted(family):
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("off", [False, True])
-def test_adapters_count_while_they_are_on(family, off):
+def test_enabled_adapters_take_effect(family, off):
     model = adapted(family)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
 
@@ -286,46 +284,46 @@ def test_adapters_count_while_they_are_on(family, off):
 
 
 def rows_of_linears(monkeypatch):
-    seen = []
+    calls = []
     finish = FusedBlock.finish
     monkeypatch.setattr(
         FusedBlock,
         "finish",
-        lambda self, x, attended: seen.append(len(x)) or finish(self, x, attended),
+        lambda self, x, attended: calls.append(len(x)) or finish(self, x, attended),
     )
-    return seen
+    return calls
 
 
 def test_finished_rows_are_dropped(monkeypatch):
-    seen = rows_of_linears(monkeypatch)
+    calls = rows_of_linears(monkeypatch)
 
     sampled = native.decode(wrapped(make_model("llama")), PROMPTS, **arguments(group_size=8))
 
-    # Of two layers every second; the first is the prompts'. A row is there up to its last token.
-    steps = seen[::2][1:]
+    # Every second of two layers; the first is the prefill. A row is computed up to its last token.
+    steps = calls[::2][1:]
     going = [int((sampled.lengths > step + 1).sum()) for step in range(len(steps))]
     assert min(going) < 8 < max(going)
     sizes = [1 << (n - 1).bit_length() if n < 8 else 8 * -(-n // 8) for n in going]
     assert steps == sizes
 
 
-def test_each_distinct_prompt_is_read_once(monkeypatch):
-    seen = []
+def test_each_distinct_prompt_is_computed_once(monkeypatch):
+    calls = []
     project = FusedBlock.project
     monkeypatch.setattr(
         FusedBlock,
         "project",
-        lambda self, x, rotation: seen.append(len(x)) or project(self, x, rotation),
+        lambda self, x, rotation: calls.append(len(x)) or project(self, x, rotation),
     )
 
     native.decode(wrapped(make_model("llama")), PROMPTS, **arguments(group_size=8))
 
     # 3 + 1 + 7 tokens: the fourth prompt is the first.
-    assert seen[:2] == [11, 11]
-    assert max(seen[2:]) <= 32
+    assert calls[:2] == [11, 11]
+    assert max(calls[2:]) <= 32
 
 
-def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
+def test_prompts_of_finished_rows_are_dropped(monkeypatch):
     shapes = []
     keep = Cache.keep
 
@@ -334,7 +332,7 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
         keys = self._prompts[0][0]
         shapes.append((len(set(self._owners)), keys.shape[0], keys.shape[2]))
 
-    monkeypatch.setattr(cache, "_COPIED", 0)
+    monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     monkeypatch.setattr(Cache, "keep", spy)
 
     native.decode(wrapped(make_model("llama")), PROMPTS, **arguments())
@@ -345,14 +343,14 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
 
 
 @pytest.mark.parametrize("tokens", [1, 8])
-def test_prompts_read_in_pieces_are_the_same_prompts(monkeypatch, tokens):
+def test_prefill_in_chunks_gives_the_same_result(monkeypatch, tokens):
     monkeypatch.setattr(native, "_PREFILL_TOKENS", tokens)
 
     assert_same(*both(make_model("gpt2")))
 
 
 @pytest.mark.parametrize("prompts", [1, 2])
-def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
+def test_decoding_in_several_passes_gives_the_same_responses(monkeypatch, prompts):
     # 3 answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     budget = prompts * (6 * 40 + 7) * 512
     monkeypatch.setattr(native, "cache_budget", lambda device: budget)
@@ -369,7 +367,7 @@ def test_passes_of_limited_memory_give_the_same_answers(monkeypatch, prompts):
 
 
 @pytest.mark.parametrize(("token_bytes", "passes"), [(2**26, [2]), (2**26 + 1, [1, 1])])
-def test_a_pass_holds_as_many_keys_and_values_as_the_budget(token_bytes, passes):
+def test_a_pass_stays_within_the_memory_budget(token_bytes, passes):
     # Two prompts up to the longest, of 4 tokens, and three answers of 8: 32 tokens.
     groups = {(1, 2, 3, 4): [0], (5,): [1, 2]}
 
@@ -389,7 +387,7 @@ def test_a_model_in_half_precision_keeps_its_dtype():
 
 @pytest.mark.parametrize("large", [1, 2**30])
 @pytest.mark.parametrize(("kernel", "atol"), [("torch", 1e-5), ("onednn", 1e-5), ("bfloat16", 0.3)])
-def test_every_kernel_gives_the_distribution_to_its_precision(monkeypatch, kernel, atol, large):
+def test_every_kernel_agrees_to_its_precision(monkeypatch, kernel, atol, large):
     monkeypatch.setattr("rlcomp.engine.fused._LARGE", large)
     model = make_model("gpt2", torch.float32)
 
@@ -400,7 +398,7 @@ def test_every_kernel_gives_the_distribution_to_its_precision(monkeypatch, kerne
     assert (kernel == "bfloat16") == bool((recorded(sampled) - expected).abs().max() > 1e-4)
 
 
-def test_a_long_answer_outgrows_its_memory_several_times(monkeypatch):
+def test_the_cache_grows_with_a_long_response(monkeypatch):
     monkeypatch.setattr("rlcomp.engine.cache._STEP", 2)
 
     assert_same(*both(make_model("llama"), stops=(99,), max_new_tokens=33))

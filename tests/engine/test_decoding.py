@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,10 +15,14 @@ from transformers import (
 from rlcomp.engine.decoding import (
     Decoding,
     filter_logits,
-    sample,
+    mask_contains,
+    pack_mask,
     sampling_log_probs,
     sampling_mask,
+    unpack_mask,
 )
+from rlcomp.engine.draw import sample
+from rlcomp.engine.logprob import token_log_probs
 from rlcomp.errors import ConfigError
 
 SETTINGS = [
@@ -34,7 +39,7 @@ SETTINGS = [
 
 
 def by_transformers(logits, decoding):
-    """The same filters from the library, in the order of its `generate`."""
+    """Filter by transformers, in the order of its `generate`."""
     warpers = LogitsProcessorList([TemperatureLogitsWarper(float(decoding.temperature))])
     if decoding.top_k:
         warpers.append(TopKLogitsWarper(decoding.top_k))
@@ -54,7 +59,7 @@ def by_transformers(logits, decoding):
         ({"min_p": 0.01}, True),
     ],
 )
-def test_a_set_is_recorded_where_a_filter_truncates(filters, truncates):
+def test_masks_are_recorded_if_a_filter_truncates(filters, truncates):
     assert Decoding(**filters).truncates is truncates
     assert Decoding(**filters, replay=True).replays is truncates
     assert not Decoding(**filters).replays
@@ -62,7 +67,7 @@ def test_a_set_is_recorded_where_a_filter_truncates(filters, truncates):
 
 @pytest.mark.parametrize("decoding", SETTINGS)
 @pytest.mark.parametrize("ties", [False, True])
-def test_filtered_distribution_is_that_of_transformers(decoding, ties):
+def test_filtered_distribution_agrees_with_transformers(decoding, ties):
     logits = 3 * torch.randn(50, 64, generator=torch.Generator().manual_seed(1))
     logits = logits.round() if ties else logits
 
@@ -71,11 +76,11 @@ def test_filtered_distribution_is_that_of_transformers(decoding, ties):
     torch.testing.assert_close(sampling_log_probs(logits, decoding), expected)
 
 
-# Blocks of 8 in 64 tokens: as from a large vocabulary, drawn in two steps.
+# Blocks of 8 in 64 tokens are drawn in two steps, like a large vocabulary.
 @pytest.mark.parametrize("block", [128, 8])
 @pytest.mark.parametrize("decoding", SETTINGS)
 def test_draws_follow_the_distribution(monkeypatch, decoding, block):
-    monkeypatch.setattr("rlcomp.engine.decoding._BLOCK", block)
+    monkeypatch.setattr("rlcomp.engine.draw._BLOCK", block)
     draws = 20_000
     logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
     expected = draws * by_transformers(logits.clone(), decoding).double().softmax(-1)[0]
@@ -85,7 +90,7 @@ def test_draws_follow_the_distribution(monkeypatch, decoding, block):
 
     assert not drawn[expected == 0].any()
     assert fits(drawn, expected)
-    # A draw that is one place off, or counts from the other end, does not pass.
+    # A draw that is off by one, or counts from the other end, fails.
     assert not fits(drawn.roll(1), expected)
     assert not fits(drawn.flip(0), expected)
 
@@ -96,18 +101,18 @@ def uniforms(rows, seed=0):
 
 
 def fits(drawn, expected):
-    """Whether counts pass a chi-square test."""
-    # Cells below 5 expected draws go into one, or the test's distribution is not chi-square.
+    """Return whether counts pass a chi-square test."""
+    # Cells with fewer than 5 expected draws are joined: else the statistic is not chi-square.
     rare = expected < 5
-    seen = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
+    counts = [*drawn[~rare].tolist(), int(drawn[rare].sum())]
     model = [*expected[~rare].tolist(), float(expected[rare].sum())]
-    impossible = [s for s, m in zip(seen, model, strict=True) if m == 0 and s]
-    pairs = [(s, m) for s, m in zip(seen, model, strict=True) if m > 0]
+    impossible = [s for s, m in zip(counts, model, strict=True) if m == 0 and s]
+    pairs = [(s, m) for s, m in zip(counts, model, strict=True) if m > 0]
     if impossible or len(pairs) < 2:
         return not impossible
-    seen, model = zip(*pairs, strict=True)
-    # The test wants equal sums: counts among the impossible would be missing.
-    return chisquare(seen, model).pvalue > 1e-3
+    counts, model = zip(*pairs, strict=True)
+    # The test needs equal sums: counts of impossible tokens would be missing.
+    return chisquare(counts, model).pvalue > 1e-3
 
 
 def test_greedy_is_a_point_mass_on_the_likeliest_token():
@@ -133,7 +138,7 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it():
     assert sampling_mask(logits, Decoding(top_p=0.7)).tolist() == [[True, True, False]]
 
 
-def test_a_set_that_reaches_top_p_exactly_is_enough():
+def test_top_p_may_be_reached_exactly():
     # Two of four equal tokens, as in transformers.
     assert sampling_mask(torch.zeros(1, 4), Decoding(top_p=0.5)).sum().item() == 2
 
@@ -154,8 +159,10 @@ def test_tiny_top_p_keeps_the_likeliest_token():
 # 1.0 stands for a uniform whose product with the total is rounded up to the total.
 @pytest.mark.parametrize(("uniform", "token"), [(0.0, 1), (0.3, 3), (1 - 2**-53, 3), (1.0, 3)])
 @pytest.mark.parametrize("block", [128, 2])
-def test_tokens_of_probability_zero_are_not_drawn_at_the_ends(monkeypatch, uniform, token, block):
-    monkeypatch.setattr("rlcomp.engine.decoding._BLOCK", block)
+def test_tokens_of_probability_zero_are_not_drawn_at_extreme_uniforms(
+    monkeypatch, uniform, token, block
+):
+    monkeypatch.setattr("rlcomp.engine.draw._BLOCK", block)
     log_probs = torch.tensor([[0.0, 0.2, 0.0, 0.8, 0.0]]).log()
 
     drawn, taken = sample(log_probs, torch.tensor([[uniform]], dtype=torch.float64))
@@ -168,7 +175,7 @@ BLOCKS = st.sampled_from([1, 3, 128])
 
 
 def ragged(seed, vocabulary, share, rows=200):
-    """Logits of which a share is impossible, but never the first."""
+    """Return logits with a share of impossible tokens, never the first."""
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(rows, vocabulary, generator=generator)
     gone = torch.rand(rows, vocabulary, generator=generator) > share
@@ -181,7 +188,7 @@ def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share, blo
     scores, uniform = ragged(seed, vocabulary, share)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlcomp.engine.decoding._BLOCK", block)
+        patch.setattr("rlcomp.engine.draw._BLOCK", block)
         drawn, log_probs = sample(scores, uniform)
 
     assert scores.gather(1, drawn[:, None]).isfinite().all()
@@ -190,15 +197,15 @@ def test_tokens_of_probability_zero_are_never_drawn(seed, vocabulary, share, blo
 
 
 @given(st.integers(0, 2**31), st.integers(1, 300), st.floats(0.05, 1.0), BLOCKS)
-def test_the_draw_inverts_the_cumulative_distribution(seed, vocabulary, share, block):
+def test_sample_inverts_the_cumulative_distribution(seed, vocabulary, share, block):
     scores, uniform = ragged(seed, vocabulary, share, rows=50)
     scores = scores.double()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlcomp.engine.decoding._BLOCK", block)
+        patch.setattr("rlcomp.engine.draw._BLOCK", block)
         drawn = sample(scores, uniform)[0]
 
-    # The sum over the tokens before it does not exceed the number, with it it does.
+    # The cumulative sum exceeds the number with the token, and not without it.
     probs = scores.softmax(-1)
     reached = probs.cumsum(-1).gather(1, drawn[:, None])
     before = reached - probs.gather(1, drawn[:, None])
@@ -207,7 +214,7 @@ def test_the_draw_inverts_the_cumulative_distribution(seed, vocabulary, share, b
 
 
 @given(st.integers(0, 2**31), st.integers(1, 300), st.integers(0, 49))
-def test_a_row_is_drawn_by_its_own_number_whatever_stands_beside_it(seed, vocabulary, row):
+def test_a_draw_is_independent_of_other_rows(seed, vocabulary, row):
     scores, uniform = ragged(seed, vocabulary, 0.7, rows=50)
 
     together = [each[row] for each in sample(scores, uniform)]
@@ -217,7 +224,7 @@ def test_a_row_is_drawn_by_its_own_number_whatever_stands_beside_it(seed, vocabu
     torch.testing.assert_close(together[1], alone[1], atol=1e-6, rtol=0)
 
 
-def test_half_precision_logits_are_handled_in_float32():
+def test_half_precision_logits_are_filtered_in_float32():
     logits = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
 
     log_probs = sampling_log_probs(logits, Decoding(temperature=0.7, top_p=0.9))
@@ -235,7 +242,7 @@ def test_values_out_of_range_are_refused(argument, value):
         Decoding(**{argument: value})
 
 
-def test_a_barred_token_is_never_drawn_at_any_temperature():
+def test_a_suppressed_token_is_never_drawn_at_any_temperature():
     suppressed = torch.tensor([True, False, False])
 
     scores = sampling_log_probs(torch.randn(1, 3), Decoding(temperature=1e30), suppressed)
@@ -245,7 +252,7 @@ def test_a_barred_token_is_never_drawn_at_any_temperature():
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_barred_token_is_never_drawn(temperature):
+def test_a_suppressed_token_is_never_drawn(temperature):
     # Of 0.7, 0.2, 0.1 the first is suppressed: 2/3 and 1/3, or all on the second.
     logits = torch.tensor([[0.7, 0.2, 0.1]]).log()
     suppressed = torch.tensor([True, False, False])
@@ -257,10 +264,65 @@ def test_a_barred_token_is_never_drawn(temperature):
 
 
 @pytest.mark.parametrize("vocabulary", [64, 300])
-def test_scores_that_are_not_numbers_give_a_token_and_no_log_prob(vocabulary):
+def test_nan_scores_give_a_valid_token_and_a_nan_log_prob(vocabulary):
     scores = torch.full((1, vocabulary), torch.nan)
 
     token, log_prob = sample(scores, torch.tensor([[0.5]], dtype=torch.float64))
 
     assert 0 <= token.item() < vocabulary
     assert log_prob.isnan().all()
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=11, max_size=11), min_size=1, max_size=4))
+def test_pack_mask_agrees_with_numpy_and_unpack_mask_inverts_it(rows):
+    kept = torch.tensor(rows)
+
+    packed = pack_mask(kept)
+
+    assert packed.tolist() == np.packbits(kept.numpy(), axis=-1).tolist()
+    assert unpack_mask(packed, 11).tolist() == rows
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20))
+def test_mask_contains_agrees_with_the_mask(row):
+    kept = torch.tensor(row)
+    packed = pack_mask(kept).expand(len(row), -1)
+
+    assert mask_contains(packed, torch.arange(len(row))).tolist() == row
+
+
+def test_log_prob_over_a_recorded_mask_by_hand():
+    # Of logits 0, log 3, log 5 the first two: 3 / 4; the policy's own top-1 is another set.
+    logits, kept = torch.tensor([[1.0, 3.0, 5.0]]).log(), torch.tensor([[True, True, False]])
+
+    value = token_log_probs(
+        logits, torch.tensor([1]), Decoding(top_k=1, replay=True), recorded=pack_mask(kept)
+    )
+
+    torch.testing.assert_close(value.exp(), torch.tensor([0.75]))
+
+
+@given(st.integers(0, 1000))
+def test_a_recorded_mask_raises_the_log_prob_unless_it_is_full(seed):
+    draw = torch.Generator().manual_seed(seed)
+    logits = torch.randn(5, 9, generator=draw, dtype=torch.float64)
+    taken = torch.randint(9, (5,), generator=draw)
+    kept = (torch.rand(5, 9, generator=draw) < 0.5).scatter(1, taken[:, None], True)
+
+    plain = token_log_probs(logits, taken, Decoding())
+    some = token_log_probs(logits, taken, Decoding(), recorded=pack_mask(kept))
+    everything = token_log_probs(
+        logits, taken, Decoding(), recorded=pack_mask(torch.ones_like(kept))
+    )
+
+    assert bool((some >= plain).all())
+    torch.testing.assert_close(everything, plain, atol=1e-12, rtol=0)
+
+
+def test_masked_tokens_get_no_gradient():
+    logits = torch.zeros(1, 3, requires_grad=True)
+    kept = pack_mask(torch.tensor([[True, True, False]]))
+
+    token_log_probs(logits, torch.tensor([0]), Decoding(), recorded=kept).sum().backward()
+
+    assert logits.grad.tolist() == [[0.5, -0.5, 0.0]]

@@ -1,14 +1,13 @@
 import pytest
 import torch
 
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, unpack_mask
 from rlcomp.engine.draw import SampledTokens, Transcript, draw_tokens
-from rlcomp.engine.sampling_mask import unpack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import ForkUniforms, Uniforms
 
 
-def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
+def test_a_draw_in_chunks_gives_the_same_tokens(monkeypatch):
     logits = torch.randn(23, 7, generator=torch.Generator().manual_seed(1))
     uniform = torch.rand(23, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     decoding = Decoding(top_p=0.9, replay=True)
@@ -23,17 +22,17 @@ def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
     assert torch.equal(parts.log_probs, whole.log_probs)
     assert torch.equal(parts.sampling_mask, whole.sampling_mask)
     assert not (parts.tokens == 3).any()
-    assert not unpack(parts.sampling_mask, 7)[:, 3].any()
+    assert not unpack_mask(parts.sampling_mask, 7)[:, 3].any()
 
 
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.9), Decoding(replay=True)])
-def test_sets_are_recorded_only_where_they_are_replayed(decoding):
+def test_masks_are_recorded_only_for_replay(decoding):
     drawn = draw_tokens(torch.zeros(2, 4), torch.zeros(2, 1).double(), decoding, None)
 
     assert drawn.sampling_mask is None
 
 
-def test_numbers_of_a_step_are_the_same_in_any_order():
+def test_uniform_numbers_do_not_depend_on_the_order_of_steps():
     steps = Uniforms(3, torch.Generator().manual_seed(0))
     again = Uniforms(3, torch.Generator().manual_seed(0))
 
@@ -49,7 +48,7 @@ def step(*tokens):
     return SampledTokens(torch.tensor(tokens), -torch.tensor(tokens).float())
 
 
-def test_pieces_of_a_transcript_come_together():
+def test_a_transcript_assembles_its_segments():
     # Row 1 ends at once with EOS, 9; then rows 2 and 0 go on, in that order, beside a filler.
     transcript = Transcript(3)
     transcript.write([0, 1, 2], 0, [step(1, 9, 2)])
@@ -68,7 +67,7 @@ def test_pieces_of_a_transcript_come_together():
     assert sampled.log_probs[2].tolist() == [-2, -3, -9]
 
 
-def test_rows_with_seeds_draw_the_same_whatever_is_beside_them():
+def test_numbers_of_seeded_rows_are_independent_of_other_rows():
     draw = torch.Generator().manual_seed(1)
     alone = ForkUniforms(1, draw, [7])
     among = ForkUniforms(3, torch.Generator().manual_seed(2), [5, 7, 7])
@@ -88,12 +87,12 @@ def test_rows_with_seeds_draw_the_same_whatever_is_beside_them():
     assert not torch.equal(again[3], others[2])
 
 
-def test_numbers_drawn_in_advance_are_given_back():
+def test_rewind_undoes_numbers_drawn_in_advance():
     ahead, plain = (Uniforms(2, torch.Generator().manual_seed(4)) for _ in range(2))
 
-    found = [ahead.steps_from(0, 3), ahead.steps_from(3, 3)]
+    actual = [ahead.steps_from(0, 3), ahead.steps_from(3, 3)]
     ahead.rewind(4)
 
-    assert torch.equal(torch.cat(found)[:4], torch.stack([plain.at(n) for n in range(4)]))
+    assert torch.equal(torch.cat(actual)[:4], torch.stack([plain.at(n) for n in range(4)]))
     assert torch.equal(ahead.generator.get_state(), plain.generator.get_state())
     assert torch.equal(ahead.at(5), plain.at(5))

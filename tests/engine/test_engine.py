@@ -24,7 +24,7 @@ TOKENIZER = character_tokenizer(characters="abc")
 AUTO, PACKED = Engine(), Engine(forward="packed")
 OWN = Engine(forward="transformers")
 KNOWN = ["gpt2", "llama", "qwen2", "qwen3"]
-# Architecture, settings, and why our own forward pass does not read it.
+# Architecture, settings, and the reason against the packed pass.
 UNKNOWN = [
     ("gpt_neox", {}, "its class is GPTNeoXForCausalLM"),
     ("mistral", {}, "its class is MistralForCausalLM"),
@@ -32,12 +32,12 @@ UNKNOWN = [
     (
         "qwen2",
         {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 0},
-        "its attention slides",
+        "it has sliding-window attention",
     ),
     (
         "llama",
         {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
-        "its rotation is dynamic",
+        "its rotary embedding is of type dynamic",
     ),
 ]
 
@@ -52,15 +52,15 @@ def policy(model, engine=AUTO, kind=LanguageModel):
 
 
 def tampered():
-    """A model of a known class that says something else than its weights."""
+    """A model of a supported class with other logits."""
     model = make_model()
     model.lm_head.register_forward_hook(lambda _, __, logits: logits * 1.001)
     return model
 
 
 @pytest.mark.parametrize("architecture", KNOWN)
-def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog, monkeypatch):
-    monkeypatch.setattr(engines, "warn_of_absence", lambda why: None)  # where nothing is compiled
+def test_supported_architectures_are_packed(architecture, caplog, monkeypatch):
+    monkeypatch.setattr(engines, "warn_of_absence", lambda why: None)  # if no library is compiled
     caplog.set_level(logging.INFO)
 
     assert policy(make_model(architecture)).packs
@@ -72,7 +72,7 @@ def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog
 
 
 def told(caplog, engine=AUTO, **model):
-    """Whether the native library computes, and what the log says of it."""
+    """Return whether the native library is used, and the log."""
     caplog.set_level(logging.INFO)
     made = make_model()
     made = made.to(model["dtype"]) if model else made
@@ -81,7 +81,7 @@ def told(caplog, engine=AUTO, **model):
     return used, lines[-1].rpartition("attention, norms and softmax by ")[2]
 
 
-def test_the_native_library_is_taken_where_it_can_be(caplog):
+def test_auto_uses_the_native_library_if_supported(caplog):
     build()
 
     assert told(caplog) == (True, "the native library")
@@ -111,7 +111,7 @@ NOT_NATIVE = {
 
 
 @pytest.mark.parametrize("case", NOT_NATIVE)
-def test_the_log_says_why_the_native_library_is_not_taken(caplog, monkeypatch, case):
+def test_the_log_gives_the_reason_against_the_native_library(caplog, monkeypatch, case):
     build()
     engine, model, change, why = NOT_NATIVE[case]
     if change:
@@ -134,7 +134,9 @@ def test_the_native_library_and_the_pass_of_transformers_exclude_each_other():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("architecture", "settings", "why"), UNKNOWN)
-def test_unknown_ones_fall_back_and_the_log_says_why(architecture, settings, why, caplog):
+def test_unsupported_architectures_fall_back_with_a_reason_in_the_log(
+    architecture, settings, why, caplog
+):
     model = make_model(architecture, **settings)
     caplog.set_level(logging.INFO)
 
@@ -149,21 +151,21 @@ def test_unknown_ones_fall_back_and_the_log_says_why(architecture, settings, why
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("architecture", "settings", "why"), UNKNOWN)
-def test_packed_is_refused_for_them_with_the_remedy(architecture, settings, why):
+def test_packed_is_refused_for_unsupported_architectures(architecture, settings, why):
     model = make_model(architecture, **settings)
 
     with pytest.raises(ConfigError, match=rf"\({architecture}\): {why}; use engine=auto"):
         policy(model, PACKED)
 
 
-def test_a_subclass_of_a_known_model_is_not_trusted():
+def test_a_subclass_of_a_supported_model_falls_back():
     model = make_model()
     model.__class__ = type("Changed", (type(model),), {})
 
     assert AUTO.transformer(model) is None
 
 
-def test_a_model_that_says_something_else_falls_back(caplog):
+def test_a_model_with_other_logits_falls_back(caplog):
     assert not policy(tampered()).packs
 
     assert "it gives other numbers than the model's own" in caplog.text
@@ -171,7 +173,7 @@ def test_a_model_that_says_something_else_falls_back(caplog):
         policy(tampered(), PACKED)
 
 
-def test_one_logit_that_differs_is_enough_to_fall_back():
+def test_one_different_logit_causes_a_fallback():
     model = make_model()
     first = torch.arange(model.config.vocab_size) == 0
     model.lm_head.register_forward_hook(lambda _, __, logits: logits + 0.1 * first)
@@ -179,14 +181,14 @@ def test_one_logit_that_differs_is_enough_to_fall_back():
     assert not policy(model).packs
 
 
-def test_a_critic_whose_backbone_says_something_else_falls_back():
+def test_a_critic_with_other_states_falls_back():
     model = make_model()
     model.get_decoder().layers[0].register_forward_hook(lambda _, __, states: states * 1.5)
 
     assert not Critic(model=model).packs
 
 
-def test_a_model_that_is_not_finite_falls_back(caplog):
+def test_a_model_with_nan_weights_falls_back(caplog):
     model = make_model()
     with torch.no_grad():
         model.lm_head.weight.fill_(torch.nan)
@@ -196,13 +198,13 @@ def test_a_model_that_is_not_finite_falls_back(caplog):
 
 
 @pytest.mark.parametrize("kind", [LanguageModel, ActorCritic])
-def test_packing_is_a_choice_for_policies(kind):
+def test_forward_option_of_policies(kind):
     assert policy(make_model(), AUTO, kind).packs
     assert policy(make_model(), PACKED, kind).packs
     assert not policy(make_model(), OWN, kind).packs
 
 
-def test_packing_is_a_choice_for_critics():
+def test_forward_option_of_critics():
     assert Critic(model=make_model(), engine=PACKED).packs
     assert not Critic(model=make_model(), engine=OWN).packs
 
@@ -214,7 +216,7 @@ def test_a_critic_of_a_model_with_dropout_is_packed():
     assert model.training
 
 
-def test_no_weight_is_added_and_no_name_changes():
+def test_the_engine_adds_no_parameters():
     model = make_model()
 
     assert policy(model, PACKED).state_dict().keys() == policy(model, OWN).state_dict().keys()
@@ -223,7 +225,7 @@ def test_no_weight_is_added_and_no_name_changes():
     assert len(list(packed.parameters())) == len(list(own.parameters()))
 
 
-def test_choosing_draws_nothing():
+def test_choosing_draws_no_random_numbers():
     model = make_model()
     before = torch.get_rng_state()
 
@@ -233,7 +235,7 @@ def test_choosing_draws_nothing():
 
 
 @pytest.mark.parametrize("linear", ["torch", "onednn", "tf32", "bfloat16"])
-def test_the_product_is_the_one_that_was_chosen(linear):
+def test_the_linear_option_sets_the_kernel(linear):
     transformer = Engine(linear=linear).transformer(make_model())
 
     assert transformer.kernel == linear
@@ -249,12 +251,12 @@ def kernel_of(engine=AUTO, **model):
 
 @pytest.fixture
 def unit(monkeypatch):
-    """A machine with a matrix unit, whose other kernels were timed: oneDNN is the faster."""
+    """A machine with AMX, on which oneDNN is faster than torch."""
     monkeypatch.setattr(bf16x6, "why_missing_bf16x6", lambda: None)
     monkeypatch.setattr(engines, "faster_kernel", lambda: "onednn")
 
 
-def test_a_matrix_unit_is_taken_whatever_the_time(unit):
+def test_auto_prefers_bf16x6_to_the_timed_kernels(unit):
     assert kernel_of() == "bf16x6"
     assert kernel_of(Engine(linear="bf16x6")) == "bf16x6"
     assert kernel_of(Engine(update="torch")) == "bf16x6"
@@ -270,7 +272,7 @@ def test_a_matrix_unit_is_taken_whatever_the_time(unit):
         ("no unit", {}, {}),
     ],
 )
-def test_where_it_cannot_be_taken_it_is_not_or_refused(unit, monkeypatch, why, engine, model):
+def test_unsupported_bf16x6_falls_back_or_is_refused(unit, monkeypatch, why, engine, model):
     if "threads" in why:
         several_threads(monkeypatch)
     if why == "no unit":
@@ -281,7 +283,7 @@ def test_where_it_cannot_be_taken_it_is_not_or_refused(unit, monkeypatch, why, e
         kernel_of(Engine(linear="bf16x6", **engine), **model)
 
 
-def test_what_is_read_off_logits_is_native_where_the_layers_are():
+def test_the_head_is_native_if_the_layers_are():
     build()
 
     assert policy(make_model()).causal_forward.transformer.head().native
@@ -290,7 +292,7 @@ def test_what_is_read_off_logits_is_native_where_the_layers_are():
 
 
 @pytest.mark.parametrize("argument", ["forward", "linear", "compute"])
-def test_other_words_are_refused(argument):
+def test_unknown_values_are_refused(argument):
     with pytest.raises(ConfigError, match=f"{argument}.*fast"):
         Engine(**{argument: "fast"})
 
@@ -332,7 +334,7 @@ def test_a_run_with_another_engine_is_described(monkeypatch, capsys):
     assert "phase rl: 150 steps" in capsys.readouterr().out
 
 
-def test_adapters_put_on_later_are_heard():
+def test_adapters_added_later_take_effect():
     model = make_model()
     packed, own = policy(model, PACKED), policy(model, OWN)
     lora(model=model, rank=2, alpha=4.0)
@@ -346,17 +348,17 @@ def test_adapters_put_on_later_are_heard():
 
 
 @pytest.mark.parametrize("linear", ["onednn", "bf16x6", "tf32", "bfloat16"])
-def test_a_product_that_would_not_be_heeded_is_refused(linear):
+def test_an_ineffective_linear_option_is_refused(linear):
     with pytest.raises(ConfigError, match=f"engine.linear is {linear}.*engine.forward=auto"):
         Engine(forward="transformers", linear=linear)
 
 
-def test_half_precision_that_would_not_be_heeded_is_refused():
+def test_an_ineffective_compute_option_is_refused():
     with pytest.raises(ConfigError, match=r"engine.compute is bfloat16.*engine.forward=auto"):
         Engine(forward="transformers", compute="bfloat16")
 
 
-def test_half_precision_that_is_lost_is_named(caplog):
+def test_the_log_names_a_lost_compute_option(caplog):
     caplog.set_level(logging.WARNING)
 
     policy(make_model("gpt_neox"), Engine(compute="bfloat16"))
@@ -364,7 +366,7 @@ def test_half_precision_that_is_lost_is_named(caplog):
     assert caplog.messages[0].endswith("engine.compute=bfloat16 is lost")
 
 
-def test_compilation_that_would_not_be_heeded_is_refused_or_named(caplog):
+def test_an_ineffective_compile_option_is_refused_or_named(caplog):
     caplog.set_level(logging.WARNING)
     with pytest.raises(ConfigError, match=r"engine.compile is true.*engine.compile=false"):
         Engine(forward="transformers", compile=True)
@@ -386,7 +388,7 @@ def decoding_line(caplog, engine, decoding=None, **settings):
     return caplog.messages[-1]
 
 
-# What is asked for, and why torch decodes.
+# Options, and the reason for the torch loop.
 TORCH = [
     ({"decode": "torch"}, {}, "engine.decode is torch"),
     ({}, {"top_p": 0.9}, "it has no filters, and decoding.top_p is 0.9"),
@@ -398,7 +400,7 @@ TORCH = [
 
 
 @pytest.mark.parametrize(("asked", "filters", "why"), TORCH)
-def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch):
+def test_the_log_gives_the_reason_for_the_torch_loop(asked, filters, why, caplog, monkeypatch):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
 
     line = decoding_line(caplog, Engine(**asked), Decoding(**filters))
@@ -409,14 +411,14 @@ def test_the_log_says_why_torch_decodes(asked, filters, why, caplog, monkeypatch
             decoding_line(caplog, Engine(decode="native", **asked), Decoding(**filters))
 
 
-def test_the_log_says_that_the_library_decodes_or_why_it_is_not_there(caplog, monkeypatch):
+def test_the_log_names_the_native_loop_or_the_reason_against_it(caplog, monkeypatch):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
     assert decoding_line(caplog, AUTO) == "llama: decoding in C++"
     monkeypatch.setattr(engines, "why_missing", lambda: "it is not compiled")
     assert decoding_line(caplog, AUTO) == "llama: decoding by torch: it is not compiled"
 
 
-def test_another_activation_is_decoded_by_torch(caplog, monkeypatch):
+def test_an_unsupported_activation_is_decoded_by_torch(caplog, monkeypatch):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
     line = decoding_line(caplog, AUTO, hidden_act="gelu")
     assert line == "llama: decoding by torch: its activation is GELUActivation"
@@ -424,11 +426,11 @@ def test_another_activation_is_decoded_by_torch(caplog, monkeypatch):
 
 def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
-    with pytest.raises(ConfigError, match=r"engine.decode is native, which reads the weights of"):
+    with pytest.raises(ConfigError, match=r"engine.decode is native, which has no effect"):
         Engine(forward="transformers", decode="native")
     with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
-        Engine(decode="native").not_native(None, Decoding())
-    assert Engine().not_native(None, Decoding()) == "the forward pass is that of transformers"
+        Engine(decode="native").why_torch_loop(None, Decoding())
+    assert Engine().why_torch_loop(None, Decoding()) == "the forward pass is that of transformers"
 
 
 @pytest.fixture
@@ -443,13 +445,13 @@ def warnings(caplog):
     return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_a_run_without_the_library_says_so_once(no_compiled_library, caplog):
+def test_a_missing_library_is_warned_of_once(no_compiled_library, caplog):
     model = tiny_model(TOKENIZER)
     AUTO.transformer(model)
     AUTO.backbone(model, model.get_decoder())
 
     (line,) = warnings(caplog)
-    assert line.endswith("without the native library, in about twice the time: compile it")
+    assert line.endswith("native library and take about twice as long: compile it")
 
 
 @pytest.mark.parametrize(
@@ -457,20 +459,20 @@ def test_a_run_without_the_library_says_so_once(no_compiled_library, caplog):
     [Engine(decode="torch", update="torch"), OWN, Engine(compute="bfloat16")],
     ids=["torch", "transformers", "bfloat16"],
 )
-def test_where_the_library_would_not_be_used_nothing_is_said(no_compiled_library, caplog, engine):
+def test_no_warning_if_the_library_would_not_be_used(no_compiled_library, caplog, engine):
     engine.transformer(tiny_model(TOKENIZER))
 
     assert warnings(caplog) == []
 
 
 @pytest.mark.parametrize("engine", [Engine(decode="torch"), Engine(update="torch")])
-def test_half_of_it_is_enough_to_say_so(no_compiled_library, caplog, engine):
+def test_a_warning_if_either_use_is_auto(no_compiled_library, caplog, engine):
     engine.transformer(tiny_model(TOKENIZER))
 
     assert len(warnings(caplog)) == 1
 
 
-def test_where_the_library_is_nothing_is_said(monkeypatch, caplog):
+def test_no_warning_if_the_library_is_present(monkeypatch, caplog):
     monkeypatch.setattr(engines, "why_missing", lambda: None)
 
     AUTO.transformer(tiny_model(TOKENIZER))

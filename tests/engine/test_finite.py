@@ -17,22 +17,22 @@ def per_token(*rows):
     return torch.tensor([list(row) for row in rows])
 
 
-def test_nothing_is_bad_in_a_batch_of_finite_numbers():
+def test_a_finite_batch_gives_none():
     assert first_non_finite(batch(advantage=torch.zeros(2, 3), reward=torch.ones(2))) is None
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
-def test_key_value_place_and_number_are_told(value):
+def test_the_description_has_key_value_position_and_count(value):
     bad = per_token((0.0, 0.0, value), (0.0, value, 0.0))
 
-    # Three response tokens, two of them bad.
+    # Three response tokens, two of them not finite.
     assert (
         first_non_finite(batch(advantage=bad))
         == f"'advantage' is {value} at [0, 2] (2 of 3 values)"
     )
 
 
-def test_nobody_reads_what_is_outside_the_mask_or_in_a_row_without_a_valid_reward():
+def test_masked_tokens_and_rows_without_valid_reward_are_ignored():
     outside = per_token((NAN, 0.0, 0.0), (0.0, 0.0, INF))
     invalid = per_token((0.0, 0.0, 0.0), (0.0, NAN, 0.0))
     valid = torch.tensor([True, False])
@@ -43,18 +43,18 @@ def test_nobody_reads_what_is_outside_the_mask_or_in_a_row_without_a_valid_rewar
     assert first_non_finite(batch(advantage=invalid)) is not None
 
 
-def test_the_first_is_that_of_the_schema_not_of_the_batch():
+def test_entries_are_searched_in_the_order_of_the_schema():
     bad = per_token((0.0, NAN, 0.0), (0.0, 0.0, 0.0))
 
     # The schema has old_log_probs before reward and advantage.
-    found = first_non_finite(
+    actual = first_non_finite(
         batch(advantage=bad, reward=torch.tensor([NAN, 0.0]), old_log_probs=bad)
     )
 
-    assert found == "'old_log_probs' is nan at [0, 1] (1 of 3 values)"
+    assert actual == "'old_log_probs' is nan at [0, 1] (1 of 3 values)"
 
 
-def test_not_recorded_missing_and_suppressed_are_not_bad():
+def test_nan_and_infinity_with_a_meaning_are_accepted():
     gap = per_token((0.0, NAN, 0.0), (0.0, 0.0, 0.0))
     rewards = make_batch(a=[NAN, 1.0])
     suppressed = torch.full((2, 3, 4), -INF)
@@ -65,7 +65,7 @@ def test_not_recorded_missing_and_suppressed_are_not_bad():
     assert "log_distribution" in first_non_finite(batch(log_distribution=-suppressed))
 
 
-def test_keys_of_other_people_are_looked_at_whole_by_their_path():
+def test_unknown_and_nested_keys_are_searched():
     theirs = make_batch(next={"observation": torch.tensor([[0.0], [INF]])})
 
     assert first_non_finite(theirs) == "'next.observation' is inf at [1, 0] (1 of 2 values)"

@@ -1,4 +1,4 @@
-"""Linear layers: every kernel gives the product it promises, forward and backward."""
+"""Linear layers: precision and choice of every kernel, forward and backward."""
 
 import pytest
 import torch
@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.engine import linear as module
-from rlcomp.engine.linear import accumulate, faster_kernel, has_onednn, linear
+from rlcomp.engine.linear import accumulate, faster_kernel, has_onednn, linear, wide_product
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.precision import wide_product
 from rlcomp.errors import ShapeError
 
 needs_bf16x6 = pytest.mark.skipif(
@@ -36,7 +35,7 @@ def values(*shape, seed, device="cpu"):
 
 
 def strided(tensor, layout):
-    """The same values, laid out otherwise."""
+    """Return the same values in another layout."""
     if layout == "transposed":
         return tensor.t().contiguous().t()
     if layout == "sliced":
@@ -45,14 +44,14 @@ def strided(tensor, layout):
 
 
 def run(x, weight, bias, g, kernel):
-    """The layer, and the gradients of what it was given."""
+    """Return the output of the layer, and the gradients of its inputs."""
     given = [one.detach().requires_grad_() for one in (x, weight, bias) if one is not None]
     y = linear(given[0], given[1], given[2] if bias is not None else None, kernel)
     return [y.detach(), *torch.autograd.grad(y, given, g)]
 
 
 def expected(x, weight, bias, g, kernel):
-    """Each value in float64, and how far from it one may be."""
+    """Return each value in float64, and its tolerance."""
     rounding = ROUNDING if kernel == "bfloat16" else 0.0
 
     def wide(one):
@@ -77,46 +76,46 @@ def assert_near(found, wanted):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_tf32_rounds_the_factors_of_a_gpu_and_nothing_elsewhere(device):
+def test_tf32_rounds_the_factors_on_a_gpu_alone(device):
     x, weight, g = (
         values(*shape, seed=seed, device=device)
         for seed, shape in enumerate([(64, 128), (512, 128), (64, 512)])
     )
     before = torch.get_float32_matmul_precision()
 
-    found = run(x, weight, None, g, "tf32")
+    actual = run(x, weight, None, g, "tf32")
 
     assert torch.get_float32_matmul_precision() == before
     wanted = expected(x, weight, None, g, "torch")
     if device == "cpu":
         plain = run(x, weight, None, g, "torch")
-        assert all(torch.equal(a, b) for a, b in zip(found, plain, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(actual, plain, strict=True))
         return
-    for one, (value, _) in zip(found, wanted, strict=True):
+    for one, (value, _) in zip(actual, wanted, strict=True):
         # Ten binary digits of each factor.
         assert 1e-6 < (one - value).norm() / value.norm() < 2.0**-10
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_wide_product_is_that_of_its_factors(device):
+def test_wide_product_agrees_with_float64(device):
     x, weight, bias = (
         values(*shape, seed=seed, device=device).bfloat16()
         for seed, shape in enumerate([(7, 64), (33, 64), (33,)])
     )
 
-    found = wide_product(x, weight, bias)
+    actual = wide_product(x, weight, bias)
 
     wide = x.double() @ weight.double().t()
     # A CPU rounds the sum to bfloat16, a GPU to float32.
     rounding = ROUNDING * wide.abs() if device == "cpu" else 0.0
-    assert found.dtype == torch.float32
+    assert actual.dtype == torch.float32
     error = rounding + 1e-6 * (x.double().abs() @ weight.double().abs().t() + 1)
-    assert ((found - wide - bias.double()).abs() <= error).all()
+    assert ((actual - wide - bias.double()).abs() <= error).all()
 
 
 @pytest.fixture
 def always(monkeypatch):
-    """Every kernel multiplies shapes of any size but none."""
+    """Let every kernel multiply products of any size."""
     monkeypatch.setattr(module, "_LEAST", ANY)
 
 
@@ -139,9 +138,9 @@ def test_values_and_gradients_agree_with_float64(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LEAST", ANY)
-        found = run(x, weight, bias, g, kernel)
+        actual = run(x, weight, bias, g, kernel)
 
-    assert_near(found, expected(x, weight, bias, g, kernel))
+    assert_near(actual, expected(x, weight, bias, g, kernel))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -153,14 +152,14 @@ def test_layers_of_the_size_of_models_agree_with_float64(kernel, shape, device):
     g, bias = values(rows, outputs, seed=2), values(outputs, seed=3)
     given = [one.to(device) for one in (x, weight, bias, g)]
 
-    found = [one.cpu() for one in run(*given, kernel)]
+    actual = [one.cpu() for one in run(*given, kernel)]
 
-    assert_near(found, expected(x, weight, bias, g, kernel))
+    assert_near(actual, expected(x, weight, bias, g, kernel))
 
 
 def test_bfloat16_rounds_the_factors_and_not_the_bias():
     # 1 + 2^-9 lies between 1 and the next number of bfloat16, 1 + 2^-7, and nearer to 1: the
-    # product is 1. The bias, 2^-9, comes on top as it is.
+    # product is 1. The bias, 2^-9, is added without rounding.
     x, bias = torch.tensor([[1 + 2.0**-9]]), torch.tensor([2.0**-9])
 
     assert linear(x, torch.ones(1, 1), None, "bfloat16").item() == 1.0
@@ -168,7 +167,7 @@ def test_bfloat16_rounds_the_factors_and_not_the_bias():
 
 
 @given(seed=st.integers(0, 1000))
-def test_bfloat16_errs_by_three_roundings_at_most(seed):
+def test_bfloat16_error_is_at_most_three_roundings(seed):
     # Two factors and the product are rounded: (1 + u)^3 - 1 of the magnitudes, and float32 sums.
     x, weight = values(9, 20, seed=seed), values(7, 20, seed=seed + 1)
     exact, size = x.double() @ weight.double().t(), x.double().abs() @ weight.double().abs().t()
@@ -179,7 +178,7 @@ def test_bfloat16_errs_by_three_roundings_at_most(seed):
 
 
 @needs_bf16x6
-def test_shapes_that_do_not_fit_are_refused():
+def test_shapes_that_do_not_match_are_refused():
     with pytest.raises(ShapeError, match=r"\(64, 512\) by \(128, 512\) is not a product"):
         linear(torch.ones(64, 512), torch.ones(512, 128), None, "bf16x6")
     with pytest.raises(ShapeError, match="is not a product of shape"):
@@ -213,7 +212,7 @@ def test_without_gradients_the_numbers_are_the_same(kernel, context):
 
 @pytest.mark.parametrize("kernel", ["onednn", "bfloat16", SPLIT])
 @pytest.mark.parametrize("frozen", ["x", "weight"])
-def test_what_is_frozen_gets_no_gradient_and_holds_nothing(kernel, frozen, always):
+def test_frozen_inputs_get_no_gradient_and_save_no_tensor(kernel, frozen, always):
     x, weight = values(9, 4, seed=0), values(5, 4, seed=1)
     learned, held = (weight, x) if frozen == "x" else (x, weight)
     learned.requires_grad_()
@@ -223,13 +222,13 @@ def test_what_is_frozen_gets_no_gradient_and_holds_nothing(kernel, frozen, alway
         y = linear(x, weight, None, kernel)
     y.sum().backward()
 
-    # What a gradient needs is the other factor, and that alone.
+    # A gradient needs the other factor alone.
     assert [one.data_ptr() for one in saved] == [held.data_ptr()]
     assert learned.grad is not None
     assert held.grad is None
 
 
-def test_gradients_have_the_dtype_of_what_they_belong_to():
+def test_gradients_have_the_dtype_of_their_inputs():
     x = values(9, 4, seed=0).bfloat16().requires_grad_()
     weight, bias = values(5, 4, seed=1).requires_grad_(), values(5, seed=2).requires_grad_()
 
@@ -244,7 +243,7 @@ def test_gradients_have_the_dtype_of_what_they_belong_to():
 def test_a_second_derivative_is_refused(kernel, always):
     x, weight = values(9, 4, seed=0).requires_grad_(), values(5, 4, seed=1).requires_grad_()
 
-    # Of a sum the gradient that comes in is a constant, of a sum of squares it is not.
+    # The incoming gradient is a constant for a sum, and not for a sum of squares.
     for made in (lambda y: y.sum(), lambda y: y.square().sum()):
         y = made(linear(x, weight, None, kernel))
         (slope,) = torch.autograd.grad(y, x, create_graph=True)
@@ -253,7 +252,7 @@ def test_a_second_derivative_is_refused(kernel, always):
 
 
 def programs(capfd, call):
-    """What oneDNN runs in a call, one line each."""
+    """Return the log of oneDNN for a call, one line per product."""
     capfd.readouterr()
     with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
         call()
@@ -274,7 +273,7 @@ def test_onednn_multiplies_three_times_and_in_float32(capfd):
 
 
 @needs_onednn
-def test_onednn_never_multiplies_by_its_slow_loop(capfd):
+def test_onednn_gets_contiguous_factors(capfd):
     # A factor with gaps between its rows, as `weight` and the gradient here, would take that.
     rows, inputs, outputs = ENOUGH
     x = strided(values(rows, inputs, seed=0), "sliced")
@@ -293,12 +292,10 @@ def test_onednn_never_multiplies_by_its_slow_loop(capfd):
     ("inputs", "kernel", "first"),
     [(56, "onednn", 56), (57, "onednn", 512), (56, "bfloat16", 512)],
 )
-def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
-    monkeypatch, inputs, kernel, first
-):
-    seen, multiply = [], module._product
+def test_onednn_copies_the_smaller_factor_of_a_weight_gradient(monkeypatch, inputs, kernel, first):
+    calls, multiply = [], module._product
     monkeypatch.setattr(
-        module, "_product", lambda *given: seen.append(given[0].shape) or multiply(*given)
+        module, "_product", lambda *given: calls.append(given[0].shape) or multiply(*given)
     )
     monkeypatch.setattr(module, "_LEAST", ANY)
 
@@ -310,14 +307,14 @@ def test_onednn_copies_the_smaller_factor_of_a_weight_s_gradient(
         kernel,
     )
 
-    assert seen[-1] == (first, 64)
+    assert calls[-1] == (first, 64)
 
 
 @pytest.mark.parametrize(
     ("rows", "width", "dtype"),
     [(7, 2048, torch.float32), (64, 8, torch.float32), (64, 512, torch.float64)],
 )
-def test_onednn_leaves_what_it_would_lose_to_torch(rows, width, dtype):
+def test_onednn_leaves_small_or_unsupported_products_to_torch(rows, width, dtype):
     x = values(rows, width, seed=0).to(dtype)
     weight = values(width, width, seed=1).to(dtype)
 
@@ -328,18 +325,18 @@ def test_onednn_leaves_what_it_would_lose_to_torch(rows, width, dtype):
 @pytest.mark.parametrize(("rows", "inputs", "products"), [(8, 512, 1), (8, 511, 0), (7, 1024, 0)])
 def test_onednn_begins_at_8_rows_and_2_million_products(monkeypatch, rows, inputs, products):
     # 8 * 512 * 512 are 2**21.
-    seen, multiply = [], module._product
-    monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
+    calls, multiply = [], module._product
+    monkeypatch.setattr(module, "_product", lambda *given: calls.append(1) or multiply(*given))
 
     linear(torch.ones(rows, inputs), torch.ones(512, inputs), None, "onednn")
 
-    assert len(seen) == products
+    assert len(calls) == products
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rows", [0, 3, 150])
-def test_accumulating_adds_the_gradient_of_the_weight(kernel, rows, device):
+def test_accumulate_adds_the_weight_gradient(kernel, rows, device):
     # Outputs: more than two blocks; the gradient has gaps between its rows.
     outputs, inputs = 2 * module._BLOCK + 5, 64
     out = values(outputs, inputs, seed=0, device=device)
@@ -353,7 +350,7 @@ def test_accumulating_adds_the_gradient_of_the_weight(kernel, rows, device):
     assert_near([out], [(before + gradient, error + 1e-6 * before.abs())])
 
 
-def test_choosing_and_multiplying_change_no_setting():
+def test_kernels_change_no_global_setting():
     def settings():
         flags = torch.backends.mkldnn.matmul.fp32_precision, torch.get_float32_matmul_precision()
         return flags, torch.get_num_threads(), torch.get_rng_state().tolist()
@@ -371,7 +368,7 @@ def test_choosing_and_multiplying_change_no_setting():
 
 @pytest.fixture
 def timed(monkeypatch):
-    """Kernels are timed anew; set the times."""
+    """Clear the cache of the probe; return a function that sets the times."""
 
     def take(*seconds):
         monkeypatch.setattr(module, "_seconds", lambda *calls: list(seconds))
@@ -381,7 +378,7 @@ def timed(monkeypatch):
     faster_kernel.cache_clear()
 
 
-def test_the_faster_kernel_is_a_float32_one_and_chosen_once(timed):
+def test_faster_kernel_is_float32_and_measured_once(timed):
     chosen = faster_kernel()
 
     assert chosen in ("torch", "onednn")
@@ -402,15 +399,15 @@ def test_without_onednn_the_faster_kernel_is_torch(monkeypatch, timed):
     ("seconds", "chosen"),
     [((1.0, 0.78), "torch"), ((1.0, 0.76), "onednn")],
 )
-def test_onednn_is_taken_only_where_it_is_clearly_faster(timed, seconds, chosen):
+def test_faster_kernel_is_onednn_only_above_the_speedup(timed, seconds, chosen):
     timed(*seconds)
 
     assert faster_kernel() == chosen
 
 
 @needs_onednn
-def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch, timed):
-    # As on a CPU whose oneDNN multiplies in bfloat16.
+def test_faster_kernel_is_torch_if_onednn_is_less_precise(monkeypatch, timed):
+    # Like a CPU whose oneDNN multiplies in bfloat16.
     monkeypatch.setattr(module, "_product", lambda x, w, _: x.bfloat16() @ w.bfloat16().t())
     timed(1.0, 0.5)
 
@@ -432,34 +429,36 @@ def test_onednn_is_not_taken_where_it_is_coarser_than_float32(monkeypatch, timed
 def test_bf16x6_begins_at_64_rows_inputs_and_outputs_and_4_million_products(
     monkeypatch, rows, inputs, outputs, products
 ):
-    seen = []
-    monkeypatch.setattr(bf16x6, "product", lambda a, b: seen.append(1) or a @ b)
+    calls = []
+    monkeypatch.setattr(bf16x6, "product", lambda a, b: calls.append(1) or a @ b)
 
     linear(torch.ones(rows, inputs), torch.ones(outputs, inputs), None, "bf16x6")
 
-    assert len(seen) == products
+    assert len(calls) == products
 
 
 @pytest.mark.parametrize(("rows", "sums"), [(64, 1), (63, 0)])
-def test_bf16x6_adds_to_what_is_there(monkeypatch, rows, sums):
-    seen = []
-    monkeypatch.setattr(bf16x6, "add_product", lambda out, a, b: seen.append(1) or out.addmm_(a, b))
+def test_bf16x6_accumulates(monkeypatch, rows, sums):
+    calls = []
+    monkeypatch.setattr(
+        bf16x6, "add_product", lambda out, a, b: calls.append(1) or out.addmm_(a, b)
+    )
     out = torch.ones(512, 128)
 
     accumulate(out, torch.ones(rows, 512), torch.ones(rows, 128), "bf16x6")
 
-    assert len(seen) == sums
+    assert len(calls) == sums
     assert (out == rows + 1).all()
 
 
 @needs_onednn
 @pytest.mark.parametrize(("rows", "products"), [(8, 1), (7, 0)])
-def test_few_rows_are_added_without_a_copy_of_the_product(monkeypatch, rows, products):
-    seen, multiply = [], module._product
-    monkeypatch.setattr(module, "_product", lambda *given: seen.append(1) or multiply(*given))
+def test_accumulate_of_few_rows_allocates_no_product(monkeypatch, rows, products):
+    calls, multiply = [], module._product
+    monkeypatch.setattr(module, "_product", lambda *given: calls.append(1) or multiply(*given))
     for name, value in {"_LEAST_ADDED": 8, "_LEAST": ANY}.items():
         monkeypatch.setattr(module, name, value)
 
     accumulate(torch.zeros(4, 3), values(rows, 4, seed=0), values(rows, 3, seed=1), "onednn")
 
-    assert len(seen) == products
+    assert len(calls) == products

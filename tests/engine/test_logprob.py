@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcomp.engine.decoding import Decoding, sampling_log_probs
+from rlcomp.engine.decoding import Decoding, pack_mask, sampling_log_probs
 from rlcomp.engine.logprob import (
     entropy,
     log_distribution,
@@ -13,12 +13,11 @@ from rlcomp.engine.logprob import (
     token_log_probs,
     token_log_probs_gradient,
 )
-from rlcomp.engine.sampling_mask import pack
 
 FILTERED = Decoding(temperature=0.7, top_k=4, top_p=0.9, min_p=0.05)
 
 
-def test_log_prob_is_that_of_the_tempered_distribution():
+def test_log_prob_at_a_temperature():
     # Logits (0, ln 3) at temperature 1/2 are (0, ln 9): probabilities 1/10 and 9/10.
     logits = torch.tensor([[0.0, math.log(3.0)]])
 
@@ -27,8 +26,8 @@ def test_log_prob_is_that_of_the_tempered_distribution():
     assert value.item() == pytest.approx(math.log(0.9), abs=1e-6)
 
 
-def test_log_prob_is_renormalised_over_the_kept_tokens():
-    # Of 0.5, 0.3, 0.2 the two likeliest stay: 0.3 / 0.8.
+def test_log_prob_is_renormalised_over_the_mask():
+    # Top-2 of 0.5, 0.3, 0.2: 0.3 / 0.8.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
     value = token_log_probs(logits, torch.tensor([1]), Decoding(top_k=2))
@@ -36,8 +35,8 @@ def test_log_prob_is_renormalised_over_the_kept_tokens():
     assert value.item() == pytest.approx(math.log(0.375), abs=1e-6)
 
 
-def test_taken_token_outside_the_filter_is_kept():
-    # 0.2 would be dropped; with it all three stay.
+def test_a_sampled_token_outside_the_filters_is_added_to_the_mask():
+    # The filter drops 0.2; the sampled token is added.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
     value = token_log_probs(logits, torch.tensor([2]), Decoding(top_k=2))
@@ -57,7 +56,7 @@ def test_log_prob_is_finite_for_every_token(seed):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31))
-def test_log_prob_of_a_token_that_can_be_drawn_is_the_samplers(seed):
+def test_log_prob_of_an_allowed_token_agrees_with_the_sampler(seed):
     logits = 3 * torch.randn(20, 9, generator=torch.Generator().manual_seed(seed))
     scores = sampling_log_probs(logits, FILTERED)
 
@@ -89,14 +88,14 @@ def test_gradient_is_one_hot_minus_probabilities_over_the_temperature():
     barring=st.booleans(),
     recording=st.booleans(),
 )
-def test_the_slope_in_closed_form_is_the_gradient(seed, decoding, barring, recording):
+def test_closed_form_gradient_agrees_with_autograd(seed, decoding, barring, recording):
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(7, 9, generator=generator, dtype=torch.float64)
     gradient = torch.randn(7, generator=generator, dtype=torch.float64)
     tokens = torch.randint(9, (7,), generator=generator)
     suppressed = torch.arange(9) < 2 if barring else None
     allowed = (torch.arange(9) % 2 == 0).repeat(7, 1).scatter(1, tokens[:, None], True)
-    recorded = pack(allowed) if recording else None
+    recorded = pack_mask(allowed) if recording else None
 
     slope = token_log_probs_gradient(gradient, logits, tokens, decoding, suppressed, recorded)
 
@@ -104,7 +103,7 @@ def test_the_slope_in_closed_form_is_the_gradient(seed, decoding, barring, recor
     torch.testing.assert_close(slope, torch.autograd.grad(value, logits, gradient)[0])
 
 
-def test_slope_is_one_hot_minus_probabilities_over_the_temperature():
+def test_closed_form_gradient_by_hand():
     # Probabilities (1/4, 3/4) at T = 2, a gradient of 2: 2 / 2 * (1 - 1/4, -3/4).
     logits = 2 * torch.tensor([[0.25, 0.75]]).log()
 
@@ -115,7 +114,7 @@ def test_slope_is_one_hot_minus_probabilities_over_the_temperature():
     torch.testing.assert_close(slope, torch.tensor([[0.75, -0.75]]))
 
 
-def test_dropped_tokens_get_no_gradient():
+def test_masked_tokens_get_no_gradient():
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log().requires_grad_()
 
     token_log_probs(logits, torch.tensor([0]), Decoding(top_k=2)).sum().backward()
@@ -168,7 +167,7 @@ def test_half_precision_is_scored_in_float32():
     assert entropy(logits, 1.0).dtype == torch.float32
 
 
-def test_a_barred_token_has_no_share():
+def test_a_suppressed_token_has_probability_zero():
     # Of 0.5, 0.3, 0.2 the first cannot be drawn: 0.3 / 0.5.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
     suppressed = torch.tensor([True, False, False])
@@ -181,7 +180,7 @@ def test_a_barred_token_has_no_share():
     assert entropy(logits, 1.0, suppressed).item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_barred_token_that_was_taken_counts_for_itself():
+def test_a_sampled_suppressed_token_has_a_finite_log_prob():
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
     suppressed = torch.tensor([True, False, True])
 
@@ -190,7 +189,7 @@ def test_a_barred_token_that_was_taken_counts_for_itself():
     assert value.item() == pytest.approx(math.log(0.5 / 0.8), abs=1e-6)
 
 
-def test_filters_act_on_what_is_not_barred():
+def test_filters_apply_to_tokens_that_are_not_suppressed():
     # Without 0.5 the likeliest is 0.3, and top-1 keeps it alone.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
     suppressed = torch.tensor([True, False, False])
@@ -211,23 +210,23 @@ LEAST = torch.finfo(torch.float32).min
         (0.5, None, [4 / 6, 1 / 6, 1 / 6]),
         (1.0, [True, False, False], [0.0, 0.5, 0.5]),
         (0.0, None, [1.0, 0.0, 0.0]),
-        # The two that are left are equally large.
+        # The other two are equal.
         (0.0, [True, False, False], [0.0, 0.5, 0.5]),
     ],
 )
-def test_a_distribution_is_finite_where_a_token_is_never_drawn(temperature, suppressed, expected):
+def test_log_distribution_is_finite_at_suppressed_tokens(temperature, suppressed, expected):
     logits = torch.tensor([[0.5, 0.25, 0.25]]).log()
     barred = None if suppressed is None else torch.tensor(suppressed)
 
-    found = log_distribution(logits, temperature, barred)[0]
+    actual = log_distribution(logits, temperature, barred)[0]
 
-    torch.testing.assert_close(found.exp(), torch.tensor(expected))
-    assert found[torch.tensor(expected) == 0].eq(LEAST).all()
+    torch.testing.assert_close(actual.exp(), torch.tensor(expected))
+    assert actual[torch.tensor(expected) == 0].eq(LEAST).all()
     # The difference of two such distributions is 0 there, not NaN.
-    assert (found - found).eq(0).all()
+    assert (actual - actual).eq(0).all()
 
 
-def test_the_sum_of_squared_probabilities_is_that_of_what_may_be_drawn():
+def test_squared_probs_of_the_decoding_distribution():
     logits, taken = torch.tensor([[0.5, 0.25, 0.25]]).log(), torch.tensor([1])
     barred = torch.tensor([True, False, False])
 
@@ -236,6 +235,6 @@ def test_the_sum_of_squared_probabilities_is_that_of_what_may_be_drawn():
 
     assert found(Decoding()) == pytest.approx([0.25 + 2 / 16])
     assert found(Decoding(), barred) == pytest.approx([0.5])
-    assert found(Decoding(top_k=1)) == pytest.approx([4 / 9 + 1 / 9])  # and the one that was taken
+    assert found(Decoding(top_k=1)) == pytest.approx([4 / 9 + 1 / 9])  # with the sampled token
     assert found(Decoding(temperature=0.5)) == pytest.approx([16 / 36 + 2 / 36])
     assert found(Decoding(temperature=0.0)) == [1.0]

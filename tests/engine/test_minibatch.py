@@ -10,7 +10,7 @@ from rlcomp.testing import make_batch
 
 
 def batch(*lengths: int) -> TensorDict:
-    """Rows named 0, 1, ... with so many tokens each."""
+    """Return rows 0, 1, ... with the given numbers of tokens."""
     width = max(lengths)
     filled = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
     row = torch.arange(len(lengths))
@@ -36,7 +36,7 @@ def test_one_minibatch_is_the_batch_itself():
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.sampled_from([1, 2]))
-def test_minibatches_share_all_units_as_evenly_as_can_be(units, number, unit_rows):
+def test_minibatches_have_nearly_equal_size(units, number, unit_rows):
     number = min(number, units)
     parts = rows(minibatches(batch(*[3] * (units * unit_rows)), number, unit_rows, generator()))
 
@@ -60,7 +60,7 @@ def test_pairs_stay_together_in_order():
 
 
 def test_more_minibatches_than_units_are_refused():
-    with pytest.raises(ConfigError, match="num_minibatches is 3, the batch has only 2 units"):
+    with pytest.raises(ConfigError, match="num_minibatches is 3, but the batch has only 2 units"):
         list(minibatches(batch(1, 1, 1, 1), 3, 2, generator()))
 
 
@@ -78,7 +78,7 @@ def test_a_batch_within_the_budget_is_not_split(packed):
     assert next(micro_batches(whole, 9, 1, packed=packed)) is whole
 
 
-def test_long_rows_share_with_long_rows_and_short_ones_with_short():
+def test_micro_batches_have_rows_of_similar_length():
     # Budget 8: one row of 5 (two would take 10), then 4 with 2 (2 x 4), the rest 2 x 1.
     parts = list(micro_batches(batch(1, 5, 2, 4, 1), 8, 1, packed=False))
 
@@ -87,7 +87,7 @@ def test_long_rows_share_with_long_rows_and_short_ones_with_short():
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=10), st.integers(1, 40))
-def test_every_row_comes_once_with_all_its_tokens_within_the_budget(lengths, budget):
+def test_micro_batches_have_every_row_once_within_the_budget(lengths, budget):
     parts = list(micro_batches(batch(*lengths), budget, 1, packed=False))
 
     assert sorted(flat(rows(parts))) == list(range(len(lengths)))
@@ -96,7 +96,7 @@ def test_every_row_comes_once_with_all_its_tokens_within_the_budget(lengths, bud
         assert part["attention_mask"].numel() <= budget or part.shape[0] == 1
 
 
-def test_a_pair_shares_a_micro_batch_even_above_the_budget():
+def test_a_pair_may_exceed_the_budget():
     parts = rows(micro_batches(batch(4, 1, 2, 3), 2, 2, packed=False))
 
     assert parts == [[0, 1], [2, 3]]
@@ -111,13 +111,13 @@ def test_nested_entries_are_split_and_trimmed_alike():
     assert short["(prepared)", "loss", "loss_weight"].tolist() == [[1.0]]
 
 
-def test_a_row_without_its_partner_is_refused():
-    with pytest.raises(ConfigError, match="3 rows, no multiple of 2"):
+def test_an_incomplete_pair_is_refused():
+    with pytest.raises(ConfigError, match="3 rows, not a multiple of 2"):
         list(minibatches(batch(1, 1, 1), 2, 2, generator()))
 
 
 def answered(*prompts: int) -> TensorDict:
-    """Rows of a prompt of three tokens, equal for equal numbers, and an answer of their own."""
+    """Return rows with a prompt of three tokens, equal for equal numbers, and different answers."""
     whole = batch(*[5] * len(prompts))
     whole["tokens"] = torch.tensor(
         [[prompt] * 3 + [20 + row, 2] for row, prompt in enumerate(prompts)]
@@ -126,7 +126,7 @@ def answered(*prompts: int) -> TensorDict:
     return whole
 
 
-def test_packed_answers_to_one_prompt_share_a_micro_batch_and_count_it_once():
+def test_packed_micro_batches_count_a_shared_prompt_once():
     # A prompt takes 3, and each answer 1: its last token is not read. Budget 5: two answers.
     parts = micro_batches(answered(7, 8, 7, 8, 7), 5, 1, packed=True)
 

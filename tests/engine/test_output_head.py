@@ -8,10 +8,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rlcomp.engine import output_head as vocabulary
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, pack_mask
 from rlcomp.engine.logprob import entropy, log_distribution, token_log_probs
-from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
-from rlcomp.engine.sampling_mask import pack
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles
+from rlcomp.engine.scoring import sampled_log_probs
 
 SAMPLINGS = (
     Decoding(),
@@ -23,7 +23,7 @@ SAMPLINGS = (
 
 @pytest.fixture
 def tiles():
-    """Three tokens a tile, two a part, four columns a product, whatever the vocabulary."""
+    """Tiles of three tokens, parts of two, products of four columns."""
     with pytest.MonkeyPatch.context() as patch:
         yield cut(patch, tokens=3, part=1, columns=4)
 
@@ -39,7 +39,7 @@ def cut(patch, tokens, part, columns):
 
 
 def problem(seed, listed=10, given_states=6, vocabulary=11, width=5):
-    """States, rows with repeats, tokens and a head, in float64."""
+    """Return states, repeated rows, tokens and a head, in float64."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape):
@@ -56,14 +56,14 @@ def plain_logits(states, rows, head):
 
 
 def gradients(values, inputs):
-    """Of a weighted sum that tells all values apart."""
+    """Return the gradients of a sum with different weights."""
     total = sum(
         (value * torch.arange(1, 1 + value.numel()).view_as(value)).sum() for value in values
     )
     return torch.autograd.grad(total, inputs)
 
 
-def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
+def test_log_probs_and_gradients_by_hand(tiles):
     # Logits (0, ln 3): probabilities 1/4 and 3/4. The gradient of log p(1) is (-1/4, 1/4) in the
     # logits, that times the state 1 in the weight, and ln 3 / 4 in the state.
     weight = torch.tensor([[0.0], [math.log(3.0)]], requires_grad=True)
@@ -87,9 +87,7 @@ def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
     barring=st.booleans(),
     biased=st.booleans(),
 )
-def test_values_and_gradients_are_those_of_all_logits_at_once(
-    seed, sizes, cuts, decoding, barring, biased
-):
+def test_tiles_agree_with_the_untiled_head(seed, sizes, cuts, decoding, barring, biased):
     states, rows, tokens, head = problem(seed, *sizes)
     head = head if biased else Head(head.weight, None, "torch")
     suppressed = torch.arange(sizes[2]) == 0 if barring and sizes[2] > 1 else None
@@ -98,23 +96,23 @@ def test_values_and_gradients_are_those_of_all_logits_at_once(
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, *cuts)
-        found = compute_in_tiles(
+        actual = compute_in_tiles(
             [sampled_log_probs(tokens, decoding, suppressed), spread], states, rows, head
         )
-        slopes = gradients(found, inputs)
+        slopes = gradients(actual, inputs)
 
     logits = plain_logits(states, rows, head)
     expected = [
         token_log_probs(logits, tokens, decoding, suppressed),
         entropy(logits, 0.7, suppressed),
     ]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, inputs))
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**31), tokens_at_once=st.integers(1, 11), part=st.integers(1, 40))
-def test_logits_without_a_head_are_measured_alike(seed, tokens_at_once, part):
+def test_logits_without_a_head_agree(seed, tokens_at_once, part):
     states, rows, tokens, head = problem(seed)
     logits = (states @ head.weight.T).detach().requires_grad_()
     measures = [
@@ -124,32 +122,32 @@ def test_logits_without_a_head_are_measured_alike(seed, tokens_at_once, part):
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, tokens_at_once, part, 1)
-        found = compute_in_tiles(measures, logits, rows, None)
-        slopes = gradients(found, [logits])
+        actual = compute_in_tiles(measures, logits, rows, None)
+        slopes = gradients(actual, [logits])
 
     expected = [token_log_probs(logits[rows], tokens, SAMPLINGS[1]), entropy(logits[rows], 1.0)]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [logits]))
 
 
-def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
+def test_recorded_masks_follow_their_tokens_through_the_tiles(tiles):
     states, rows, tokens, head = problem(0)
     allowed = torch.rand(10, 11, generator=torch.Generator().manual_seed(1)) < 0.5
     allowed = allowed.scatter(1, tokens[:, None], True)
-    measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack(allowed))
+    measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack_mask(allowed))
 
-    found = compute_in_tiles([measure], states, rows, head)
-    slopes = gradients(found, [states, head.weight, head.bias])
+    actual = compute_in_tiles([measure], states, rows, head)
+    slopes = gradients(actual, [states, head.weight, head.bias])
 
     logits = plain_logits(states, rows, head) / 0.7
     scores = logits.masked_fill(~allowed, -torch.inf).log_softmax(-1)
     expected = [scores.gather(1, tokens[:, None])[:, 0]]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight, head.bias]))
 
 
-def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
-    # Probabilities (1/2, 1/2); one of each token was taken: (1/2, -1/2) + (-1/2, 1/2) = 0.
+def test_a_state_of_two_tokens_gets_the_sum_of_their_gradients(tiles):
+    # Probabilities (1/2, 1/2); each token is sampled once: (1/2, -1/2) + (-1/2, 1/2) = 0.
     logits = torch.zeros(1, 2, requires_grad=True)
     measure = sampled_log_probs(torch.tensor([0, 1, 1]), Decoding())
 
@@ -164,7 +162,7 @@ def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
 
 
 @pytest.mark.parametrize("corrupted", [math.nan, math.inf])
-def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
+def test_unused_states_have_no_effect(tiles, corrupted):
     states, _, tokens, head = problem(0)
     rows = torch.tensor([0, 1, 3, 3, 4] * 2)
     bad = states.detach().clone()
@@ -172,15 +170,15 @@ def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
     bad.requires_grad_()
 
     def slopes(given_states):
-        found = compute_in_tiles([sampled_log_probs(tokens, Decoding())], given_states, rows, head)
-        return *found, *gradients(found, [given_states, head.weight, head.bias])
+        actual = compute_in_tiles([sampled_log_probs(tokens, Decoding())], given_states, rows, head)
+        return *actual, *gradients(actual, [given_states, head.weight, head.bias])
 
     torch.testing.assert_close(slopes(bad), slopes(states), rtol=0, atol=0)
     assert not slopes(bad)[1][[2, 5]].any()
 
 
 @pytest.mark.parametrize("tile", [0, 10**6])
-def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch, tile):
+def test_a_function_without_gradient_is_skipped_in_the_backward_pass(monkeypatch, tile):
     states, rows, tokens, head = problem(0)
     monkeypatch.setattr(vocabulary, "_TILE", tile)
     calls = []
@@ -202,7 +200,7 @@ def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch
     assert head.weight.grad is not None
 
 
-def test_one_product_serves_all_measures(tiles, monkeypatch):
+def test_one_product_with_the_head_serves_all_functions(tiles, monkeypatch):
     states, rows, tokens, head = problem(0)
     columns = []
     monkeypatch.setattr(
@@ -217,13 +215,13 @@ def test_one_product_serves_all_measures(tiles, monkeypatch):
     assert sum(columns) == 10 * 11
 
 
-def test_a_result_that_is_not_used_has_no_gradient(tiles):
+def test_an_unused_result_has_no_gradient(tiles):
     states, rows, tokens, head = problem(0)
 
     def broken(gradient, logits, some):
         raise AssertionError("nobody asked")
 
-    unused = LogitFunction(lambda logits, _: logits.sum(-1), slope=broken)
+    unused = LogitFunction(lambda logits, _: logits.sum(-1), gradient=broken)
     taken, _ = compute_in_tiles([sampled_log_probs(tokens, Decoding()), unused], states, rows, head)
     (slope,) = gradients([taken], [states])
 
@@ -231,7 +229,7 @@ def test_a_result_that_is_not_used_has_no_gradient(tiles):
     torch.testing.assert_close(slope, gradients([expected], [states])[0])
 
 
-def test_a_frozen_head_costs_no_product_for_its_gradient(tiles, monkeypatch):
+def test_a_frozen_head_gets_no_gradient(tiles, monkeypatch):
     states, rows, tokens, head = problem(0)
     frozen = Head(head.weight.detach(), head.bias.detach(), "torch")
     monkeypatch.setattr(vocabulary, "accumulate", None)
@@ -256,7 +254,7 @@ def test_a_head_on_frozen_states_is_trained(tiles):
 
 
 class Largest(TorchDispatchMode):
-    """The most numbers that one operation gave back."""
+    """Record the largest result of an operation."""
 
     def __init__(self):
         super().__init__()
@@ -269,34 +267,34 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_all_logits_are_never_there_at_once(tiles):
+def test_memory_is_bounded_by_a_tile(tiles):
     # 3 tokens a tile and 50 in the vocabulary: 150; the head has 50 x 5 = 250; all logits 5000.
     states, rows, tokens, head = problem(0, 100, 40, 50, 5)
     spread = LogitFunction(lambda logits, _: entropy(logits, 0.5))
 
     with Largest() as largest:
-        found = compute_in_tiles(
+        actual = compute_in_tiles(
             [sampled_log_probs(tokens, SAMPLINGS[3]), spread], states, rows, head
         )
-        sum(value.sum() for value in found).backward()
+        sum(value.sum() for value in actual).backward()
 
     assert largest.seen == 250
 
 
-def test_a_whole_distribution_per_token(tiles):
+def test_values_may_have_a_vocabulary_dimension(tiles):
     states, rows, _, head = problem(0)
     whole = LogitFunction(lambda logits, _: log_distribution(logits, 0.5))
 
-    found = compute_in_tiles([whole], states, rows, head)
-    slopes = gradients(found, [states, head.weight])
+    actual = compute_in_tiles([whole], states, rows, head)
+    slopes = gradients(actual, [states, head.weight])
 
     expected = [(2 * plain_logits(states, rows, head)).log_softmax(-1)]
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(slopes, gradients(expected, [states, head.weight]))
 
 
-def test_a_measure_may_hand_out_the_logits_themselves(tiles):
-    # The memory of the logits is used again; what was read off the first tile stays.
+def test_a_function_may_return_the_logits(tiles):
+    # The memory of the logits is reused; values of the first tile must not change.
     states, rows, _, head = problem(0)
 
     (first,) = compute_in_tiles([LogitFunction(lambda logits, _: logits[:, 0])], states, rows, head)
@@ -315,7 +313,7 @@ def test_greedy_log_probs_are_zero_without_gradient(tiles):
     assert not value.requires_grad
 
 
-def test_greedy_entropy_pulls_nowhere(tiles):
+def test_greedy_entropy_has_zero_gradient(tiles):
     states, rows, _, head = problem(0)
 
     (value,) = compute_in_tiles(
@@ -327,7 +325,7 @@ def test_greedy_entropy_pulls_nowhere(tiles):
     assert not states.grad.any()
 
 
-def test_no_listed_token_gives_nothing(tiles):
+def test_an_empty_list_gives_empty_values(tiles):
     states, rows, tokens, head = problem(0)
 
     (value,) = compute_in_tiles([sampled_log_probs(tokens[:0], Decoding())], states, rows[:0], head)
@@ -337,7 +335,7 @@ def test_no_listed_token_gives_nothing(tiles):
     assert not states.grad.any()
 
 
-def test_nor_does_it_in_half_precision():
+def test_an_empty_list_gives_empty_values_in_half_precision():
     weight = torch.randn(12, 4).bfloat16().requires_grad_()
     states = torch.randn(3, 4).bfloat16().requires_grad_()
     none = torch.zeros(0, dtype=torch.int64)
@@ -346,15 +344,15 @@ def test_nor_does_it_in_half_precision():
         LogitFunction(lambda logits, _: entropy(logits, 1.0)),
     ]
 
-    found = compute_in_tiles(measures, states, none, Head(weight, None, "torch"))
-    torch.cat(found).sum().backward()
+    actual = compute_in_tiles(measures, states, none, Head(weight, None, "torch"))
+    torch.cat(actual).sum().backward()
 
-    assert [(value.shape, value.dtype) for value in found] == [((0,), torch.float32)] * 2
+    assert [(value.shape, value.dtype) for value in actual] == [((0,), torch.float32)] * 2
     assert not states.grad.any()
     assert not weight.grad.any()
 
 
-def test_half_precision_is_measured_in_float32(tiles):
+def test_half_precision_logits_are_float32(tiles):
     states, rows, tokens, head = problem(0)
     half = Head(head.weight.detach().bfloat16().requires_grad_(), None, "torch")
     states = states.detach().bfloat16()
@@ -369,7 +367,7 @@ def test_half_precision_is_measured_in_float32(tiles):
     torch.testing.assert_close(value, expected, atol=0.05, rtol=0.02)
 
 
-def test_the_gradient_of_a_narrow_head_is_rounded_once(monkeypatch):
+def test_the_gradient_of_a_half_precision_head_is_rounded_once(monkeypatch):
     # 512 tiles each add 1 to the same entry: in bfloat16 the sum would stop at 256.
     monkeypatch.setattr(vocabulary, "_TILE", 2)
     monkeypatch.setattr(vocabulary, "_LEAST_TOKENS", 1)

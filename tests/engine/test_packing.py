@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from rlcomp.engine import packing
+from rlcomp.engine import attention
 from rlcomp.engine.packing import pack, pack_prompts, split_by_tokens
 
 CPU = torch.device("cpu")
@@ -29,26 +29,26 @@ def three_rows():
 
 
 def tile_size(size):
-    return patch.object(packing, "_TILE", size)
+    return patch.object(attention, "_TILE", size)
 
 
 def sees(packed):
-    """Which packed tokens (columns) each one (rows) sees, shape ``[N, N]``."""
-    seen = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
+    """Return whether each packed token (rows) attends to another (columns), shape ``[N, N]``."""
+    visible = torch.zeros(len(packed.ids), len(packed.ids), dtype=torch.bool)
     for tile in packed.tiles:
-        own = torch.arange(len(seen))[tile.rows]
-        before = [torch.arange(len(seen))[packed.tiles[number].rows] for number in tile.prefix]
+        own = torch.arange(len(visible))[tile.rows]
+        before = [torch.arange(len(visible))[packed.tiles[number].rows] for number in tile.prefix]
         before = torch.cat([own[:0], *before])
         if tile.mask is None:
-            seen[own[:, None], before] = True
-            seen[tile.rows, tile.rows] = own[:, None] >= own
+            visible[own[:, None], before] = True
+            visible[tile.rows, tile.rows] = own[:, None] >= own
             continue
         assert set(tile.mask.unique().tolist()) <= {0.0, -torch.inf}
-        seen[own[:, None], torch.cat([before, own])] = tile.mask == 0
-    return seen
+        visible[own[:, None], torch.cat([before, own])] = tile.mask == 0
+    return visible
 
 
-def test_equal_prompts_are_read_once_and_last_tokens_never():
+def test_equal_prompts_are_packed_once_and_last_tokens_left_out():
     packed, _ = pack(three_rows())
 
     # The prompt of rows 0 and 2, what follows it in row 2 but for the last token, then in row 0;
@@ -57,7 +57,7 @@ def test_equal_prompts_are_read_once_and_last_tokens_never():
     assert packed.positions.tolist() == [0, 1, 2, 2, 3, 0, 1]
 
 
-def test_what_branches_share_is_read_once():
+def test_shared_prefixes_of_branches_are_packed_once():
     # One prompt (2); (3, 4) is shared by rows 0 to 2, then 5 by rows 0 and 1; row 3 begins row 0.
     batch = make_batch(
         [[2, 3, 4, 5, 6, 9], [2, 3, 4, 5, 7, 9], [2, 3, 4, 8, 6, 9], [2, 3, 4, 5, 0, 0]],
@@ -83,7 +83,7 @@ def test_what_branches_share_is_read_once():
     ]
 
 
-def test_a_branch_that_is_too_large_for_a_tile_is_cut_again():
+def test_a_branch_larger_than_a_tile_is_split():
     batch = make_batch(
         [[2, 3, 4, 5, 6, 9], [2, 3, 4, 7, 6, 9], [2, 8, 4, 5, 6, 9]], [[0, 1, 1, 1, 1, 1]] * 3
     )
@@ -111,7 +111,7 @@ def test_each_response_token_is_predicted_by_the_one_before_it():
     assert listed.flat_indices.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
 
 
-def test_small_groups_share_a_tile_in_which_a_token_sees_its_prompt_and_its_row():
+def test_small_groups_share_a_tile_with_a_mask():
     packed, _ = pack(three_rows())
 
     assert [(tile.rows, tile.prefix) for tile in packed.tiles] == [(slice(0, 7), ())]
@@ -126,7 +126,7 @@ def test_small_groups_share_a_tile_in_which_a_token_sees_its_prompt_and_its_row(
     ]
 
 
-def test_a_large_group_is_cut_behind_its_prompt():
+def test_a_large_group_is_split_after_its_prompt():
     with tile_size(3):
         tiles = pack(three_rows())[0].tiles
 
@@ -144,7 +144,7 @@ def test_a_large_group_is_cut_behind_its_prompt():
     assert tiles[2].mask is None
 
 
-def test_answers_that_do_not_fit_one_tile_take_several():
+def test_answers_beyond_a_tile_take_several_tiles():
     with tile_size(2):
         tiles = pack(three_rows())[0].tiles
 
@@ -156,14 +156,14 @@ def test_answers_that_do_not_fit_one_tile_take_several():
     ]
 
 
-def test_what_goes_on_behind_a_longer_prefix_has_a_mask_of_its_own_length():
+def test_a_tile_after_a_longer_prefix_has_a_mask():
     rows = [[2, 3, 4, 5, 6, 7, 8, 9], [2, 3, 4, 5, 8, 7, 6, 9]]
     batch = make_batch(rows, [[0, 0, 0, 0, 1, 1, 1, 1]] * 2)
 
     with tile_size(5):
         tiles = pack(batch)[0].tiles
 
-    # Three tokens behind four: reading these again would cost more than the mask.
+    # Three tokens after four: computing these again would cost more than the mask.
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
         (slice(0, 4), ()),
         (slice(4, 7), (0,)),
@@ -176,7 +176,7 @@ def test_what_goes_on_behind_a_longer_prefix_has_a_mask_of_its_own_length():
     ]
 
 
-def test_a_long_row_by_itself_needs_no_mask():
+def test_a_single_long_row_has_no_mask():
     batch = make_batch([[1, 2, 3, 4, 5]], [[0, 0, 1, 1, 1]])
 
     with tile_size(3):
@@ -185,7 +185,7 @@ def test_a_long_row_by_itself_needs_no_mask():
     assert [(tile.rows, tile.prefix, tile.mask) for tile in tiles] == [(slice(0, 4), (), None)]
 
 
-def test_a_hole_in_the_response_is_read_and_not_predicted():
+def test_a_hole_in_the_response_is_packed_and_not_predicted():
     batch = make_batch([[1, 2, 3, 4, 5, 6]], [[0, 1, 0, 0, 1, 0]])
 
     packed, listed = pack(batch)
@@ -194,7 +194,7 @@ def test_a_hole_in_the_response_is_read_and_not_predicted():
     assert (listed.states.tolist(), listed.targets.tolist()) == ([0, 3], [2, 5])
 
 
-def test_a_row_without_response_is_not_read():
+def test_a_row_without_response_is_not_packed():
     batch = make_batch([[1, 2, 3], [1, 4, 5]], [[0, 0, 0], [0, 0, 1]])
 
     packed, listed = pack(batch)
@@ -211,7 +211,7 @@ def test_a_response_token_in_column_0_is_left_out():
     assert len(pack(only)[1].flat_indices) == 0
 
 
-def test_without_response_one_token_is_read():
+def test_without_response_one_token_is_packed():
     packed, listed = pack(make_batch([[3, 4], [5, 6]], [[0, 0], [0, 0]]))
 
     assert (packed.ids.tolist(), packed.positions.tolist()) == ([3], [0])
@@ -219,13 +219,13 @@ def test_without_response_one_token_is_read():
     assert sees(packed).tolist() == [[True]]
 
 
-def test_what_is_read_for_nobody_is_a_token():
+def test_the_unused_token_is_valid():
     batch = make_batch([[-12345, -1]], [[0, 0]], [[0, 0]])
 
     assert pack(batch)[0].ids.tolist() == [0]
 
 
-def test_a_later_group_sees_the_prompt_of_its_own():
+def test_a_later_group_attends_to_its_own_prompt():
     # Each group reads 2 + 1 + 1: more than 3, so its prompt is a tile by itself.
     batch = make_batch([[2, 2, 3, 1], [2, 2, 4, 1], [5, 5, 3, 1], [5, 5, 4, 1]], [[0, 0, 1, 1]] * 4)
 
@@ -240,7 +240,7 @@ def test_a_later_group_sees_the_prompt_of_its_own():
     ]
 
 
-def test_prompts_of_other_lengths_share_what_is_alike():
+def test_prompts_of_different_lengths_share_their_prefix():
     batch = make_batch(
         [[2, 2, 2, 2], [2, 2, 2, 2], [2, 3, 2, 2]], [[0, 1, 1, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
     )
@@ -258,7 +258,7 @@ def test_answers_of_one_token_are_predicted_by_the_prompt_alone():
     assert listed.states.tolist() == [1, 1]
 
 
-def test_prompts_that_are_only_read_stand_each_by_itself():
+def test_pack_prompts_keeps_equal_prompts_apart():
     packed = pack_prompts([[4, 5], [4, 5], [6]], CPU)
 
     assert packed.ids.tolist() == [4, 5, 4, 5, 6]
@@ -274,7 +274,7 @@ def test_prompts_that_are_only_read_stand_each_by_itself():
 
 @st.composite
 def batches(draw, max_rows=7):
-    """Ragged rows of two ids, so that prompts repeat; holes, empty rows, garbage in the padding."""
+    """Draw ragged rows of two ids, with repeated prompts, holes, empty rows and invalid padding."""
     count, width = draw(st.integers(1, max_rows)), draw(st.integers(1, 9))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     tokens = torch.randint(1, 3, (count, width), generator=generator)
@@ -289,10 +289,10 @@ def batches(draw, max_rows=7):
 
 
 @given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
-def test_what_predicts_a_token_has_read_what_stands_before_it_and_nothing_else(batch, size):
+def test_a_predicting_token_attends_to_its_row_alone(batch, size):
     with tile_size(size):
         packed, listed = pack(batch)
-    seen = sees(packed)
+    visible = sees(packed)
     places = batch["response_mask"].clone()
     places[:, 0] = False
 
@@ -301,22 +301,22 @@ def test_what_predicts_a_token_has_read_what_stands_before_it_and_nothing_else(b
         listed.states, listed.flat_indices, listed.targets, strict=True
     ):
         row, t = divmod(int(place), places.shape[1])
-        read = seen[state].nonzero().flatten()
+        read = visible[state].nonzero().flatten()
         assert target == batch["tokens"][row, t]
         assert packed.positions[read].tolist() == list(range(t))
         assert packed.ids[read].tolist() == batch["tokens"][row, :t].tolist()
-        # Each of them has in turn read exactly those before it.
+        # Each token attends to those before it in its row.
         for number, token in enumerate(read):
-            assert seen[token].nonzero().flatten().tolist() == read[: number + 1].tolist()
+            assert visible[token].nonzero().flatten().tolist() == read[: number + 1].tolist()
 
 
 @given(batches(), st.sampled_from([1, 2, 3, 5, 128]))
-def test_every_prefix_is_read_once_and_tiles_cover_the_list_in_order(batch, size):
+def test_every_prefix_is_packed_once_and_tiles_cover_the_list(batch, size):
     with tile_size(size):
         packed, _ = pack(batch)
     prefixes = set()
     for tokens, mask in zip(batch["tokens"].tolist(), batch["response_mask"].tolist(), strict=True):
-        last = max((t for t, wanted in enumerate(mask) if wanted), default=0)
+        last = max((t for t, expected in enumerate(mask) if expected), default=0)
         prefixes |= {tuple(tokens[: n + 1]) for n in range(last)}
 
     assert len(packed.ids) == max(1, len(prefixes))
@@ -325,7 +325,7 @@ def test_every_prefix_is_read_once_and_tiles_cover_the_list_in_order(batch, size
 
 
 @given(batches(), st.integers(1, 40))
-def test_pieces_hold_every_row_once_within_the_budget(batch, budget):
+def test_split_by_tokens_has_every_row_once_within_the_budget(batch, budget):
     pieces = split_by_tokens(batch, budget)
 
     assert sorted(torch.cat(pieces).tolist()) == list(range(len(batch)))
@@ -334,7 +334,7 @@ def test_pieces_hold_every_row_once_within_the_budget(batch, budget):
 
 
 @given(batches(), st.integers(1, 40))
-def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
+def test_split_by_tokens_fills_pieces(batch, budget):
     pieces = split_by_tokens(batch, budget)
 
     for rows, after in itertools.pairwise(pieces):
@@ -342,7 +342,7 @@ def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
 
 
 @given(batches())
-def test_rows_with_a_prefix_in_common_stand_together(batch):
+def test_split_by_tokens_keeps_common_prefixes_together(batch):
     read = []
     for row in torch.cat(split_by_tokens(batch, 3)).tolist():
         columns = batch["response_mask"][row].nonzero().flatten().tolist()
@@ -352,7 +352,7 @@ def test_rows_with_a_prefix_in_common_stand_together(batch):
 
 
 @given(batches(max_rows=4), st.integers(1, 40), st.sampled_from([2, 3]))
-def test_rows_of_a_unit_share_a_piece_in_order(batch, budget, unit_rows):
+def test_split_by_tokens_keeps_units_together(batch, budget, unit_rows):
     batch = torch.cat([batch] * unit_rows)
     pieces = split_by_tokens(batch, budget, unit_rows)
 
@@ -364,7 +364,7 @@ def test_rows_of_a_unit_share_a_piece_in_order(batch, budget, unit_rows):
         assert len(units) == 1 or len(pack(batch[rows])[0].ids) <= budget
 
 
-def test_pieces_count_a_shared_prompt_once():
+def test_split_by_tokens_counts_a_shared_prompt_once():
     # Each row reads its prompt and one token more: 3 + 4 x 1 = 7 for the four that share theirs.
     tokens = [[2, 2, 2, answer, 1] for answer in (3, 4, 5, 6)] + [[3, 3, 3, 3, 1]]
     batch = make_batch(tokens, [[0, 0, 0, 1, 1]] * 5)
@@ -373,7 +373,7 @@ def test_pieces_count_a_shared_prompt_once():
     assert [rows.tolist() for rows in split_by_tokens(batch, 6)] == [[0, 1, 2], [3], [4]]
 
 
-def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
+def test_split_by_tokens_counts_no_tokens_of_rows_without_response():
     # Row 0 reads nothing; row 1 reads its prompt of 3 and one token more: 4, row 2 its 2.
     batch = make_batch(
         [[2, 2, 2, 3, 1], [2, 2, 2, 3, 1], [4, 3, 1, 0, 0]],
@@ -383,8 +383,8 @@ def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
     assert [rows.tolist() for rows in split_by_tokens(batch, 5)] == [[0, 1], [2]]
 
 
-def test_long_answers_hold_no_mask():
-    # Two answers of 200 to a prompt of 2: either is one sequence behind the prompt.
+def test_long_answers_have_no_mask():
+    # Two answers of 200 to a prompt of 2: each is one sequence after the prompt.
     tokens = torch.arange(2 * 202).reshape(2, 202)
     tokens[:, :2] = 7
     mask = torch.ones(2, 202, dtype=torch.bool)
@@ -399,7 +399,7 @@ def test_long_answers_hold_no_mask():
     ]
 
 
-def test_paths_are_what_every_token_sees_in_its_row():
+def test_varlen_layout_agrees_with_the_tiles():
     # Rows of one prompt, one that begins another, a branch, and equal ones.
     rows = [[5, 6, 7, 8, 1], [5, 6, 7, 9, 1], [5, 6, 7, 9, 1], [5, 6, 2, 2, 2], [3, 5, 6, 7, 1]]
     batch = make_batch(rows, [[0, 0, 1, 1, 1]] * 5)
@@ -407,7 +407,7 @@ def test_paths_are_what_every_token_sees_in_its_row():
     packed, _ = pack(batch)
     paths = packed.varlen
 
-    seen = {}
+    visible = {}
     for number in range(len(paths.query_starts) - 1):
         asks = range(int(paths.query_starts[number]), int(paths.query_starts[number + 1]))
         keys = paths.keys[
@@ -416,11 +416,11 @@ def test_paths_are_what_every_token_sees_in_its_row():
         assert len(asks) <= paths.longest[0]
         assert len(keys) <= paths.longest[1]
         for place, token in enumerate(asks):
-            seen[token] = keys[: len(keys) - len(asks) + place + 1]
-            assert seen[token][-1] == token
-    assert sorted(seen) == list(range(len(packed.ids)))
-    found = {tuple(packed.ids[keys].tolist()) for keys in seen.values()}
+            visible[token] = keys[: len(keys) - len(asks) + place + 1]
+            assert visible[token][-1] == token
+    assert sorted(visible) == list(range(len(packed.ids)))
+    actual = {tuple(packed.ids[keys].tolist()) for keys in visible.values()}
     # The last token of a row is not read.
-    assert found == {tuple(row[:end]) for row in rows for end in range(1, 5)}
-    assert all(packed.positions[keys].tolist() == [*range(len(keys))] for keys in seen.values())
+    assert actual == {tuple(row[:end]) for row in rows for end in range(1, 5)}
+    assert all(packed.positions[keys].tolist() == [*range(len(keys))] for keys in visible.values())
     assert paths.longest == (4, 4)

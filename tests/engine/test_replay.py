@@ -1,4 +1,4 @@
-"""Log-probs over the sets that the sampler kept, whatever the policy has become since."""
+"""Log-probs over the recorded sampling masks, also after updates of the policy."""
 
 from functools import partial
 
@@ -13,8 +13,7 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.reference.frozen import FrozenReference
 from rlcomp.batch import cat, decode_texts, encode_texts
-from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.sampling_mask import contains, unpack
+from rlcomp.engine.decoding import Decoding, mask_contains, unpack_mask
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, tiny_policy
@@ -33,7 +32,7 @@ def rollout(policy, group_size=8):
 
 
 def moved(policy):
-    """The same policy after a large step: its own nucleus is another one."""
+    """Return the policy after a large step, with another nucleus."""
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in policy.parameters():
@@ -47,19 +46,19 @@ def learner(policy, **changed):
     return Learner(model=policy, losses={"policy": loss}, optimizer=optimizer, **changed)
 
 
-def test_every_token_was_drawn_from_its_set():
+def test_every_token_is_in_its_recorded_mask():
     policy = make_policy()
 
     batch = rollout(policy)
 
     mask, kept = batch["response_mask"], batch["sampling_mask"]
-    assert contains(kept[mask], batch["tokens"][mask]).all()
+    assert mask_contains(kept[mask], batch["tokens"][mask]).all()
     assert not kept[~mask].any()
-    sizes = unpack(kept[mask], len(policy.tokenizer)).sum(-1)
+    sizes = unpack_mask(kept[mask], len(policy.tokenizer)).sum(-1)
     assert 1 <= sizes.min() <= sizes.max() < len(policy.tokenizer)
 
 
-def test_rescoring_gives_what_the_sampler_recorded():
+def test_rescoring_agrees_with_the_sampler():
     policy = make_policy()
     batch = rollout(policy)
 
@@ -69,7 +68,7 @@ def test_rescoring_gives_what_the_sampler_recorded():
     torch.testing.assert_close(scored, batch["rollout_log_probs"], atol=1e-5, rtol=0)
 
 
-def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
+def test_an_updated_policy_is_scored_over_the_recorded_masks():
     policy = make_policy()
     batch = rollout(policy)
     moved(policy)
@@ -82,13 +81,13 @@ def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
     with torch.no_grad():
         full = plain.log_distribution(batch.select(*plain.in_keys))
     mask = batch["response_mask"]
-    sets = unpack(batch["sampling_mask"][mask], full.shape[-1])
+    sets = unpack_mask(batch["sampling_mask"][mask], full.shape[-1])
     shares = full[mask].masked_fill(~sets, -torch.inf).log_softmax(-1)
     want = shares.gather(-1, batch["tokens"][mask][:, None])[:, 0]
     torch.testing.assert_close(log_probs[mask], want, atol=1e-5, rtol=0)
 
 
-def test_the_reference_is_scored_over_the_same_sets():
+def test_the_reference_is_scored_over_the_same_masks():
     policy = make_policy()
     reference = FrozenReference(policy=policy)
     reference.begin_phase()
@@ -120,7 +119,7 @@ def test_log_probs_stay_finite_over_several_optimiser_steps():
     assert ((log_probs - batch["old_log_probs"])[mask].abs() > 1e-4).any()
 
 
-def test_the_learner_scores_over_the_recorded_sets():
+def test_the_learner_scores_over_the_recorded_masks():
     policy = make_policy()
     batch = rollout(policy)
     batch["old_log_probs"] = batch["rollout_log_probs"]
@@ -145,7 +144,7 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize("changed", [changed for changed, _ in SEVERAL])
-def test_several_optimiser_steps_need_the_recorded_sets(changed):
+def test_several_optimiser_steps_need_the_recorded_masks(changed):
     batch = rollout(make_policy()).exclude("sampling_mask")
     batch["old_log_probs"] = batch["advantage"] = batch["rollout_log_probs"]
 
@@ -159,7 +158,7 @@ def test_without_replay_several_optimiser_steps_are_refused(changed, steps):
         learner(make_policy(decoding=Decoding(top_p=0.6)), **changed)
 
 
-def test_a_token_outside_its_set_is_an_error():
+def test_a_token_outside_its_mask_is_refused():
     policy = make_policy()
     batch = rollout(policy)
     row, column = batch["response_mask"].nonzero()[3].tolist()
@@ -171,7 +170,7 @@ def test_a_token_outside_its_set_is_an_error():
         policy.log_probs(batch)
 
 
-def test_sets_of_another_vocabulary_are_an_error():
+def test_masks_of_another_vocabulary_are_refused():
     policy = make_policy()
     batch = rollout(policy)
     batch["sampling_mask"] = batch["sampling_mask"][..., :1]
@@ -181,11 +180,11 @@ def test_sets_of_another_vocabulary_are_an_error():
 
 
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.6), Decoding(replay=True)])
-def test_nothing_is_recorded_unless_it_is_truncated_and_replayed(decoding):
+def test_masks_are_recorded_only_if_truncated_and_replayed(decoding):
     assert "sampling_mask" not in rollout(make_policy(decoding=decoding)).keys()
 
 
-def test_rows_of_several_rollouts_are_joined_with_their_sets():
+def test_rows_of_several_rollouts_are_joined_with_their_masks():
     policy = make_policy()
     one, two = rollout(policy), rollout(policy, group_size=2)
 
@@ -196,7 +195,7 @@ def test_rows_of_several_rollouts_are_joined_with_their_sets():
     torch.testing.assert_close(scored, joined["rollout_log_probs"], atol=1e-5, rtol=0)
 
 
-def test_the_collector_declares_the_sets_it_writes():
+def test_the_collector_declares_the_masks():
     collector = GroupCollector(policy=make_policy(), group_size=2, max_new_tokens=3)
     entries = {"prompt": encode_texts(["1+2="]), "answer": encode_texts(["3"])}
 

@@ -1,4 +1,4 @@
-"""What generation records is what scoring says, for every way to sample."""
+"""Scoring agrees with the recorded log-probs of generation, for every decoding distribution."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def make_policy(decoding, *, pad_is_eos, adapters, architecture="qwen2", charact
     return LanguageModel(model=model, tokenizer=tokenizer, decoding=decoding)
 
 
-# With these steep weights each side is up to 1e-5 from what float64 gives.
+# With these large weights each side is up to 1e-5 from float64.
 ROUNDING = 3e-5
 
 
@@ -74,7 +74,7 @@ def test_sampler_and_scorer_agree(temperature, filters, pad_is_eos, prompts, ada
 
 @pytest.mark.parametrize("filters", FILTERS)
 @pytest.mark.parametrize("adapters", [False, True])
-def test_in_float64_they_are_the_same(filters, adapters):
+def test_sampler_and_scorer_agree_in_float64(filters, adapters):
     policy = make_policy(Decoding(**FILTERS[filters]), pad_is_eos=True, adapters=adapters)
     policy.model.double()
 
@@ -84,7 +84,7 @@ def test_in_float64_they_are_the_same(filters, adapters):
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gpt2"])
 @pytest.mark.parametrize("group_size", [1, 4])
 @pytest.mark.parametrize("max_new_tokens", [1, 8])
-def test_architectures_agree(architecture, group_size, max_new_tokens):
+def test_sampler_and_scorer_agree_for_every_architecture(architecture, group_size, max_new_tokens):
     policy = make_policy(Decoding(), pad_is_eos=False, adapters=False, architecture=architecture)
 
     assert_rescored(policy, PROMPTS["ragged"], group_size, max_new_tokens)
@@ -98,7 +98,7 @@ def test_greedy_sampler_and_scorer_agree():
     assert not batch["rollout_log_probs"].any()
 
 
-def test_both_ends_of_a_response_occur_in_the_grid():
+def test_the_grid_has_stopped_and_truncated_responses():
     policy = make_policy(Decoding(), pad_is_eos=True, adapters=False)
 
     batch = assert_rescored(policy, PROMPTS["ragged"], group_size=6)

@@ -1,4 +1,4 @@
-"""Keep routing: recorded experts read the tokens again, and the routers have their gradient."""
+"""Routing replay: recorded experts score the tokens, and the routers have their gradient."""
 
 import copy
 
@@ -48,7 +48,7 @@ PROMPTS = [[3, 4, 5], [6], [7, 8], [2, 9, 4, 5]]
 
 
 def make(family, decoding=ROLLOUT, *, strength=8.0, **changes):
-    """Four layers whose experts count: 3-dimensional weights are not scaled by ``scale``."""
+    """Return a model of four layers; ``scale`` does not act on the experts' weights."""
     sizes = {"num_hidden_layers": 4, "hidden_size": 32, "context_length": 64, "scale": 4.0}
     given = {**sizes, "architecture": family, "overrides": EXPERTS[family], **changes}
     policy = tiny_policy(decoding=decoding, **given)
@@ -68,19 +68,19 @@ def rollout(policy, group_size=16, max_new_tokens=24):
 
 def cast(policy, dtype):
     model = copy.deepcopy(policy.model).to(dtype)
-    model.set_experts_implementation("eager")  # the others know no float64
+    model.set_experts_implementation("eager")  # the others do not support float64
     return LanguageModel(model=model, tokenizer=policy.tokenizer, decoding=policy.decoding)
 
 
 def read_tokens(rows):
-    """Tokens that a model reads for the response: all but the last of a row."""
+    """Return the mask of the tokens that a model computes: all but the last of a row."""
     mask = rows["attention_mask"].clone()
     mask.scatter_(1, mask.sum(1, keepdim=True) - 1, False)
     return mask
 
 
 @FAMILIES
-def test_own_routes_change_nothing(family):
+def test_replay_of_the_models_own_routes_has_no_effect(family):
     policy, free = make(family), make(family, Decoding())
     rows = rollout(policy, group_size=2)
     free_rows = rollout(free, group_size=2)
@@ -96,8 +96,8 @@ def test_own_routes_change_nothing(family):
 
 
 @FAMILIES
-def test_a_rollouts_routes_are_those_of_each_token_whatever_the_padding(family):
-    """Prompts of 1 to 4 tokens are padded on the left while they sample, on the right here."""
+def test_routes_of_a_rollout_do_not_depend_on_padding(family):
+    """Sampling pads prompts of 1 to 4 tokens on the left, scoring on the right."""
     policy = make(family, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=6)
 
@@ -115,7 +115,7 @@ def test_a_rollouts_routes_are_those_of_each_token_whatever_the_padding(family):
 
 
 @FAMILIES
-def test_a_sampler_in_half_precision_is_followed(family):
+def test_routes_of_a_half_precision_sampler_are_replayed(family):
     policy = make(family)
     rows = rollout(cast(policy, torch.bfloat16))
     mask = rows["response_mask"]
@@ -130,8 +130,8 @@ def test_a_sampler_in_half_precision_is_followed(family):
 
 
 @FAMILIES
-def test_the_recorded_experts_read_the_tokens_with_the_models_own_weights(family):
-    """Routes of anybody: the last experts, whatever the router says of them."""
+def test_replayed_experts_have_the_current_probabilities(family):
+    """Replace the routes by the last experts."""
     policy = make(family, num_hidden_layers=2)
     router, count = routers_of(policy.model)[0], policy.model.config.num_experts_per_tok
     number = int(router.weight.shape[0])
@@ -152,7 +152,7 @@ def test_the_recorded_experts_read_the_tokens_with_the_models_own_weights(family
     expected = chosen / chosen.sum() if normalised else chosen
     assert torch.allclose(scores[0], expected, atol=1e-7)
     assert scores.dtype == free_scores.dtype
-    assert torch.equal(router(x)[2], free_indices)  # no hook is left
+    assert torch.equal(router(x)[2], free_indices)  # hooks are removed
 
 
 @FAMILIES
@@ -185,7 +185,7 @@ def test_router_gradients_equal_finite_differences(family):
     assert float(gradient.norm()) > 1e-3
 
 
-def test_the_proximal_pass_chooses_for_the_update_in_any_minibatch():
+def test_routes_of_the_proximal_pass_are_replayed_in_any_minibatch():
     policy = make("qwen3_moe", PROXIMAL)
     rows = rollout(cast(policy, torch.bfloat16), group_size=4)
     assert "routed_experts" not in rows.keys()
@@ -220,7 +220,7 @@ def test_stale_rollouts_keep_their_routes_through_a_checkpoint(tmp_path):
         assert torch.equal(left[key], right[key])
 
 
-def test_batches_are_joined_with_routes_that_nobody_knows():
+def test_joined_batches_mark_unknown_routes():
     policy = make("mixtral", num_hidden_layers=1)
     short, long = (rollout(policy, group_size=1, max_new_tokens=count) for count in (1, 9))
 
@@ -234,7 +234,7 @@ def test_batches_are_joined_with_routes_that_nobody_knows():
     )
 
 
-def test_large_batches_are_routed_in_pieces(monkeypatch):
+def test_large_batches_are_routed_in_parts(monkeypatch):
     policy = make("mixtral", PROXIMAL, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=8)
     whole = policy.score_and_route(rows)
@@ -249,24 +249,24 @@ def test_large_batches_are_routed_in_pieces(monkeypatch):
     assert bool((routes == 255)[~rows["attention_mask"]].all())
 
 
-def test_other_weights_and_other_policies_choose_for_themselves():
+def test_other_weights_and_policies_choose_their_own_routes():
     policy, free = make("mixtral"), make("mixtral", Decoding())
     rows = rollout(policy, group_size=2)
     weights = {name: value.detach().clone() for name, value in policy.weights().items()}
-    rows["routed_experts"] = torch.zeros_like(rows["routed_experts"])  # would change all
+    rows["routed_experts"] = torch.zeros_like(rows["routed_experts"])  # would change every token
 
     with torch.no_grad():
         expected = free.log_probs(rows)
         assert torch.allclose(policy.log_probs(rows, weights), expected, atol=1e-6)
         assert not torch.allclose(policy.log_probs(rows), expected, atol=1e-2)
-        # So do teachers, and whoever asks for a distribution of their own.
+        # So do teachers, and scores under another decoding distribution.
         teacher = TeacherReference(policy=policy, teacher=policy)(rows.clone())["ref_log_probs"]
         assert torch.allclose(teacher, expected, atol=1e-6)
         plain = policy.log_probs(rows, decoding=Decoding())
         assert torch.allclose(plain, expected, atol=1e-6)
 
 
-def test_drift_is_the_share_of_decisions_that_would_be_others():
+def test_drift_is_the_share_of_changed_choices():
     """Two layers of a router that knows its input: token 0 goes to 7 and 6, token 1 to 0 and 1."""
     policy = make("mixtral", num_hidden_layers=2)
     routers = routers_of(policy.model)
@@ -276,7 +276,7 @@ def test_drift_is_the_share_of_decisions_that_would_be_others():
         for router in routers:
             router.weight.zero_()
             router.weight[:, 0] = torch.arange(8.0)
-    own = [[[6, 7], [7, 6]], [[0, 1], [1, 0]]]  # in whatever order
+    own = [[[6, 7], [7, 6]], [[0, 1], [1, 0]]]  # in any order
     other = [[[6, 7], [7, 5]], [[255, 255], [0, 2]]]
 
     drifts = []
@@ -286,11 +286,11 @@ def test_drift_is_the_share_of_decisions_that_would_be_others():
                 router(x)
         drifts.append(ledger.means()["routing/drift"])
 
-    # Of the three decisions that are known two are others.
+    # Two of the three known routes differ.
     assert drifts == [0.0, pytest.approx(2 / 3)]
 
 
-def test_the_routes_of_a_loop_by_hand():
+def test_routes_of_rows_by_hand():
     """Two prompts of 1 and 2 tokens, two rows each, one layer and one expert a token."""
     passes = [
         torch.tensor([90, 1, 2, 3]),  # the first column of the short prompt is padding
@@ -299,9 +299,9 @@ def test_the_routes_of_a_loop_by_hand():
     ]
     passes = [one.to(torch.uint8)[:, None, None] for one in passes]
 
-    found = routes_of_rows(passes, [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
+    actual = routes_of_rows(passes, [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
 
-    assert found.tolist() == [
+    assert actual.tolist() == [
         [1, 11, 21, 255, 255],
         [1, 255, 255, 255, 255],
         [2, 3, 13, 255, 255],
@@ -309,17 +309,19 @@ def test_the_routes_of_a_loop_by_hand():
     ]
     once_a_row = torch.cat([passes[0].view(2, 2, 1, 1).repeat_interleave(2, 0).flatten(0, 1)])
     again = routes_of_rows([once_a_row, *passes[1:]], [[5], [6, 7]], [3, 1, 2, 3])[..., 0, 0]
-    assert torch.equal(again, found)
+    assert torch.equal(again, actual)
     alone = routes_of_rows(passes[:1], [[5], [6, 7]], [1, 1, 1, 1])
     assert alone[..., 0, 0].tolist() == [[1, 255, 255]] * 2 + [[2, 3, 255]] * 2
 
 
-def test_what_cannot_be_kept_is_refused():
-    with pytest.raises(ConfigError, match=r"Qwen2ForCausalLM has no router.*keep_routing=none"):
+def test_unsupported_routers_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"Qwen2ForCausalLM has none of the supported routers.*keep_routing=none"
+    ):
         tiny_policy(decoding=PROXIMAL)
     most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
     assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most).scoring.routers) == 1
-    with pytest.raises(ConfigError, match="256 experts a layer, more than 255"):
+    with pytest.raises(ConfigError, match="256 experts a layer, but a byte numbers at most 255"):
         make("qwen3_moe", overrides={**EXPERTS["qwen3_moe"], "num_experts": 256})
     with pytest.raises(ConfigError, match=r"engine.checkpointing.*keep_routing=none"):
         make("mixtral", engine=Engine(checkpointing=True))
@@ -340,7 +342,7 @@ def test_routes_of_another_model_are_refused():
 
 
 class Tells:
-    """A sampler engine that has each token read by the same experts."""
+    """A sampler engine that returns the same experts for each token."""
 
     def __init__(self, routes):
         self.routes = torch.tensor(routes, dtype=torch.uint8)
@@ -354,16 +356,14 @@ class Tells:
         return SampledResponses(torch.tensor([[1]]), torch.zeros(1, 1), *ended, routes=routes)
 
 
-def test_experts_that_there_are_not_are_refused_when_they_are_told():
+def test_unknown_experts_are_refused():
     policy = make("mixtral", num_hidden_layers=1)
     policy.sampler_engine = Tells([7, UNKNOWN])
     given = {"group_size": 1, "max_new_tokens": 1, "generator": torch.Generator()}
 
     assert policy.generate([[5]], **given)["routed_experts"][0, 0].tolist() == [[7, UNKNOWN]]
     policy.sampler_engine = Tells([0, 8])
-    with pytest.raises(
-        RlcompError, match="expert 8, and a layer of the policy has 8: does it serve"
-    ):
+    with pytest.raises(RlcompError, match="expert 8, but a layer of the policy has 8: check that"):
         policy.generate([[5]], **given)
 
 
@@ -371,7 +371,7 @@ def test_experts_that_there_are_not_are_refused_when_they_are_told():
     ("decoding", "message"),
     [(ROLLOUT, "not the policy's own rollouts"), (PROXIMAL, "set old_log_probs=recomputed")],
 )
-def test_an_update_needs_its_routes_and_demonstrations_do_not(decoding, message):
+def test_an_update_needs_routes_unless_it_is_supervised(decoding, message):
     policy = make("mixtral", decoding, num_hidden_layers=1)
     bare, routed = TensorDict(batch_size=[1]), make_batch(routed_experts=torch.zeros(1))
 

@@ -1,4 +1,4 @@
-"""The native session against the one that reads everything again."""
+"""The packed session against the recompute session."""
 
 import random
 from functools import partial
@@ -8,11 +8,10 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from rlcomp.engine import cache
+from rlcomp.engine.architectures import layers, probe
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import draw_tokens
-from rlcomp.engine.families import layers
-from rlcomp.engine.probe import probe
 from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.transformer import Transformer
@@ -45,7 +44,7 @@ def model_of(family):
 
 
 def both(model, contexts, decoding, seed=0, longest=512):
-    """A native session, and one that reads everything again, with the same numbers."""
+    """Return a packed and a recompute session with the same random numbers."""
     draw = partial(draw_tokens, decoding=decoding, suppressed=None)
     once, again = (
         SamplingParams([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
@@ -57,8 +56,8 @@ def both(model, contexts, decoding, seed=0, longest=512):
 
 
 def same(ours, theirs):
-    assert [said.tokens for said in ours] == [said.tokens for said in theirs]
-    assert [said.truncated for said in ours] == [said.truncated for said in theirs]
+    assert [turn.tokens for turn in ours] == [turn.tokens for turn in theirs]
+    assert [turn.truncated for turn in ours] == [turn.truncated for turn in theirs]
     for one, other in zip(ours, theirs, strict=True):
         assert one.log_probs == pytest.approx(other.log_probs, abs=2e-6)  # rotations are float32
         assert (one.sampling_mask is None) == (other.sampling_mask is None)
@@ -66,10 +65,10 @@ def same(ours, theirs):
 
 
 def turns(sessions, draw, *, count, texts=(), close=0.2, ask=1.0, fork=0.0):
-    """Random turns: limits, observations, forks, rows that are over, rows that are not asked."""
+    """Play random turns: limits, observations, forks, closed rows, idle rows."""
     alive = list(range(len(sessions[0].contexts)))
     for _ in range(count):
-        # Of forks, too.
+        # Forks may be forked.
         for row in [row for row in alive for _ in range(2) if draw.random() < fork]:
             new = [session.fork(row) for session in sessions]
             assert new == [len(sessions[1].contexts) - 1] * 2
@@ -96,37 +95,37 @@ PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [10, 11], [5, 6, 7, 8], [3] * 40, [3
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_it_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
-    if seated:  # prompts are shared, not copied, however small they are
-        monkeypatch.setattr(cache, "_COPIED", 0)
+def test_packed_session_samples_the_tokens_of_recompute_session(family, shared, seed, monkeypatch):
+    if shared:  # prompts of any size are shared, not copied
+        monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     sessions = both(model_of(family), PROMPTS * 2, Decoding(temperature=0.8), seed)
 
     turns(sessions, random.Random(seed), count=6)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_that_are_not_asked_wait(seed):
+def test_idle_rows_keep_their_state(seed):
     sessions = both(model_of("llama"), PROMPTS, Decoding(), seed)
 
     turns(sessions, random.Random(seed), count=8, ask=0.5, close=0.1)
 
 
-def test_texts_end_turns_and_sets_are_kept():
+def test_stop_texts_and_recorded_masks():
     sessions = both(model_of("llama"), PROMPTS * 3, Decoding(top_k=9, replay=True))
 
     turns(sessions, random.Random(1), count=6, texts=[b"e", b"hh", b"k"], close=0.05)
 
 
 def test_every_row_may_stop_at_its_first_token(monkeypatch):
-    monkeypatch.setattr(cache, "_COPIED", 0)
-    # Nothing of the turn is kept then: the last token is read with what follows it.
+    monkeypatch.setattr(cache, "_COPY_BYTES", 0)
+    # No token of the turn enters the cache: the last one is computed with the next tokens.
     sessions = both(model_of("llama"), [[3] * 80] * 8, Decoding())
     texts = [text for text in TABLE if text]
     for _ in range(2):
-        said = [session.generate(range(8), limits=[6] * 8, texts=texts) for session in sessions]
-        same(*said)
+        turns = [session.generate(range(8), limits=[6] * 8, texts=texts) for session in sessions]
+        same(*turns)
         for session in sessions:
             for row in range(8):
                 session.extend(row, [row + 2])
@@ -134,7 +133,7 @@ def test_every_row_may_stop_at_its_first_token(monkeypatch):
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_rows_fill_their_context_at_different_times(family):
-    # A row of 40 tokens has room for 4, while others go on for 12: it is computed in vain.
+    # A row of 40 tokens has room for 4, while others continue for 12.
     model = model_of(family)
     if family == "gpt2":
         model.transformer.wpe = torch.nn.Embedding(44, 24).double()
@@ -151,7 +150,7 @@ def test_rows_fill_their_context_at_different_times(family):
                 session.extend(row, [7][: 43 - len(session.contexts[row])])
 
 
-def test_what_is_read_before_the_first_turn_is_part_of_the_context():
+def test_rows_may_be_extended_before_the_first_turn():
     sessions = both(model_of("llama"), [[5, 6], [5, 6], [7]], Decoding())
     for session in sessions:
         session.extend(0, [8, 9])
@@ -160,12 +159,12 @@ def test_what_is_read_before_the_first_turn_is_part_of_the_context():
     turns(sessions, random.Random(0), count=3, close=0.0)
 
 
-def test_memory_of_rows_that_are_over_is_freed():
+def test_memory_of_closed_rows_is_freed():
     (session, _) = both(model_of("llama"), [[5, 6]] * 16, Decoding())
     session.generate(range(16), limits=[4] * 16)
     session.close(range(3))
     session.generate(range(3, 16), limits=[4] * 13)
-    assert session.rows == list(range(16))  # 13 of 16: not worth a copy
+    assert session.rows == list(range(16))  # 13 of 16: no copy
     session.close(range(3, 8))
     session.generate(range(8, 16), limits=[4] * 8)
 
@@ -174,11 +173,11 @@ def test_memory_of_rows_that_are_over_is_freed():
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-@pytest.mark.parametrize("seated", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeypatch):
-    if seated:
-        monkeypatch.setattr(cache, "_COPIED", 0)
+def test_forks_sample_the_tokens_of_recompute_session(family, shared, seed, monkeypatch):
+    if shared:
+        monkeypatch.setattr(cache, "_COPY_BYTES", 0)
     sessions = both(model_of(family), PROMPTS, Decoding(temperature=0.8), seed)
 
     turns(sessions, random.Random(seed), count=5, ask=0.8, fork=0.2)
@@ -187,17 +186,17 @@ def test_a_fork_samples_what_reading_again_samples(family, seated, seed, monkeyp
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_looked_at_is_what_reading_again_gives_and_changes_no_draw(family, seed):
+def test_logits_agree_with_recompute_session_and_change_no_draw(family, seed):
     model = model_of(family)
     looked, plain = (both(model, PROMPTS, Decoding(), seed) for _ in range(2))
     for sessions, look in ((looked, 0.5), (plain, 0.0)):
-        # The same turns: whether a row is looked at has numbers of its own.
+        # The same turns: the choice of rows has its own random numbers.
         draw, other = random.Random(seed), random.Random(1)
         for _ in range(5):
             rows = list(range(len(sessions[0].contexts)))
-            seen = [row for row in rows if other.random() < look]
-            if seen:
-                ours, theirs = (session.logits(seen) for session in sessions)
+            looked_at = [row for row in rows if other.random() < look]
+            if looked_at:
+                ours, theirs = (session.logits(looked_at) for session in sessions)
                 torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5)
             forked = draw.choice(rows)
             assert len({session.fork(forked) for session in sessions}) == 1
@@ -220,37 +219,37 @@ def test_one_row_of_one_head_is_forked():
             session.fork(0)
 
 
-def test_a_fork_goes_its_own_way_and_changes_nothing_of_others():
+def test_a_fork_does_not_change_other_rows():
     ((forked, _), (plain, _)) = (both(model_of("llama"), PROMPTS, Decoding()) for _ in range(2))
     rows = list(range(len(PROMPTS)))
     for session in (forked, plain):
         session.generate(rows, limits=[6] * len(rows))
-    said = [*forked.contexts[0]]
+    context = [*forked.contexts[0]]
     forks = [forked.fork(0) for _ in range(4)]
-    assert [forked.contexts[fork] for fork in forks] == [said] * 4
+    assert [forked.contexts[fork] for fork in forks] == [context] * 4
     forked.generate([*rows, *forks], limits=[6] * (len(rows) + 4))
     plain.generate(rows, limits=[6] * len(rows))
 
     assert forked.contexts[: len(rows)] == plain.contexts
-    ways = {tuple(forked.contexts[row][len(said) :]) for row in [0, *forks]}
+    ways = {tuple(forked.contexts[row][len(context) :]) for row in [0, *forks]}
     assert len(ways) > 2
 
 
-def test_the_numbers_of_a_fork_are_new_ones_in_every_batch():
+def test_forks_of_different_batches_have_different_numbers():
     generator = torch.Generator().manual_seed(0)
-    found = []
+    actual = []
     for _ in range(2):
         numbers = ForkUniforms(3, generator)
         numbers.at(0)
         for _ in range(2):
             numbers.fork()
         assert torch.equal(numbers.at(70), numbers.at(70))  # beyond one block
-        found.append(torch.cat([numbers.at(step) for step in (0, 1, 70)]))
-        assert found[-1].unique().numel() == 15
-    assert not {*found[0].flatten().tolist()} & {*found[1].flatten().tolist()}
+        actual.append(torch.cat([numbers.at(step) for step in (0, 1, 70)]))
+        assert actual[-1].unique().numel() == 15
+    assert not {*actual[0].flatten().tolist()} & {*actual[1].flatten().tolist()}
 
 
-def test_what_is_over_is_not_forked():
+def test_forking_a_closed_row_is_refused():
     session, _ = both(model_of("llama"), [[5, 6], [7]], Decoding())
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
@@ -259,15 +258,15 @@ def test_what_is_over_is_not_forked():
         session.fork(0)
 
 
-def test_a_turn_that_goes_on_behind_a_text_is_as_if_nothing_had_ended_it():
+def test_a_turn_continued_after_a_stop_text_equals_one_turn():
     model = model_of("llama")
     contexts = [[3, 4, 5], [6, 7]]
     whole = both(model, contexts, Decoding())[0].generate([0, 1], limits=[12, 12])
     for session in both(model, contexts, Decoding()):
         for row, turn in enumerate(whole):
-            said = []
-            while len(said) < 12 and EOS not in said:
+            tokens = []
+            while len(tokens) < 12 and EOS not in tokens:
                 texts = [bytes([97 + token]) for token in range(2, VOCABULARY, 2)]
-                (more,) = session.generate([row], limits=[12 - len(said)], texts=texts)
-                said += more.tokens
-            assert said == turn.tokens
+                (more,) = session.generate([row], limits=[12 - len(tokens)], texts=texts)
+                tokens += more.tokens
+            assert tokens == turn.tokens

@@ -1,4 +1,4 @@
-"""Refilled seats against the decode loops, under weights that change between steps."""
+"""Decode slots against the decode loops, with weights that change between steps."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.library import why_missing
-from rlcomp.engine.slots import RecomputeSlots
-from rlcomp.engine.slots_native import NativeSlots
+from rlcomp.engine.session import RecomputeSlots
+from rlcomp.engine.session_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import FixedUniforms, RequestUniforms, Uniforms, stack_numbers
 from rlcomp.errors import ConfigError
@@ -35,7 +35,7 @@ def change(model, seed):
 
 
 def numbers(row, start, count):
-    """Of rows of a request with seed 5."""
+    """Return the numbers of a row of a request with seed 5."""
     return RequestUniforms(4, 5).row_numbers(row, start, count)
 
 
@@ -45,35 +45,35 @@ def scored(model, prompt, tokens):
         return model.log_probs(rows)[0, len(prompt) : len(prompt) + len(tokens)].tolist()
 
 
-def run(seats, steps, between=lambda turn: None, turns=3):
-    """Four rows, of which the last two begin a turn later; what each says, turn by turn."""
-    places = seats.add(PROMPTS[:2])
-    said = {row: [] for row in range(4)}
+def run(slots, steps, between=lambda turn: None, turns=3):
+    """Sample four rows, the last two from the second turn on; return the turns of each row."""
+    rows = slots.add(PROMPTS[:2])
+    samples = {row: [] for row in range(4)}
     for turn in range(turns):
         if turn == 1:
-            places += seats.add(PROMPTS[2:])
-        live = {p: n for n, p in enumerate(places) if not said[n] or said[n][-1].truncated}
-        counts = {n: sum(len(each.tokens) for each in said[n]) for n in range(4)}
-        found = seats.advance({p: numbers(n, counts[n], steps) for p, n in live.items()})
-        for place, each in found.items():
-            said[live[place]].append(each)
-        seats.close([p for p, n in live.items() if not said[n][-1].truncated])
+            rows += slots.add(PROMPTS[2:])
+        live = {p: n for n, p in enumerate(rows) if not samples[n] or samples[n][-1].truncated}
+        counts = {n: sum(len(each.tokens) for each in samples[n]) for n in range(4)}
+        turn_samples = slots.advance({p: numbers(n, counts[n], steps) for p, n in live.items()})
+        for row, each in turn_samples.items():
+            samples[live[row]].append(each)
+        slots.close([p for p, n in live.items() if not samples[n][-1].truncated])
         between(turn)
-    return said
+    return samples
 
 
-def joined(said):
-    return [[token for each in said[row] for token in each.tokens] for row in range(4)]
+def joined(samples):
+    return [[token for each in samples[row] for token in each.tokens] for row in range(4)]
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
+def test_tokens_do_not_depend_on_the_start_of_a_row(decode):
     model = policy(decode)
     kind = NativeSlots if decode == "native" else RecomputeSlots
-    seats = model.decode_slots()
-    assert type(seats) is kind
+    slots = model.decode_slots()
+    assert type(slots) is kind
 
-    found = joined(run(seats, steps=3, turns=4))
+    actual = joined(run(slots, steps=3, turns=4))
 
     whole = model.generation.decode_loop(model.generation.draw(model.decoding))
     sampled = whole(
@@ -85,59 +85,59 @@ def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
     )
     lengths = sampled.lengths.tolist()
     expected = [row[:n] for row, n in zip(sampled.tokens.tolist(), lengths, strict=True)]
-    assert found == expected
+    assert actual == expected
     assert max(lengths) > 6
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_again(decode):
+def test_reread_log_probs_are_scores_of_the_sampling_weights(decode):
     model = policy(decode)
-    seats = model.decode_slots(reread=True)
+    slots = model.decode_slots(reread=True)
     versions = [policy(decode)]
 
     def learn(turn):
         change(model, turn)
         versions.append(policy(decode))
         versions[-1].model.load_state_dict(model.model.state_dict())
-        seats.renew()
+        slots.renew()
 
-    said = run(seats, 3, learn)
+    samples = run(slots, 3, learn)
 
     for row in range(4):
         before = []
         first = 0 if row < 2 else 1
-        for turn, each in enumerate(said[row], first):
+        for turn, each in enumerate(samples[row], first):
             whole = scored(versions[turn], PROMPTS[row], before + each.tokens)
             assert each.log_probs == pytest.approx(whole[len(before) :], abs=2e-5)
             before = before + each.tokens
-    assert len(said[0]) > 1
+    assert len(samples[0]) > 1
 
 
 @pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
-def test_what_old_weights_have_read_stays_unless_it_is_read_again():
+def test_the_cache_keeps_old_weights_unless_reread():
     model = policy("native")
     kept, again = (joined(run(model.decode_slots(reread=reread), 4)) for reread in (False, True))
-    assert kept == again  # without new weights they are the same
+    assert kept == again  # equal without new weights
 
     def log_probs(reread):
         model = policy("native")
-        seats = model.decode_slots(reread=reread)
+        slots = model.decode_slots(reread=reread)
 
         def learn(turn):
             change(model, turn)
-            seats.renew()
+            slots.renew()
 
-        said = run(seats, 2, learn, turns=2)
-        return said[0][0].log_probs, said[0][1].log_probs, said[2][0].log_probs
+        samples = run(slots, 2, learn, turns=2)
+        return samples[0][0].log_probs, samples[0][1].log_probs, samples[2][0].log_probs
 
     kept, again = log_probs(reread=False), log_probs(reread=True)
     assert kept[0] == again[0]
     assert kept[1] != again[1]
-    assert kept[2] == again[2]  # begun under the new weights
+    assert kept[2] == again[2]  # began under the new weights
 
 
 @pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
-def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
+def test_renew_updates_transposed_weights():
     def made():
         torch.manual_seed(2)
         tokenizer = policy().tokenizer
@@ -147,16 +147,16 @@ def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
         return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
     model, fresh = made(), made()
-    seats = model.decode_slots()
+    slots = model.decode_slots()
     change(model, 1)
     change(fresh, 1)
-    seats.renew()
+    slots.renew()
 
-    assert type(seats) is NativeSlots
-    assert joined(run(seats, 3)) == joined(run(fresh.decode_slots(), 3))
+    assert type(slots) is NativeSlots
+    assert joined(run(slots, 3)) == joined(run(fresh.decode_slots(), 3))
 
 
-def test_numbers_are_those_of_the_whole_batch_step_by_step():
+def test_request_uniforms_agree_with_uniforms():
     whole = Uniforms(5, torch.Generator().manual_seed(11))
     own = RequestUniforms(5, 11)
 
@@ -170,32 +170,32 @@ def test_numbers_are_those_of_the_whole_batch_step_by_step():
     assert own.row_numbers(3, 128, 0).tolist() == []
 
 
-def test_given_numbers_are_handed_out_step_by_step():
-    given = FixedUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
+def test_fixed_uniforms_return_their_numbers():
+    uniforms = FixedUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
 
-    assert given.rows == 2
-    assert given.at(0).tolist() == torch.tensor([[0.1], [0.3]]).tolist()
-    assert given.steps_from(1, 1).tolist() == torch.tensor([[[0.2], [0.0]]]).tolist()
-    assert given.rewind(0) is None
+    assert uniforms.rows == 2
+    assert uniforms.at(0).tolist() == torch.tensor([[0.1], [0.3]]).tolist()
+    assert uniforms.steps_from(1, 1).tolist() == torch.tensor([[[0.2], [0.0]]]).tolist()
+    assert uniforms.rewind(0) is None
     assert stack_numbers([torch.tensor([1.0])]).tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
-def test_closed_rows_are_forgotten_and_numbers_are_not_given_again(decode):
-    seats = policy(decode).decode_slots(reread=True)
+def test_row_numbers_of_closed_rows_are_not_reused(decode):
+    slots = policy(decode).decode_slots(reread=True)
 
-    assert seats.add([[3], [4]]) == [0, 1]
-    seats.close([0])
-    assert list(seats.contexts) == [1]
-    assert seats.add([[5]]) == [2]
-    seats.renew()
-    found = seats.advance({1: torch.tensor([0.5]).double(), 2: torch.tensor([0.5]).double()})
-    assert [len(each.tokens) for each in found.values()] == [1, 1]
-    assert seats.contexts[2][0] == 5
-    assert len(seats.contexts[2]) == 2
+    assert slots.add([[3], [4]]) == [0, 1]
+    slots.close([0])
+    assert list(slots.contexts) == [1]
+    assert slots.add([[5]]) == [2]
+    slots.renew()
+    actual = slots.advance({1: torch.tensor([0.5]).double(), 2: torch.tensor([0.5]).double()})
+    assert [len(each.tokens) for each in actual.values()] == [1, 1]
+    assert slots.contexts[2][0] == 5
+    assert len(slots.contexts[2]) == 2
 
 
-def test_an_engine_of_others_has_no_seats():
+def test_an_external_sampler_engine_has_no_decode_slots():
     model = policy()
     model.sampler_engine = object()
 

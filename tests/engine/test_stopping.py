@@ -8,7 +8,7 @@ TABLE = [b"", b"a", b"</", b"s>", b"s>x", b">", b"s"]
 
 
 def taken(rule, *rows):
-    """Feed rows of tokens, step by step; at which step each was over, None if never."""
+    """Feed rows of tokens step by step; return the last step of each, None if it did not end."""
     over = [None] * len(rows)
     for step in range(max(map(len, rows))):
         alive = [row for row in range(len(rows)) if over[row] is None and step < len(rows[row])]
@@ -22,20 +22,20 @@ def taken(rule, *rows):
 def test_a_stop_token_a_stop_text_and_a_limit():
     rule = StopRule([0], [9, 9, 9, 2], [b"</s>"], TABLE)
 
-    # An id; a text over two tokens, one of which runs past it; over three; nothing but the limit.
+    # A stop token; a text over two tokens, one of them longer; a text over three; the limit.
     assert taken(rule, [1, 0], [1, 2, 4], [2, 6, 5], [1, 1]) == [1, 2, 2, 1]
     assert rule.lengths == [2, 3, 3, 2]
     assert rule.truncated == [False, False, False, True]
 
 
-def test_an_end_at_the_limit_is_no_truncation():
+def test_a_stop_token_at_the_limit_is_no_truncation():
     rule = StopRule([0], [2, 2], [b"s>"], TABLE)
 
     assert taken(rule, [1, 0], [1, 3]) == [1, 1]
     assert rule.truncated == [False, False]
 
 
-def test_what_is_over_takes_nothing_more():
+def test_a_finished_row_takes_no_token():
     rule = StopRule([0], [3, 3])
 
     assert rule.take([0, 1], torch.tensor([0, 1])) == [True, False]
@@ -43,21 +43,21 @@ def test_what_is_over_takes_nothing_more():
     assert rule.lengths == [1, 2]
 
 
-def test_a_text_of_one_byte_and_one_that_began_before_another():
+def test_stop_texts_of_one_byte_and_overlapping_stop_texts():
     assert taken(StopRule([], [9], [b"x"], TABLE), [1, 3, 4]) == [2]
-    # "</" twice: the second one goes on to be the text.
+    # "</" twice: the second one is completed.
     assert taken(StopRule([], [9], [b"</s>"], TABLE), [2, 2, 3]) == [2]
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=12))
-def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
+def test_a_row_ends_at_the_first_stop_text(tokens):
     rule = StopRule([], [99], [b"</s>", b"a>"], TABLE)
 
-    (found,) = taken(rule, tokens)
+    (actual,) = taken(rule, tokens)
 
     whole = [b"".join(TABLE[token] for token in tokens[: n + 1]) for n in range(len(tokens))]
-    held = [n for n, told in enumerate(whole) if b"</s>" in told or b"a>" in told]
-    assert found == (held[0] if held else None)
+    held = [n for n, texts in enumerate(whole) if b"</s>" in texts or b"a>" in texts]
+    assert actual == (held[0] if held else None)
 
 
 @given(
@@ -66,7 +66,7 @@ def test_a_row_ends_where_its_bytes_first_hold_the_text(tokens):
     limits=st.lists(st.integers(1, 12), min_size=3, max_size=3),
     texts=st.sampled_from([(), (b"bc",)]),
 )
-def test_several_steps_at_once_are_the_steps_one_by_one(tokens, look, limits, texts):
+def test_take_steps_agrees_with_take(tokens, look, limits, texts):
     table = [b"a", b"b", b"c", b"d", b"e"]
     one, many = (StopRule([3, 4], limits, texts, table) for _ in range(2))
     rows = [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Our own forward pass says what the models of transformers say, and so do its gradients."""
+"""The packed forward pass agrees with transformers, in values and gradients."""
 
 import copy
 import random
@@ -14,13 +14,12 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import limit_outputs
-from rlcomp.engine import packing, transformer
-from rlcomp.engine.attention import attend_tiles
+from rlcomp.engine import attention, packing, transformer
+from rlcomp.engine.attention import Tile, attend_tiles
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import tree_attention
-from rlcomp.engine.packing import Tile
 from rlcomp.errors import DataError
 from rlcomp.model.adapters import adapters_off
 from rlcomp.model.critics import ActorCritic, Critic
@@ -34,7 +33,7 @@ PACKED, OWN = Engine(forward="packed", linear="torch"), Engine(forward="transfor
 ARCHITECTURES = ["llama", "qwen2", "qwen3", "gpt2"]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
-# Settings that change what is computed, beside the families' defaults.
+# Settings that change the architecture.
 ROTATIONS = {
     "linear": {"factor": 2.0},
     "llama3": {
@@ -61,7 +60,7 @@ UNUSUAL = {
 
 @pytest.fixture(autouse=True)
 def norms_in_full_precision(monkeypatch):
-    """Norms of transformers are float32 in any model; as they are, float64 stops at 1e-7."""
+    """Compute norms in float64: transformers rounds them to float32, to 1e-7."""
 
     def forward(self, x):
         return self.weight * F.rms_norm(x, x.shape[-1:], eps=self.variance_epsilon)
@@ -73,7 +72,7 @@ def norms_in_full_precision(monkeypatch):
 def make_model(
     architecture="llama", *, dtype=torch.float64, tie=False, overrides=None, rank=0, width=16
 ):
-    """Far from its initialisation in every parameter, biases and norms included."""
+    """Move every parameter far from its initialisation, biases and norms included."""
     model = tiny_model(
         TOKENIZER,
         seed=5,
@@ -98,13 +97,13 @@ def perturbed(module, scale=0.3):
 
 
 def policies(model, kind=LanguageModel, **settings):
-    """The same model in both forward passes."""
+    """Return the same model in both forward passes."""
     given = {"model": model, "tokenizer": TOKENIZER, "decoding": Decoding(**settings)}
     return kind(**given, engine=PACKED), kind(**given, engine=OWN)
 
 
 def rows(seed=0, prompts=3, answers=3):
-    """Ragged answers with holes to shared prompts, shuffled; the last row has no response."""
+    """Return shuffled ragged answers with holes to shared prompts; one row has no response."""
     draw = torch.Generator().manual_seed(seed)
 
     def number(low, high):
@@ -112,7 +111,7 @@ def rows(seed=0, prompts=3, answers=3):
 
     texts = [torch.randint(2, 8, (number(1, 5),), generator=draw) for _ in range(prompts)]
     width, count = 12, prompts * answers
-    # What stands in the padding must not matter.
+    # Padding must have no effect.
     tokens = torch.full((count, width), -12345)
     filled = torch.zeros(count, width, dtype=torch.bool)
     mask = filled.clone()
@@ -127,32 +126,32 @@ def rows(seed=0, prompts=3, answers=3):
 
 
 def gradients(output, parameters):
-    """Of a weighted sum, so that no two tokens count alike."""
+    """Return the gradients of a sum with different weights."""
     draw = torch.Generator().manual_seed(1)
     weights = torch.randn(output.shape, generator=draw).to(output)
     total = (output * weights).sum()
-    found = torch.autograd.grad(total, list(parameters), retain_graph=True, allow_unused=True)
-    return [torch.zeros(()) if one is None else one for one in found]
+    actual = torch.autograd.grad(total, list(parameters), retain_graph=True, allow_unused=True)
+    return [torch.zeros(()) if one is None else one for one in actual]
 
 
 def check_same(ours, theirs, parameters, close=1e-10, relative=1e-10):
-    """Values, and all gradients, these relative to the largest entry of each."""
+    """Check values, and gradients relative to the largest entry of each."""
     torch.testing.assert_close(ours, theirs, atol=close, rtol=0)
     parameters = [p for p in parameters if p.requires_grad]
     mine, others = gradients(ours, parameters), gradients(theirs, parameters)
     for left, right in zip(mine, others, strict=True):
-        # At least 1: a bias of keys cancels in the softmax, what is left of it is rounding.
+        # At least 1: the bias of keys cancels in the softmax up to rounding.
         assert (left - right).abs().max() <= relative * right.abs().max().clamp(min=1.0)
     assert max(right.abs().max() for right in others) > 0.1
 
 
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_log_probs_and_their_gradients_are_those_of_transformers(architecture, tile):
+def test_log_probs_and_gradients_agree_with_transformers(architecture, tile):
     model, batch = make_model(architecture), rows()
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
 
     assert ours.dtype == torch.float64
@@ -160,9 +159,9 @@ def test_log_probs_and_their_gradients_are_those_of_transformers(architecture, t
 
 
 def branched(seed, trees=3, branches=6):
-    """Episodes with observations (holes) of which others branch off, at any token."""
+    """Return episodes with observations (holes) and branches at any token."""
     draw = random.Random(seed)
-    found = list[tuple[list[int], list[bool]]]()
+    actual = list[tuple[list[int], list[bool]]]()
     for _ in range(trees):
         own = [([2, draw.randint(2, 7)], [False, False])]
         for _ in range(branches):
@@ -171,18 +170,18 @@ def branched(seed, trees=3, branches=6):
             new = draw.randint(1, 8)
             ids = [*ids[:at], *(draw.randint(2, 7) for _ in range(new))]
             own.append((ids, [*mask[:at], *(draw.random() < 0.7 for _ in range(new))]))
-        found += own[1:]
-    draw.shuffle(found)
-    width = max(len(ids) for ids, _ in found)
+        actual += own[1:]
+    draw.shuffle(actual)
+    width = max(len(ids) for ids, _ in actual)
     return make_batch(
-        tokens=[[*ids, *[-12345] * (width - len(ids))] for ids, _ in found],
-        attention_mask=[[n < len(ids) for n in range(width)] for ids, _ in found],
-        response_mask=[[*m, *[False] * (width - len(m))] for _, m in found],
+        tokens=[[*ids, *[-12345] * (width - len(ids))] for ids, _ in actual],
+        attention_mask=[[n < len(ids) for n in range(width)] for ids, _ in actual],
+        response_mask=[[*m, *[False] * (width - len(m))] for _, m in actual],
     )
 
 
 def native(model, checkpointing=False):
-    """The model with the native library's kernels, in float32."""
+    """Return the model with the native library, in float32."""
     build()
     model = copy.deepcopy(model).float()
     engine = Engine(forward="packed", update="native", checkpointing=checkpointing)
@@ -190,7 +189,7 @@ def native(model, checkpointing=False):
 
 
 @pytest.mark.parametrize("name", [*ARCHITECTURES, *UNUSUAL])
-def test_the_native_library_has_the_log_probs_and_gradients_of_float64(name):
+def test_native_log_probs_and_gradients_agree_with_float64(name):
     architecture, overrides = UNUSUAL.get(name, (name, None))
     model, batch = make_model(architecture, overrides=overrides), rows()
     own, theirs = native(model), policies(model)[1]
@@ -204,7 +203,7 @@ def test_the_native_library_has_the_log_probs_and_gradients_of_float64(name):
     mine = gradients(ours, own.model.parameters())
     others = gradients(theirs.log_probs(batch), model.parameters())
     for left, right in zip(mine, others, strict=True):
-        # A bias of keys cancels in the softmax: what is left of it is rounding.
+        # The bias of keys cancels in the softmax up to rounding.
         assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
 
 
@@ -217,7 +216,7 @@ def spy(called):
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_the_native_library_reads_trees(checkpointing):
+def test_native_attention_of_prefix_trees(checkpointing):
     model, batch = make_model("qwen3"), branched(seed=3)
     own, theirs = native(model, checkpointing), policies(model)[1]
 
@@ -229,7 +228,7 @@ def test_the_native_library_reads_trees(checkpointing):
         assert (left - right).norm() <= 1e-4 * right.norm().clamp(min=1.0)
 
 
-def test_a_model_that_became_float64_is_computed_by_torch():
+def test_a_model_cast_to_float64_is_computed_by_torch():
     model, batch = make_model(), rows()
     own = native(model)
     own.double().model.load_state_dict(model.state_dict())
@@ -241,21 +240,21 @@ def test_a_model_that_became_float64_is_computed_by_torch():
 
 @pytest.mark.parametrize("tile", [128, 6, 1])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_trees_have_the_log_probs_and_gradients_of_their_rows(architecture, tile):
+def test_packed_trees_agree_with_their_rows(architecture, tile):
     model, batch = make_model(architecture), branched(seed=tile)
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
         read = len(packing.pack(batch)[0].ids)
 
     check_same(ours, own.log_probs(batch), model.parameters())
-    # Of what the rows hold a third and more is not read.
+    # More than a third of the tokens is not packed.
     assert read < 0.7 * int(batch["attention_mask"].sum())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_in_float32_they_agree_to_rounding(architecture):
+def test_float32_agrees_to_rounding(architecture):
     model, batch = make_model(architecture, dtype=torch.float32), rows()
     packed, own = policies(model)
 
@@ -276,16 +275,16 @@ def both():
     answers=st.integers(1, 4),
     tile=st.sampled_from([1, 3, 8, 20, 128]),
 )
-def test_any_rows_in_any_tiles_are_read_alike(both, seed, prompts, answers, tile):
+def test_random_rows_in_tiles_of_any_size_agree(both, seed, prompts, answers, tile):
     packed, own = both
     batch = rows(seed, prompts, answers)
 
-    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+    with torch.no_grad(), patch.object(attention, "_TILE", tile):
         torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", UNUSUAL)
-def test_settings_of_the_architecture_are_heeded(name):
+def test_settings_of_the_architecture_take_effect(name):
     architecture, overrides = UNUSUAL[name]
     model, batch = make_model(architecture, overrides=overrides), rows()
     packed, own = policies(model)
@@ -294,12 +293,12 @@ def test_settings_of_the_architecture_are_heeded(name):
     ours = packed.log_probs(batch)
 
     check_same(ours, own.log_probs(batch), model.parameters())
-    # In another precision than the rest, upcasting changes nothing but rounding.
+    # Weights of another dtype change the result by rounding.
     assert name == "gpt2-upcast" or (ours - plain.log_probs(batch)).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_tied_head_gives_its_gradient_to_the_embedding(architecture):
+def test_a_tied_head_adds_its_gradient_to_the_embedding(architecture):
     model, batch = make_model(architecture, tie=True), rows()
     packed, own = policies(model)
     assert not any("lm_head" in name for name, _ in model.named_parameters())
@@ -309,7 +308,7 @@ def test_a_tied_head_gives_its_gradient_to_the_embedding(architecture):
 
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("architecture", ["qwen3", "gpt2"])
-def test_weights_handed_over_are_read_instead(architecture, tie):
+def test_other_weights_replace_the_parameters(architecture, tie):
     model, batch = make_model(architecture, tie=tie), rows()
     packed, own = policies(model)
     weights = {
@@ -324,7 +323,7 @@ def test_weights_handed_over_are_read_instead(architecture, tie):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_adapters_speak_and_get_their_gradient(architecture):
+def test_adapters_take_effect_and_get_gradients(architecture):
     model, batch = make_model(architecture, rank=2), rows()
     packed, own = policies(model)
 
@@ -332,7 +331,7 @@ def test_adapters_speak_and_get_their_gradient(architecture):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_with_adapters_off_the_base_model_speaks(architecture):
+def test_disabled_adapters_have_no_effect(architecture):
     model, batch = make_model(architecture, rank=2), rows()
     packed, own = policies(model)
     adapted = packed.log_probs(batch)
@@ -346,7 +345,7 @@ def test_with_adapters_off_the_base_model_speaks(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
+def test_all_logit_functions_agree(architecture):
     model, batch = make_model(architecture), rows()
     packed, own = policies(model, temperature=0.7, top_p=0.9)
 
@@ -366,7 +365,7 @@ def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
     assert (squares[0] > 0).equal(batch["response_mask"])
 
 
-def test_recorded_sets_are_scored_over():
+def test_recorded_masks_agree():
     model = make_model(dtype=torch.float32)
     packed, own = policies(model, top_k=3, replay=True)
     draw = torch.Generator().manual_seed(0)
@@ -403,16 +402,16 @@ def test_values_of_an_actor_critic_agree(architecture):
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_values_of_a_critic_agree(architecture, rank):
     model, batch = make_model(architecture, rank=rank), rows()
-    found = []
+    actual = []
     for engine in (PACKED, OWN):
         critic = Critic(model=model, engine=engine)
         torch.manual_seed(7)
         perturbed(critic.double())
         values = critic.values(batch)
         trained = [parameter for parameter in critic.parameters() if parameter.requires_grad]
-        found.append((values, gradients(values, trained)))
+        actual.append((values, gradients(values, trained)))
 
-    (ours, left), (theirs, right) = found
+    (ours, left), (theirs, right) = actual
     torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
     assert ours.abs().max() > 0.1
     for mine, other in zip(left, right, strict=True):
@@ -421,16 +420,16 @@ def test_values_of_a_critic_agree(architecture, rank):
 
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
+def test_a_row_is_independent_of_other_rows(architecture, tile):
     packed, batch = policies(make_model(architecture), ActorCritic)[0], rows()
     torch.nn.init.normal_(packed.value_head.double().weight)
     other = batch.clone()
-    # The answers of all rows but the first become others of the same length.
+    # All rows but the first get other answers of the same length.
     answers = other["response_mask"].clone()
     answers[0] = False
     other["tokens"] = torch.where(answers, 2 + (batch["tokens"] + 1) % 6, batch["tokens"])
 
-    with torch.no_grad(), patch.object(packing, "_TILE", tile):
+    with torch.no_grad(), patch.object(attention, "_TILE", tile):
         before, after = packed(batch), packed(other)
 
     for key in ("log_probs", "entropy", "value"):
@@ -438,7 +437,7 @@ def test_a_row_does_not_depend_on_what_others_answer(architecture, tile):
         assert (before[key][1:] - after[key][1:]).abs().max() > 1e-3, key
 
 
-def test_a_row_s_gradient_is_its_own():
+def test_the_gradient_of_a_row_is_independent_of_other_rows():
     model, batch = make_model(), rows()
     packed = policies(model)[0]
     alone = batch[1:2]
@@ -451,7 +450,7 @@ def test_a_row_s_gradient_is_its_own():
         torch.testing.assert_close(left, right, atol=1e-10, rtol=1e-10)
 
 
-def test_weights_that_change_in_place_are_seen():
+def test_weights_changed_in_place_take_effect():
     model, batch = make_model(), rows()
     packed, own = policies(model)
     before = packed.log_probs(batch)
@@ -463,7 +462,7 @@ def test_weights_that_change_in_place_are_seen():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_engine_bfloat16_is_near(architecture):
+def test_the_kernel_bfloat16_is_close(architecture):
     model, batch = make_model(architecture, dtype=torch.float32), rows()
     exact = policies(model)[1].log_probs(batch)
     coarse = LanguageModel(
@@ -485,16 +484,16 @@ def test_the_engine_bfloat16_is_near(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_weights_in_bfloat16_are_read_and_trained(architecture):
+def test_bfloat16_weights_are_scored_and_trained(architecture):
     model, batch = make_model(architecture, dtype=torch.bfloat16), rows()
     exact = make_model(architecture, dtype=torch.bfloat16).float()
     rounded = policies(model)[0].log_probs(batch)
     expected = policies(exact)[1].log_probs(batch)
 
-    # Every step is rounded to 2^-9 of itself: as far off as with coarse products.
+    # Every step is rounded to 2^-9: the same error as with bfloat16 products.
     assert (rounded - expected).abs().max() < 0.1
-    found = gradients(rounded, model.parameters())
-    for left, right in zip(found, gradients(expected, exact.parameters()), strict=True):
+    actual = gradients(rounded, model.parameters())
+    for left, right in zip(actual, gradients(expected, exact.parameters()), strict=True):
         assert left.dtype == torch.bfloat16
         assert (left.float() - right).norm() <= 0.1 * max(right.norm(), 1.0)
 
@@ -502,28 +501,28 @@ def test_weights_in_bfloat16_are_read_and_trained(architecture):
 @needs_gpu
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_gpu_gives_the_same(architecture, tile):
-    batch, found = rows(), []
+def test_a_gpu_agrees(architecture, tile):
+    batch, actual = rows(), []
     for device in ("cpu", "cuda"):
         model = make_model(architecture).to(device)
         packed, own = policies(model)
-        with patch.object(packing, "_TILE", tile):
+        with patch.object(attention, "_TILE", tile):
             ours = packed.log_probs(batch.to(device))
         check_same(ours, own.log_probs(batch.to(device)), model.parameters())
-        found.append(ours.detach().cpu())
+        actual.append(ours.detach().cpu())
 
-    # Rotations are float32 in every model, and a GPU rounds cosines otherwise than a CPU.
-    torch.testing.assert_close(*found, atol=1e-6, rtol=0)
+    # Rotations are float32 in every model, and a GPU rounds cosines differently.
+    torch.testing.assert_close(*actual, atol=1e-6, rtol=0)
 
 
 @needs_gpu
 @pytest.mark.parametrize("tile", [128, 4])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_gpu_gives_the_same_in_float32(architecture, tile):
+def test_a_gpu_agrees_in_float32(architecture, tile):
     model, batch = make_model(architecture, dtype=torch.float32).cuda(), rows().to("cuda")
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", tile):
+    with patch.object(attention, "_TILE", tile):
         ours = packed.log_probs(batch)
 
     check_same(ours, own.log_probs(batch), model.parameters(), close=1e-5, relative=1e-4)
@@ -532,8 +531,8 @@ def test_a_gpu_gives_the_same_in_float32(architecture, tile):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("trees", [False, True])
-def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, trees, device):
-    # Heads of 8 features: the least that flash kernels take.
+def test_compute_bfloat16_is_close_and_weights_stay_float32(architecture, trees, device):
+    # Heads of 8 features: the minimum of flash kernels.
     model = make_model(architecture, dtype=torch.float32, width=32).to(device)
     batch = (branched(1) if trees else rows()).to(device)
     half = LanguageModel(
@@ -542,13 +541,15 @@ def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, 
     coarse = copy.deepcopy(model).bfloat16()
     own, theirs = policies(model)[1], policies(coarse)[1]
 
-    found = [(policy.log_probs(batch), policy.model.parameters()) for policy in (half, own, theirs)]
+    actual = [
+        (policy.log_probs(batch), policy.model.parameters()) for policy in (half, own, theirs)
+    ]
 
-    ours, expected, rounded = (log_probs[batch["response_mask"]] for log_probs, _ in found)
+    ours, expected, rounded = (log_probs[batch["response_mask"]] for log_probs, _ in actual)
     assert ours.dtype == torch.float32
-    # Two layers round about as often as those of a model of bfloat16: at most half as far again.
+    # Two layers round about as often as those of a model of bfloat16: at most half as much again.
     assert 1e-5 < (ours - expected).norm() < 1.5 * (rounded - expected).norm()
-    mine, exact, others = (gradients(*each) for each in found)
+    mine, exact, others = (gradients(*each) for each in actual)
     assert {one.dtype for one in mine} == {torch.float32}
     left, middle, right = (
         torch.cat([one.float().flatten() for one in each]) for each in (mine, exact, others)
@@ -558,7 +559,7 @@ def test_computed_in_bfloat16_it_is_near_and_weights_stay_float32(architecture, 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-def test_many_layers_add_into_a_stream_that_is_not_rounded(architecture, device):
+def test_the_residual_stream_is_not_rounded(architecture, device):
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
     model = tiny_model(
         TOKENIZER,
@@ -579,13 +580,13 @@ def test_many_layers_add_into_a_stream_that_is_not_rounded(architecture, device)
 
     ours, expected, rounded = (policy.log_probs(batch) for policy in (half, own, theirs))
 
-    # Of a stream of bfloat16 every layer rounds all that those before it have added.
+    # In a bfloat16 stream every layer rounds the sum of all layers before it.
     assert (ours - expected).norm() < 0.5 * (rounded - expected).norm()
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_sampler_in_bfloat16_says_what_the_scorer_says(architecture, device):
+def test_sampler_and_scorer_agree_in_bfloat16(architecture, device):
     model = make_model(architecture, dtype=torch.float32, width=32).to(device)
     half = LanguageModel(
         model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
@@ -600,7 +601,7 @@ def test_a_sampler_in_bfloat16_says_what_the_scorer_says(architecture, device):
     assert apart.mean() < 2e-2
 
 
-def test_adapters_speak_in_bfloat16_and_get_their_gradient_in_float32():
+def test_adapters_in_bfloat16_get_float32_gradients():
     model, batch = make_model(dtype=torch.float32, rank=2), rows()
     half = LanguageModel(
         model=model, tokenizer=TOKENIZER, decoding=Decoding(), engine=Engine(compute="bfloat16")
@@ -617,8 +618,8 @@ def test_adapters_speak_in_bfloat16_and_get_their_gradient_in_float32():
 
 
 @pytest.mark.parametrize("tokens", [2, 3])
-def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens):
-    # All keys are 0: a token gets the mean of the values up to its own. Heads 0 and 1 read the
+def test_grouped_attention_for_any_number_of_tokens(tokens):
+    # All keys are 0: attention is the mean of the values so far. Heads 0 and 1 use the
     # first of two, heads 2 and 3 the second.
     q, k = torch.ones(tokens, 4, 1), torch.zeros(tokens, 2, 1)
     v = torch.tensor([[[1.0], [10.0]], [[3.0], [30.0]], [[8.0], [20.0]]])[:tokens]
@@ -629,7 +630,7 @@ def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens
     torch.testing.assert_close(attended, torch.tensor(means[:tokens]))
 
 
-def test_a_hook_on_a_layer_is_heard():
+def test_hooks_of_layers_are_called():
     model, batch = make_model(), rows()
     packed, own = policies(model)
     model.model.layers[0].self_attn.q_proj.register_forward_hook(lambda _, __, out: out + 0.5)
@@ -638,10 +639,10 @@ def test_a_hook_on_a_layer_is_heard():
     check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())
 
 
-@pytest.mark.parametrize("large", [packing._LARGE_MASK, 0])
+@pytest.mark.parametrize("large", [attention._LARGE_MASK, 0])
 def test_answers_longer_than_a_tile_agree(large):
     model, batch = make_model(), rows()
     packed, own = policies(model)
 
-    with patch.object(packing, "_TILE", 1), patch.object(packing, "_LARGE_MASK", large):
+    with patch.object(attention, "_TILE", 1), patch.object(attention, "_LARGE_MASK", large):
         check_same(packed.log_probs(batch), own.log_probs(batch), model.parameters())

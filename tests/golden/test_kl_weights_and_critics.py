@@ -11,9 +11,8 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.value import ValueLoss
-from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.decoding import Decoding, pack_mask
 from rlcomp.engine.logprob import entropy, token_log_probs
-from rlcomp.engine.sampling_mask import pack
 from rlcomp.functional.divergence import kl_estimate, kl_full, kl_ratio_estimate
 from rlcomp.functional.importance import (
     aggregate_rows,
@@ -170,7 +169,7 @@ def recorded_set(case):
     keep, action = held["in/keep"], held["in/action"]
     # An action outside its recorded set is an error here.
     taken = keep.gather(-1, action[..., None]).squeeze(-1)
-    kept = pack(keep[taken])
+    kept = pack_mask(keep[taken])
     got = token_log_probs(held["in/logits"][taken], action[taken], Decoding(), recorded=kept)
     yield got, held["out/log_prob"][taken], EXACT
 

@@ -7,7 +7,7 @@ from rlcomp.config.build import Builder
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.endpoint.completions import serving_policy
-from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.server import RefusedError
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.json_lines import read_lines
 from rlcomp.model.load_model import load_policy

@@ -353,7 +353,7 @@ def test_a_phase_begins_and_ends_without_groups():
         (lambda: [collector(), torch.nn.Identity()], "only the collector runs on workers"),
         (
             lambda: [GreedyBaselineCollector(policy=tiny_policy(), group_size=2, max_new_tokens=3)],
-            "GreedyBaselineCollector does not refill seats: set cluster.schedule=fixed",
+            "GreedyBaselineCollector does not refill decode slots: set cluster.schedule=fixed",
         ),
     ],
 )

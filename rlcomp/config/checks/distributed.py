@@ -132,7 +132,7 @@ def _async_faults(plan: Plan) -> Iterator[str]:
     if any(node.arguments.get("keep_routing") == "rollout" for node in plan.nodes.values()):
         yield (
             "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are "
-            "recorded of rows in refilled seats; set decoding.keep_routing=none, or "
+            "recorded of rows in refilled decode slots; set decoding.keep_routing=none, or "
             "cluster.schedule=fixed"
         )
 
@@ -154,7 +154,7 @@ def _group_faults(plan: Plan, group: tuple[str, ...]) -> Iterator[str]:
     if target != _GROUP and target.startswith("components.collector."):
         yield (
             f"cluster.schedule is free, and {path} ({target.rpartition('.')[2]}) does not refill "
-            f"seats: set collector@{path}=group, or cluster.schedule=fixed"
+            f"decode slots: set collector@{path}=group, or cluster.schedule=fixed"
         )
     for phase in plan.phases.values():
         if any(path in _paths(s) for s in phase.all_stages() if isinstance(s, Node)):

@@ -1,4 +1,4 @@
-"""Float32 product by six bfloat16 products (BF16x6), on a CPU with Intel's matrix unit (AMX)."""
+"""Float32 product by six bfloat16 products (BF16x6), on a CPU with Intel AMX."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.abi import address, int64
-from rlcomp.engine.native.library import library
+from rlcomp.engine.native.library import address, int64, library
 from rlcomp.errors import ShapeError
 
 
 def why_missing_bf16x6() -> str | None:
-    """Return why this machine lacks the product; None if it has it."""
+    """Return why this machine does not support BF16x6; None if it does."""
     try:
         return _missing(library())
     except RuntimeError as error:
@@ -26,8 +25,8 @@ def _missing(loaded: ctypes.CDLL) -> str | None:
     if loaded.rlcomp_has_bf16x6():
         return None
     return (
-        "there is no AMX unit for bfloat16 here: this processor has none, or its system, or "
-        "ATEN_CPU_CAPABILITY, does not let it be used"
+        "this machine has no AMX unit for bfloat16, or the operating system or "
+        "ATEN_CPU_CAPABILITY disables it"
     )
 
 
@@ -35,20 +34,19 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
     """Add ``a @ b`` to ``out`` in place.
 
     Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``, by cutting off
-    digits. The three smallest of the nine products are left out, ``a2 b3 + a3 b2 + a3 b3``: less
-    than 2^-20 of ``a b``, and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most.
-    Sums are in float32, of 512 terms at a time. Numbers that are not finite give NaN; numbers and
-    products below 1e-30 lose digits.
+    digits. The three smallest of the nine products, ``a2 b3 + a3 b2 + a3 b3``, are left out: less
+    than 2^-20 of ``a b``, and 2^-24.5 on average; float32 itself rounds by 2^-24 at most. Sums are
+    in float32, of 512 terms at a time. Infinities give NaN; numbers and products below 1e-30 lose
+    digits.
 
     Args:
-        out: shape ``[M, N]``, float32, on the CPU, as the factors. Its rows or its columns are
-            contiguous; factors without contiguous rows or columns are copied.
+        out: shape ``[M, N]``, float32, on the CPU, like the factors.
         a: shape ``[M, K]``.
         b: shape ``[K, N]``.
 
     Raises:
-        RuntimeError: this machine lacks the product (:func:`why_missing_bf16x6`).
-        ShapeError: the shapes do not fit, or a tensor has another dtype or device.
+        RuntimeError: this machine does not support BF16x6 (:func:`why_missing_bf16x6`).
+        ShapeError: the shapes do not match, or a tensor has another dtype or device.
         MemoryError: there is no memory for the parts, at most 2 MB.
 
     Source:
@@ -70,24 +68,26 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
     loaded = library()
-    if (why := _missing(loaded)) is not None:
-        raise RuntimeError(why)
+    if (reason := _missing(loaded)) is not None:
+        raise RuntimeError(reason)
     _check(out, a, b)
     if not (out.numel() and a.shape[1]):
         if not add:
             out.zero_()
         return
     factors = [each if _dense(each) else each.contiguous() for each in (a, b)]
-    places = [part for each in (*factors, out) for part in _place(each)]
-    sizes = (int64(size) for size in (*out.shape, a.shape[1], add))
-    loaded.rlcomp_bf16x6(*places, *sizes)
+    matrices = [
+        argument
+        for each in (*factors, out)
+        for argument in (address(each), *map(int64, each.stride()))
+    ]
+    loaded.rlcomp_bf16x6(*matrices, *map(int64, (*out.shape, a.shape[1], add)))
 
 
 def _check(out: Tensor, a: Tensor, b: Tensor) -> None:
     shapes = [tuple(each.shape) for each in (a, b, out)]
-    fits = all(len(shape) == 2 for shape in shapes)
-    fits = fits and shapes[0][1] == shapes[1][0] and shapes[2] == (len(a), b.shape[1])
-    if not fits:
+    matrices = all(len(shape) == 2 for shape in shapes)
+    if not (matrices and a.shape[1] == len(b) and shapes[2] == (len(a), b.shape[1])):
         raise ShapeError(f"{shapes[0]} by {shapes[1]} is not a product of shape {shapes[2]}")
     for each in (a, b, out):
         if each.dtype != torch.float32 or each.device.type != "cpu":
@@ -95,8 +95,5 @@ def _check(out: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def _dense(tensor: Tensor) -> bool:
+    """Return whether the rows or the columns of a matrix are contiguous."""
     return 1 in tensor.stride()
-
-
-def _place(tensor: Tensor) -> tuple[ctypes.c_void_p | ctypes.c_int64, ...]:
-    return address(tensor), *(int64(step) for step in tensor.stride())

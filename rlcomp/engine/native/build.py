@@ -32,7 +32,7 @@ INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"neon": ()},
     "arm64": {"neon": ()},
 }
-# Flags that old compilers lack, by their instruction set. Without them that part is left out.
+# Flags that old compilers lack, by instruction set. Without them the AMX kernels are left out.
 _NEWER = {"avx512": ("-mamx-tile", "-mamx-bf16")}
 _TILES = """#include <immintrin.h>
 void multiply(const void* config) {
@@ -60,9 +60,9 @@ def compiler() -> str | None:
 
 
 def digest() -> str:
-    """Return a hash of the sources, in twelve letters: objects of other sources are not loaded."""
-    every = sorted(SOURCES.iterdir())
-    text = b"".join(path.name.encode() + path.read_bytes() for path in every)
+    """Return a hash of sources and flags, twelve hex digits; a part of the objects' names."""
+    paths = sorted(SOURCES.iterdir())
+    text = b"".join(path.name.encode() + path.read_bytes() for path in paths)
     return hashlib.sha256(text + repr((FLAGS, INSTRUCTION_SETS, _NEWER)).encode()).hexdigest()[:12]
 
 
@@ -93,8 +93,7 @@ def _assembles(cxx: str, flags: Sequence[str]) -> bool:
 
 def command(cxx: str, flags: Sequence[str], into: Path) -> list[str]:
     """Return the compiler command that builds one object."""
-    # The C++ runtime is linked into the object where the linker supports that, so that any
-    # libstdc++ will do.
+    # Linked statically where possible: an object then works with any libstdc++.
     static = [] if sys.platform == "darwin" else ["-static-libstdc++", "-static-libgcc"]
     sources = sorted(str(path) for path in SOURCES.glob("*.cpp"))
     return [cxx, *FLAGS, *flags, *sources, *static, "-o", str(into)]
@@ -107,16 +106,16 @@ def build() -> list[Path]:
         The objects of this machine's instruction sets.
 
     Raises:
-        RuntimeError: there is no compiler, the machine's family is not supported, or it failed.
+        RuntimeError: there is no compiler, it failed, or the machine's family is not supported.
     """
-    cxx, wanted = compiler(), instruction_sets()
-    if not wanted:
-        raise RuntimeError(f"no object is made for a processor of the family {platform.machine()}")
+    cxx, names = compiler(), instruction_sets()
+    if not names:
+        raise RuntimeError(f"processors of the family {platform.machine()} are not supported")
     if cxx is None:
-        raise RuntimeError("no C++ compiler was found (c++, g++, clang++, or CXX)")
+        raise RuntimeError("there is no C++ compiler: install c++, g++ or clang++, or set CXX")
     OBJECTS.mkdir(exist_ok=True)
-    objects = [object_path(name) for name in wanted]
-    for name, path in zip(wanted, objects, strict=True):
+    objects = [object_path(name) for name in names]
+    for name, path in zip(names, objects, strict=True):
         if not path.exists():
             _compile(cxx, flags(cxx, name), path)
     for path in set(OBJECTS.glob("*.so")) - set(objects):
@@ -129,9 +128,9 @@ def _compile(cxx: str, flags: Sequence[str], path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         into = Path(folder) / path.name
         call = command(cxx, flags, into)
-        done = subprocess.run(call, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(call)}\n{done.stderr.strip()}")
+        process = subprocess.run(call, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(call)}\n{process.stderr.strip()}")
         into.replace(path)
 
 

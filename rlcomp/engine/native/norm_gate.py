@@ -1,4 +1,4 @@
-"""Norm and gate of a layer by the native library, each differentiable once."""
+"""RMSNorm and SiLU gate by the native library, differentiable once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.abi import address, int64
-from rlcomp.engine.native.library import library
-from rlcomp.engine.once_differentiable import differentiable_once
+from rlcomp.engine.autograd import differentiable_once
+from rlcomp.engine.native.library import address, int64, library
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Compute ``weight * x / sqrt(mean(x^2) + eps)``, as :func:`rlcomp.engine.norm.rms_norm`.
+    """Compute ``weight * x / sqrt(mean(x^2) + eps)``.
 
     Args:
-        x: shape ``[..., H]``, float32, on the CPU, as the library requires.
+        x: shape ``[..., H]``, float32, on the CPU.
         weight: shape ``[H]``.
         eps: added to the mean square.
 
@@ -30,15 +29,15 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return result
 
 
-def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """Compute ``silu(gate) * up``, both of one shape.
+def silu_gate(gate: Tensor, up: Tensor) -> Tensor:
+    """Compute ``silu(gate) * up`` of two tensors of the same shape, float32, on the CPU.
 
     Source:
         Shazeer 2020, arXiv:2002.05202, eq. 5.
     """
     if not torch.is_grad_enabled():
-        return _gated(gate.contiguous(), up.contiguous())
-    result: Tensor = _Gated.apply(gate, up)  # type: ignore[no-untyped-call]
+        return _gate(gate.contiguous(), up.contiguous())
+    result: Tensor = _SiluGate.apply(gate, up)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -83,18 +82,18 @@ class _NativeRmsNorm(torch.autograd.Function):
         return dx, dw, None
 
 
-def _gated(gate: Tensor, up: Tensor) -> Tensor:
+def _gate(gate: Tensor, up: Tensor) -> Tensor:
     out = torch.empty_like(gate)
     library().rlcomp_gate(address(gate), address(up), int64(gate.numel()), address(out))
     return out
 
 
-class _Gated(torch.autograd.Function):
+class _SiluGate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:  # noqa: ANN401
         gate, up = gate.contiguous(), up.contiguous()
         ctx.save_for_backward(gate, up)
-        return _gated(gate, up)
+        return _gate(gate, up)
 
     @staticmethod
     @differentiable_once

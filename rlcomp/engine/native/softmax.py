@@ -9,33 +9,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.context_flag import ThreadFlag
-from rlcomp.engine.native.abi import address, int64
-from rlcomp.engine.native.library import library
-from rlcomp.engine.once_differentiable import differentiable_once
+from rlcomp.engine.autograd import differentiable_once
+from rlcomp.engine.compiling import ThreadFlag
+from rlcomp.engine.native.library import address, int64, library
 from rlcomp.errors import ShapeError
 
-_by_library = ThreadFlag()
+_native = ThreadFlag()
 
 
 def use_library(wanted: bool) -> AbstractContextManager[None]:
-    """Return a context that switches the library's functions of logits on or off in this thread."""
-    return _by_library.set(wanted)
+    """Return a context that switches the functions of this module on or off in this thread."""
+    return _native.set(wanted)
 
 
 def is_supported(logits: Tensor, keep: Tensor | None) -> bool:
-    """Return whether the library reads such logits in this context.
+    """Return whether the functions of this module are on and support the logits.
 
     Args:
         logits: shape ``[N, V]``.
         keep: tokens that may be drawn: ``[V]``, the same in every row; or ``[N, V]``.
     """
     cpu = logits.device.type == "cpu" and logits.dtype == torch.float32
-    return _by_library.on and cpu and (keep is None or keep.dim() == 1)
+    return _native.on and cpu and (keep is None or keep.dim() == 1)
 
 
 def log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
-    """Compute ``log softmax(z / T)`` of one token a row, ``[N]``, nats, differentiable once.
+    """Compute ``log softmax(z / T)`` of one token per row, ``[N]``, nats, differentiable once.
 
     Args:
         logits: ``z``, shape ``[N, V]``, float32, on the CPU.
@@ -55,9 +54,13 @@ def log_probs_gradient(
     gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
 ) -> Tensor:
     """Compute the gradient of :func:`log_probs` with respect to the logits, shape ``[N, V]``."""
-    logits, gradient, mask = logits.contiguous(), _of_rows(gradient, logits), _mask(keep, logits)
-    tokens, out = _taken(tokens, logits), torch.empty_like(logits)
-    arguments = _given(logits, mask, temperature)
+    logits, gradient, mask = (
+        logits.contiguous(),
+        _row_gradient(gradient, logits),
+        _mask(keep, logits),
+    )
+    tokens, out = _tokens(tokens, logits), torch.empty_like(logits)
+    arguments = _arguments(logits, mask, temperature)
     library().rlcomp_log_probs_backward(*arguments, *map(address, (tokens, gradient, out)))
     return out
 
@@ -65,7 +68,7 @@ def log_probs_gradient(
 def entropies(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
     """Compute ``H = -sum_v p_v log p_v`` of ``p = softmax(z / T)``, nats, differentiable once.
 
-    Arguments are those of :func:`log_probs`. Returns shape ``[N]``.
+    Takes the arguments of :func:`log_probs`; returns shape ``[N]``.
 
     Source:
         Shannon 1948, "A mathematical theory of communication", section 6.
@@ -83,11 +86,11 @@ class _LogProbs(torch.autograd.Function):
         temperature: float,
         keep: Tensor | None,
     ) -> Tensor:
-        logits, tokens = logits.contiguous(), _taken(tokens, logits)
+        logits, tokens = logits.contiguous(), _tokens(tokens, logits)
         ctx.save_for_backward(logits, tokens, keep)
         ctx.temperature = temperature
         mask, out = _mask(keep, logits), logits.new_empty(len(logits))
-        arguments = _given(logits, mask, temperature)
+        arguments = _arguments(logits, mask, temperature)
         library().rlcomp_log_probs(*arguments, address(tokens), address(out))
         return out
 
@@ -109,58 +112,59 @@ class _Entropies(torch.autograd.Function):
         logits, mask, out = logits.contiguous(), _mask(keep, logits), logits.new_empty(len(logits))
         ctx.save_for_backward(logits, keep)
         ctx.temperature = temperature
-        library().rlcomp_entropies(*_given(logits, mask, temperature), address(out))
+        library().rlcomp_entropies(*_arguments(logits, mask, temperature), address(out))
         return out
 
     @staticmethod
     @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         logits, keep = ctx.saved_tensors
-        gradient, mask = _of_rows(gradient, logits), _mask(keep, logits)
-        arguments, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
+        gradient, mask = _row_gradient(gradient, logits), _mask(keep, logits)
+        arguments, out = _arguments(logits, mask, ctx.temperature), torch.empty_like(logits)
         library().rlcomp_entropies_backward(*arguments, address(gradient), address(out))
         return out, None, None
 
 
 def _mask(keep: Tensor | None, logits: Tensor) -> Tensor | None:
-    """Return the mask that is added to the logits: ``-inf`` where a token is never drawn.
+    """Return the additive mask of the logits: ``-inf`` where a token is never drawn.
 
     Raises:
-        ShapeError: the size of ``keep`` is not that of the vocabulary.
+        ShapeError: ``keep`` is not of shape ``[V]``.
     """
     if keep is None:
         return None
     if keep.shape != logits.shape[1:]:
-        raise ShapeError(f"{len(keep)} tokens that may be drawn, of {logits.shape[1]} logits")
+        raise ShapeError(f"keep has shape {tuple(keep.shape)}, must be ({logits.shape[1]},)")
     return logits.new_zeros(len(keep)).masked_fill_(~keep, -torch.inf)
 
 
-def _taken(tokens: Tensor, logits: Tensor) -> Tensor:
-    """Convert tokens to the form that the library reads.
+def _tokens(tokens: Tensor, logits: Tensor) -> Tensor:
+    """Return checked tokens: the library does not check its memory bounds.
 
     Raises:
-        ShapeError: they are not a list of one token per row.
-        IndexError: one is not in the vocabulary.
+        ShapeError: the shape is not ``[N]``, or the dtype not int64.
+        IndexError: a token is not in the vocabulary.
     """
     rows, vocabulary = logits.shape
     if tokens.shape != (rows,) or tokens.dtype != torch.int64:
-        arguments = f"tokens {tuple(tokens.shape)} of {tokens.dtype}"
-        raise ShapeError(f"{arguments}, where {rows} rows need one each, int64")
-    wrong = ((tokens < 0) | (tokens >= vocabulary)).nonzero().flatten()
-    if len(wrong):
-        row = int(wrong[0])
+        raise ShapeError(
+            f"tokens have shape {tuple(tokens.shape)} and {tokens.dtype}, must be ({rows},), int64"
+        )
+    invalid = ((tokens < 0) | (tokens >= vocabulary)).nonzero().flatten()
+    if len(invalid):
+        row = int(invalid[0])
         raise IndexError(f"token {int(tokens[row])} of row {row}: the vocabulary has {vocabulary}")
     return tokens.contiguous()
 
 
-def _of_rows(gradient: Tensor, logits: Tensor) -> Tensor:
+def _row_gradient(gradient: Tensor, logits: Tensor) -> Tensor:
+    """Return the checked gradient with respect to the rows' values, ``[N]``."""
     if gradient.shape != logits.shape[:1]:
-        raise ShapeError(f"a gradient {tuple(gradient.shape)} of {len(logits)} rows")
+        raise ShapeError(f"gradient has shape {tuple(gradient.shape)}, must be ({len(logits)},)")
     return gradient.to(logits.dtype).contiguous()
 
 
-def _given(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
+def _arguments(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
     """Return the first arguments of each function of the library."""
-    rows, size = (int64(each) for each in logits.shape)
-    place = None if mask is None else address(mask)
-    return address(logits), place, ctypes.c_double(temperature), rows, size
+    pointer = None if mask is None else address(mask)
+    return address(logits), pointer, ctypes.c_double(temperature), *map(int64, logits.shape)

@@ -1,4 +1,4 @@
-"""Attention over a tree of packed tokens by the native library, differentiable once."""
+"""Attention over a prefix tree of packed tokens by the native library, differentiable once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.layout import Indices
+from rlcomp.engine.attention import Indices
+from rlcomp.engine.autograd import differentiable_once
 from rlcomp.engine.native.library import library
-from rlcomp.engine.once_differentiable import differentiable_once
 
 
 class _Heads(ctypes.Structure):
@@ -39,14 +39,14 @@ def tree_attention(
     scale: float,
     rotation: Tensor | None = None,
 ) -> Tensor:
-    """Compute attention of packed tokens without masks: a prompt's keys with all answers at once.
+    """Compute attention of packed tokens: all answers read a prompt's keys at once, without masks.
 
     Args:
         q: shape ``[N, heads, D]``, float32, on the CPU.
         k: shape ``[N, kv_heads, D]``.
         v: shape ``[N, kv_heads, D]``.
-        nodes: nodes of the tokens (:func:`rlcomp.engine.layout.prefix_tree_nodes`).
-        scale: of the logits.
+        nodes: nodes of the tokens (:func:`rlcomp.engine.attention.prefix_tree_nodes`).
+        scale: factor of the attention logits.
         rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
             D]``, both halves of ``D`` equal; None for none.
 
@@ -54,7 +54,7 @@ def tree_attention(
         Shape ``[N, heads * D]``.
 
     Source:
-        Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.1: parts merged by log-sum-exp.
+        Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.1: merges by log-sum-exp.
     """
     rotation = None if rotation is None else rotation.contiguous()
     if not torch.is_grad_enabled():
@@ -65,7 +65,7 @@ def tree_attention(
 
 
 def _dense(*tensors: Tensor) -> list[Tensor]:
-    """Return tensors with contiguous rows; rows may be apart, like chunks of a wider matrix."""
+    """Return tensors with contiguous rows; gaps between rows are allowed (a chunk of a matrix)."""
     return [x if x.stride()[1:] == (x.shape[2], 1) else x.contiguous() for x in tensors]
 
 

@@ -1,4 +1,4 @@
-"""Current weights of a model as the native library reads them: in place, not copied."""
+"""Description of a model for the native library, which reads its weights in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.engine.fused import merged_weights
-from rlcomp.engine.native import abi
+from rlcomp.engine.native.library import LayerStruct, LinearStruct, ModelStruct, NormStruct
 from rlcomp.engine.transformer import Block, Transformer
 
 # By the class name of transformers' module; src/model.h has the same numbers.
@@ -19,11 +19,7 @@ _LANES = 16
 
 
 def unsupported_model(transformer: Transformer) -> str | None:
-    """Return why the native library cannot read a model; None if it can.
-
-    Args:
-        transformer: the model.
-    """
+    """Return why the native library cannot read a model; None if it can."""
     layers, head = transformer.layers, transformer.head()
     assert head is not None
     if head.weight.device.type != "cpu":
@@ -34,9 +30,8 @@ def unsupported_model(transformer: Transformer) -> str | None:
         return "engine.compute is bfloat16"
     if transformer.kernel == "bfloat16":
         return "engine.linear is bfloat16"
-    # The option scale_attn_by_inverse_layer_idx of GPT-2.
     if len({block.scale for block in layers.blocks}) > 1:
-        return "its attention is scaled otherwise in every layer"
+        return "the scale of its attention differs by layer (scale_attn_by_inverse_layer_idx)"
     names = {type(block.activation).__name__ for block in layers.blocks}
     unknown = names - set(_ACTIVATIONS)
     return f"its activation is {unknown.pop()}" if unknown else None
@@ -46,11 +41,11 @@ class NativeModel:
     """Description of a model for the native library.
 
     Takes no memory for weights, except for merged adapters and for weights that are not contiguous
-    by row. Changes of weights in place change the samples.
+    by row.
 
     Args:
         transformer: the model; :func:`unsupported_model` is None.
-        positions: the most tokens of a row.
+        positions: maximum number of tokens of a row.
 
     Attributes:
         struct: argument of the library.
@@ -64,22 +59,22 @@ class NativeModel:
         self._alive: list[Tensor] = []
         self._transformer, self._positions = transformer, positions
         blocks = [self._layer(block) for block in layers.blocks]
-        self._layers = (abi.LayerStruct * len(blocks))(*blocks)
-        first, each = layers.blocks[0], blocks[0]
-        size = each.v.outputs // first.kv_heads
+        self._layers = (LayerStruct * len(blocks))(*blocks)
+        first, first_struct = layers.blocks[0], blocks[0]
+        size = first_struct.v.outputs // first.kv_heads
         cosine, sine = self._rotations(transformer, positions)
-        learnt = layers.position_embedding
-        self.struct = abi.ModelStruct(
+        absolute = layers.position_embedding
+        self.struct = ModelStruct(
             layers=len(blocks),
             hidden=head.weight.shape[1],
             heads=first.heads,
             kv_heads=first.kv_heads,
             head_size=size,
-            inner=each.up.outputs,
+            inner=first_struct.up.outputs,
             activation=_ACTIVATIONS[type(first.activation).__name__],
             scale=first.scale,
             embedding=self._table(layers.embedding),
-            position_embedding=None if learnt is None else self._table(learnt),
+            position_embedding=None if absolute is None else self._table(absolute),
             cosine=cosine,
             sine=sine,
             layer=self._layers,
@@ -87,57 +82,57 @@ class NativeModel:
             head=self._linear(head.weight, head.bias),
         )
         self.vocabulary = len(head.weight)
-        filled = -(-size // _LANES) * _LANES
-        self.token_bytes = len(blocks) * first.kv_heads * 2 * filled * 4
+        padded = -(-size // _LANES) * _LANES
+        self.token_bytes = len(blocks) * first.kv_heads * 2 * padded * 4
 
     @property
-    def pointer(self) -> ctypes._Pointer[abi.ModelStruct]:
+    def pointer(self) -> ctypes._Pointer[ModelStruct]:
         """Return a pointer to the struct."""
         return ctypes.pointer(self.struct)
 
     def _table(self, embedding: nn.Module) -> int:
         return self._pointer(cast("Tensor", embedding.weight))
 
-    def _layer(self, block: Block) -> abi.LayerStruct:
+    def _layer(self, block: Block) -> LayerStruct:
         q, k, v = self._queries_keys_values(block)
         *gates, up = [self._module(module) for module in block.expand]
         before_attention, before_feed = (self._norm(norm) for norm in block.norms)
-        of_heads = [self._norm(norm) for norm in block.head_norms or ()]
-        return abi.LayerStruct(
+        head_norms = [self._norm(norm) for norm in block.head_norms or ()]
+        return LayerStruct(
             before_attention=before_attention,
             before_feed=before_feed,
-            of_queries=of_heads[0] if of_heads else abi.NormStruct(),
-            of_keys=of_heads[1] if of_heads else abi.NormStruct(),
+            of_queries=head_norms[0] if head_norms else NormStruct(),
+            of_keys=head_norms[1] if head_norms else NormStruct(),
             q=q,
             k=k,
             v=v,
             out=self._module(block.out),
-            gate=gates[0] if gates else abi.LinearStruct(),
+            gate=gates[0] if gates else LinearStruct(),
             up=up,
             down=self._module(block.contract),
         )
 
-    def _queries_keys_values(self, block: Block) -> list[abi.LinearStruct]:
+    def _queries_keys_values(self, block: Block) -> list[LinearStruct]:
         if len(block.qkv) == 3:
             return [self._module(module) for module in block.qkv]
         weight, bias = merged_weights(block.qkv[0])
         biases = [None] * 3 if bias is None else bias.chunk(3)
         return [self._linear(w, b) for w, b in zip(weight.chunk(3), biases, strict=True)]
 
-    def _module(self, module: nn.Module) -> abi.LinearStruct:
+    def _module(self, module: nn.Module) -> LinearStruct:
         return self._linear(*merged_weights(module))
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> abi.LinearStruct:
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> LinearStruct:
         outputs, inputs = weight.shape
-        known = None if bias is None else self._pointer(bias)
-        return abi.LinearStruct(self._pointer(weight), known, outputs, inputs)
+        bias_pointer = None if bias is None else self._pointer(bias)
+        return LinearStruct(self._pointer(weight), bias_pointer, outputs, inputs)
 
-    def _norm(self, module: nn.Module) -> abi.NormStruct:
+    def _norm(self, module: nn.Module) -> NormStruct:
         weight = self._pointer(cast("Tensor", module.weight))
         if not isinstance(module, nn.LayerNorm):
-            return abi.NormStruct(weight, None, module.variance_epsilon, 0)
+            return NormStruct(weight, None, module.variance_epsilon, 0)
         bias = None if module.bias is None else self._pointer(module.bias)
-        return abi.NormStruct(weight, bias, module.eps, 1)
+        return NormStruct(weight, bias, module.eps, 1)
 
     def _rotations(self, transformer: Transformer, positions: int) -> tuple[int | None, int | None]:
         """Return cosines and sines, ``[positions, D / 2]`` each."""
@@ -150,14 +145,14 @@ class NativeModel:
         return self._pointer(cos[0, :, :half]), self._pointer(sin[0, :, :half])
 
     def _pointer(self, tensor: Tensor) -> int:
-        """Return the address of a tensor's contiguous numbers, and keep them alive."""
+        """Return the address of a tensor's contiguous values, and keep them alive."""
         tensor = tensor.detach().to(torch.float32).contiguous()
         self._alive.append(tensor)
         return tensor.data_ptr()
 
     def refresh(self) -> None:
-        """Write copied weights again, after the model's weights were changed in place."""
-        now = NativeModel(self._transformer, self._positions)
-        for mine, fresh in zip(self._alive, now._alive, strict=True):
-            if mine.data_ptr() != fresh.data_ptr():
-                mine.copy_(fresh)
+        """Update copied weights after the model's weights were changed in place."""
+        current = NativeModel(self._transformer, self._positions)
+        for own, other in zip(self._alive, current._alive, strict=True):
+            if own.data_ptr() != other.data_ptr():
+                own.copy_(other)

@@ -129,11 +129,11 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
         (("recipe=dapo",), "rollout is inside refill, which samples until it has enough"),
         (
             ("recipe=grpo", "collector@rollout=greedy_baseline"),
-            "rollout (GreedyBaselineCollector) does not refill seats: set collector@rollout=group",
+            "(GreedyBaselineCollector) does not refill decode slots: set collector@rollout=group",
         ),
         (
             ("recipe=areal_decoupled", "collector@rollout.collector=greedy_baseline"),
-            "rollout (GreedyBaselineCollector) does not refill seats",
+            "rollout (GreedyBaselineCollector) does not refill decode slots",
         ),
         (
             ("recipe=grpo", "cluster.remote=[rollout, reward]"),
@@ -145,7 +145,7 @@ def test_losses_that_weigh_by_the_log_probs_of_the_draw_may_be_free(words):
         ),
         (
             ("recipe=keep_routing",),
-            "decoding.keep_routing is rollout: no routes are recorded of rows in refilled seats",
+            "keep_routing is rollout: no routes are recorded of rows in refilled decode slots",
         ),
     ],
 )

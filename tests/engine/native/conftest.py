@@ -1,4 +1,4 @@
-"""The native library, which installing builds where there is a compiler."""
+"""Fixtures of the native library."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from rlcomp.engine.native import build, library
 
 @pytest.fixture(scope="session")
 def native():
-    """The library of this machine; compiled if the checkout has none yet."""
+    """The library of this machine, compiled if it is missing."""
     if library.why_missing() is not None and build.compiler() is None:
         pytest.skip("no C++ compiler")
     build.build()
@@ -15,10 +15,10 @@ def native():
 
 @pytest.fixture(params=["avx512", "avx2", "neon"])
 def each(request, native, monkeypatch):
-    """The object of each instruction set that this machine has."""
-    made = list(build.instruction_sets())
+    """The object of each instruction set that this machine can run."""
+    names = list(build.instruction_sets())
     best = library.instruction_set()
-    if request.param not in made[made.index(best) :]:
-        pytest.skip("another instruction set")
+    if request.param not in names[names.index(best) :]:
+        pytest.skip("this machine cannot run it")
     monkeypatch.setattr(library, "instruction_set", lambda: request.param)
     return request.param

@@ -1,4 +1,4 @@
-"""The loop in C++ against the torch loop, and against a padded pass of transformers."""
+"""The native decode loop against the torch loop, and against the forward pass of transformers."""
 
 import threading
 
@@ -16,9 +16,9 @@ from transformers import (
 )
 
 from rlcomp.engine import decode_native, decode_packed
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.families import layers
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
@@ -35,7 +35,7 @@ PROMPTS = [[5, 6, 7, 8], [9], [5, 6, 7, 8], [3, 4] * 35, [2] * 32, [10] * 33]
 
 def make_model(family, vocabulary=29, **changed):
     torch.manual_seed(0)
-    # A head of 6 features fills no vector, and 20 and 36 inputs are no whole ones.
+    # None of head size 6 and inputs 20 and 36 is a multiple of the vector size.
     shape = dict(
         vocab_size=vocabulary, hidden_size=20, intermediate_size=36, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=6, max_position_embeddings=160,
@@ -58,7 +58,7 @@ def decoded(
 ):
     rows = len(prompts) * group
     uniforms = Uniforms(rows, torch.Generator().manual_seed(seed))
-    found = loop.decode(
+    actual = loop.decode(
         Transformer(model, layers, "torch"),
         prompts,
         group_size=group,
@@ -66,22 +66,22 @@ def decoded(
         draw=draw or TokenDraw(Decoding()),
         uniforms=uniforms,
     )
-    return found, uniforms.generator.get_state()
+    return actual, uniforms.generator.get_state()
 
 
-def within(found):
+def response_mask(found):
     return torch.arange(found.tokens.shape[1]) < found.lengths[:, None]
 
 
 def check(model, atol=2e-5, **changed):
-    """The same answers, and the generator left alike. Logits reach 30 here: ten times rounding."""
+    """Check responses and the final state of the generator. Logits reach 30: ten times rounding."""
     (ours, state), (theirs, expected) = (
         decoded(loop, model, **changed) for loop in (decode_native, decode_packed)
     )
     assert torch.equal(ours.lengths, theirs.lengths)
     assert torch.equal(ours.truncated, theirs.truncated)
     assert ours.tokens.shape == theirs.tokens.shape
-    inside = within(theirs)
+    inside = response_mask(theirs)
     assert torch.equal(ours.tokens[inside], theirs.tokens[inside])
     torch.testing.assert_close(ours.log_probs[inside], theirs.log_probs[inside], atol=atol, rtol=0)
     assert torch.equal(state, expected)
@@ -89,10 +89,10 @@ def check(model, atol=2e-5, **changed):
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "gpt2"])
-def test_every_family_gives_the_tokens_of_the_torch_loop(family, each):
-    found = check(make_model(family))
+def test_every_family_samples_the_tokens_of_the_torch_loop(family, each):
+    actual = check(make_model(family))
 
-    assert len(found.lengths.unique()) > 3
+    assert len(actual.lengths.unique()) > 3
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_every_family_gives_the_tokens_of_the_torch_loop(family, each):
         {"tie_word_embeddings": True},
     ],
 )
-def test_shapes_and_settings(changed, each):
+def test_shapes_and_settings_of_the_architecture(changed, each):
     check(make_model("llama", **changed))
 
 
@@ -116,27 +116,27 @@ def test_a_large_vocabulary_is_drawn_by_blocks(vocabulary, each):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1e30])
-def test_temperatures_and_tokens_that_are_barred(temperature, each):
-    barred = torch.arange(29) % 7 == 3
-    found = check(
-        make_model("qwen2"), draw=TokenDraw(Decoding(temperature=temperature), barred), new=20
+def test_temperatures_and_suppressed_tokens(temperature, each):
+    suppressed = torch.arange(29) % 7 == 3
+    actual = check(
+        make_model("qwen2"), draw=TokenDraw(Decoding(temperature=temperature), suppressed), new=20
     )
 
-    assert not barred[found.tokens[within(found)]].any()
+    assert not suppressed[actual.tokens[response_mask(actual)]].any()
 
 
-def test_rows_end_at_their_own_limits_and_some_at_once(native):
+def test_rows_end_at_their_own_limits_or_at_the_first_token(native):
     limits = [1, 2, 3] * len(PROMPTS)
-    found = check(make_model("llama"), limits=limits, stops=())
-    assert found.lengths.tolist() == limits
-    assert found.truncated.all()
+    actual = check(make_model("llama"), limits=limits, stops=())
+    assert actual.lengths.tolist() == limits
+    assert actual.truncated.all()
 
     every = check(make_model("llama"), stops=range(29))
     assert every.lengths.tolist() == [1] * 18
     assert not every.truncated.any()
 
 
-def test_prompts_that_do_not_fit_are_answered_one_pass_after_the_other(native, monkeypatch):
+def test_prompts_beyond_the_memory_budget_are_decoded_in_several_passes(native, monkeypatch):
     whole, _ = decoded(decode_native, make_model("llama"))
     calls = []
     rollout = decode_native._rollout
@@ -150,7 +150,7 @@ def test_prompts_that_do_not_fit_are_answered_one_pass_after_the_other(native, m
     assert torch.equal(parts.log_probs, whole.log_probs)
 
 
-def test_a_row_is_the_same_to_the_last_bit_whatever_is_beside_it(each):
+def test_a_row_is_bitwise_independent_of_other_rows(each):
     model = make_model("qwen3")
     whole, _ = decoded(decode_native, model, group=1)
     numbers = torch.rand(40, len(PROMPTS), 1, dtype=torch.float64,
@@ -170,30 +170,30 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_is_beside_it(each):
 
 @torch.no_grad()
 @pytest.mark.parametrize("size", [20, 512])
-def test_log_probs_are_those_of_a_padded_pass(size, each):
+def test_log_probs_agree_with_a_forward_pass(size, each):
     wide = {"hidden_size": size, "intermediate_size": 2 * size, "initializer_range": 1 / size**0.5}
     model = make_model("llama", 3000, **wide)
     model.get_input_embeddings().weight.normal_()
     model.get_input_embeddings().weight[:, 0] = 8.0  # one large feature: sums lose digits
-    found, _ = decoded(decode_native, model, group=1, new=12)
+    actual, _ = decoded(decode_native, model, group=1, new=12)
     for row, prompt in enumerate(PROMPTS):
-        said = found.tokens[row, : found.lengths[row]].tolist()
-        logits = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
-        plain = logits.log_softmax(-1)[range(len(said)), said]
-        torch.testing.assert_close(found.log_probs[row, : len(said)], plain, atol=1e-5, rtol=0)
+        response = actual.tokens[row, : actual.lengths[row]].tolist()
+        logits = model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+        plain = logits.log_softmax(-1)[range(len(response)), response]
+        torch.testing.assert_close(actual.log_probs[row, : len(response)], plain, atol=1e-5, rtol=0)
 
 
-def test_a_model_that_is_not_finite_says_so_in_its_log_probs(native):
+def test_nan_weights_give_nan_log_probs_and_valid_tokens(native):
     model = make_model("llama")
     model.lm_head.weight.data[7] = torch.nan
 
-    found, _ = decoded(decode_native, model, new=3)
+    actual, _ = decoded(decode_native, model, new=3)
 
-    assert found.log_probs.isnan().all()
-    assert ((found.tokens >= 0) & (found.tokens < 29)).all()
+    assert actual.log_probs.isnan().all()
+    assert ((actual.tokens >= 0) & (actual.tokens < 29)).all()
 
 
-def test_weights_are_read_as_they_are_now(native):
+def test_changed_weights_take_effect(native):
     model = make_model("llama")
     before, _ = decoded(decode_native, model, seed=1)
     model.lm_head.weight.data.mul_(-1.0)
@@ -203,7 +203,7 @@ def test_weights_are_read_as_they_are_now(native):
     assert before.tokens.tolist() != after.tokens.tolist()
 
 
-def test_the_interpreter_goes_on_meanwhile(native):
+def test_decoding_releases_the_gil(native):
     model = make_model("llama", 20_000, hidden_size=256, head_dim=64)
     done, counted = threading.Event(), 0
 

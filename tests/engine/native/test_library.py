@@ -5,7 +5,7 @@ import torch
 
 from rlcomp.engine.native import build, library
 
-HOW = "run python -m rlcomp.engine.native.build"
+REMEDY = "run python -m rlcomp.engine.native.build"
 
 
 def processor(monkeypatch, machine, capability):
@@ -14,7 +14,7 @@ def processor(monkeypatch, machine, capability):
 
 
 @pytest.mark.parametrize(
-    ("machine", "capability", "found"),
+    ("machine", "capability", "name"),
     [
         ("x86_64", "AVX512", "avx512"),
         ("AMD64", "AVX2", "avx2"),
@@ -24,32 +24,32 @@ def processor(monkeypatch, machine, capability):
         ("riscv64", "DEFAULT", None),
     ],
 )
-def test_the_best_instruction_set_is_chosen(machine, capability, found, monkeypatch):
+def test_the_best_instruction_set_is_chosen(machine, capability, name, monkeypatch):
     processor(monkeypatch, machine, capability)
 
-    assert library.instruction_set() == found
+    assert library.instruction_set() == name
 
 
-def test_why_there_is_no_library(monkeypatch, tmp_path):
+def test_why_missing_gives_the_reason(monkeypatch, tmp_path):
     processor(monkeypatch, "x86_64", "DEFAULT")
     assert library.why_missing() == "this processor (x86_64) has neither AVX-512, AVX2 nor NEON"
     processor(monkeypatch, "x86_64", "AVX2")
     for module in (build, library):
         monkeypatch.setattr(module, "OBJECTS", tmp_path)
     monkeypatch.setattr(library, "compiler", lambda: "g++")
-    assert library.why_missing() == f"the library is not compiled: {HOW}"
+    assert library.why_missing() == f"the library is not compiled: {REMEDY}"
     monkeypatch.setattr(library, "compiler", lambda: None)
     install = "install a C++ compiler (g++ or clang++), then"
-    assert library.why_missing() == f"the library is not compiled: {install} {HOW}"
+    assert library.why_missing() == f"the library is not compiled: {install} {REMEDY}"
     with pytest.raises(RuntimeError, match="the library is not compiled"):
         library.library()
     (tmp_path / "avx2-000000000000.so").touch()
-    assert library.why_missing() == f"the library was compiled from other sources: {HOW}"
+    assert library.why_missing() == f"the library was compiled from other sources: {REMEDY}"
     build.object_path("avx2").touch()
     assert library.why_missing() is None
 
 
-def test_it_is_loaded_once_and_an_error_code_is_out_of_memory(native):
+def test_the_library_is_loaded_once_and_error_codes_raise(native):
     loaded = library.library()
 
     assert library.library() is loaded
@@ -60,7 +60,7 @@ def test_it_is_loaded_once_and_an_error_code_is_out_of_memory(native):
     assert loaded.rlcomp_close.argtypes == (ctypes.c_void_p, ctypes.c_int64)
 
 
-def test_the_sources_are_not_read_again_for_every_call(native, monkeypatch):
+def test_the_sources_are_hashed_once(native, monkeypatch):
     loaded = library.library()
     monkeypatch.setattr(build, "digest", lambda: pytest.fail("read again"))
 

@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rlcomp.engine import norm
+from rlcomp.engine import layer_functions
 from rlcomp.engine.native.build import build
-from rlcomp.engine.native.norm_gate import gated, rms_norm
+from rlcomp.engine.native.norm_gate import rms_norm, silu_gate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -12,7 +12,7 @@ def library():
     build()
 
 
-def silu_gate(gate, up):
+def torch_gate(gate, up):
     return F.silu(gate) * up
 
 
@@ -32,45 +32,45 @@ def results(function, dtype, *given):
     return [out.detach(), *(each.grad for each in given)]
 
 
-# Less than a vector, whole ones, some left over; more rows than are summed at once.
+# Less than a vector, whole vectors, a remainder; more rows than one block of sums.
 SHAPES = [(1, 1), (3, 5), (2, 16), (4, 35), (130, 48), (2, 3, 24)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [1e-6, 0.5])
-def test_the_norm_is_that_of_float64(shape, eps):
+def test_rms_norm_agrees_with_float64(shape, eps):
     given = 3 * random(*shape), random(shape[-1], seed=1)
 
-    found = results(normed(rms_norm, eps), torch.float32, *given)
-    wanted = results(normed(norm.rms_norm, eps), torch.float64, *given)
+    actual = results(normed(rms_norm, eps), torch.float32, *given)
+    expected = results(normed(layer_functions.rms_norm, eps), torch.float64, *given)
 
-    for got, want in zip(found, wanted, strict=True):
+    for got, want in zip(actual, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_gate_is_that_of_float64(shape):
+def test_gate_agrees_with_float64(shape):
     given = 4 * random(*shape), random(*shape, seed=1)
 
-    found = results(gated, torch.float32, *given)
-    wanted = results(silu_gate, torch.float64, *given)
+    actual = results(silu_gate, torch.float32, *given)
+    expected = results(torch_gate, torch.float64, *given)
 
-    for got, want in zip(found, wanted, strict=True):
+    for got, want in zip(actual, expected, strict=True):
         torch.testing.assert_close(got.double(), want, rtol=2e-6, atol=2e-6)
 
 
-def test_the_norm_by_hand():
+def test_rms_norm_by_hand():
     x, weight = torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0])
 
     # 12.5 + 12.5 = 25: 3 / 5 and 2 * 4 / 5.
     torch.testing.assert_close(rms_norm(x, weight, 12.5), torch.tensor([[0.6, 1.6]]))
 
 
-def test_extremes_of_the_gate():
+def test_gate_of_extreme_values():
     gate = torch.tensor([-200.0, 0.0, 200.0, torch.nan], requires_grad=True)
     up = torch.tensor([2.0, 2.0, 2.0, 2.0], requires_grad=True)
 
-    out = gated(gate, up)
+    out = silu_gate(gate, up)
     out.sum().backward()
 
     assert out[:3].tolist() == [pytest.approx(0, abs=1e-30), 0.0, 400.0]
@@ -81,7 +81,7 @@ def test_extremes_of_the_gate():
 
 
 @pytest.mark.parametrize("trained", [True, False])
-def test_a_weight_has_a_gradient_where_it_is_trained(trained):
+def test_frozen_weights_get_no_gradient(trained):
     x, weight = random(2, 16).requires_grad_(), torch.ones(16, requires_grad=trained)
 
     rms_norm(x, weight, 1e-6).sum().backward()
@@ -90,19 +90,19 @@ def test_a_weight_has_a_gradient_where_it_is_trained(trained):
     assert (weight.grad is not None) == trained
 
 
-def test_layouts_other_than_dense_are_taken():
+def test_strided_tensors_are_accepted():
     x, y = random(16, 3).t(), random(16, 3, seed=1).t()
 
-    torch.testing.assert_close(gated(x, y), silu_gate(x, y))
+    torch.testing.assert_close(silu_gate(x, y), torch_gate(x, y))
     torch.testing.assert_close(
-        rms_norm(x, torch.ones(32)[::2], 0.1), norm.rms_norm(x, torch.ones(16), 0.1)
+        rms_norm(x, torch.ones(32)[::2], 0.1), layer_functions.rms_norm(x, torch.ones(16), 0.1)
     )
-    for function in (lambda: gated(x, y), lambda: rms_norm(x, torch.ones(16), 0.1)):
+    for function in (lambda: silu_gate(x, y), lambda: rms_norm(x, torch.ones(16), 0.1)):
         with torch.no_grad():
             quiet = function()
         torch.testing.assert_close(quiet, function())
     for given in ((x, y), (x, torch.ones(16))):
-        function = gated if given[1].ndim == 2 else normed(rms_norm, 0.1)
+        function = silu_gate if given[1].ndim == 2 else normed(rms_norm, 0.1)
         dense = [each.contiguous() for each in given]
         for got, want in zip(
             results(function, torch.float32, *given),

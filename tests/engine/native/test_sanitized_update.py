@@ -16,24 +16,22 @@ SANITIZED = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
 ]
-
-
-# Those that this machine can run: its own, and what came before.
+# The instruction sets that this machine can run.
 SETS = list(instruction_sets())
 RUNNABLE = SETS[SETS.index(best) :] if (best := instruction_set()) else []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_random_shapes_touch_no_memory_but_their_own_and_give_the_formulas(tmp_path, name):
+def test_update_kernels_pass_the_sanitizers_on_random_shapes(tmp_path, name):
     program = tmp_path / "fuzz"
     flags = [*SANITIZED, *build.flags(compiler(), name), f"-I{SOURCES}"]
     subprocess.run([compiler(), *flags, str(FUZZ), "-o", str(program)], check=True)
 
-    # Without a look for leaks, which a container may forbid: nothing is given away.
+    # A container may forbid the search for leaks.
     environment = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
-    done = subprocess.run(
+    process = subprocess.run(
         [str(program), "30"], env=environment, capture_output=True, text=True, check=False
     )
 
-    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr[-2000:]
+    assert (process.returncode, process.stdout) == (0, "right\n"), process.stderr[-2000:]

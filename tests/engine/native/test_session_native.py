@@ -1,4 +1,4 @@
-"""The session in C++ against the one that reads everything again with the torch loop."""
+"""The native session against the recompute session with the torch loop."""
 
 import random
 from functools import partial
@@ -8,9 +8,9 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from rlcomp.engine import decode_packed, session_native
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.families import layers
 from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
@@ -44,14 +44,14 @@ def opened(kind, model, contexts=PROMPTS, seed=0, seeds=None, decoding=None):
 
 
 def same(ours, theirs):
-    assert [said.tokens for said in ours] == [said.tokens for said in theirs]
-    assert [said.truncated for said in ours] == [said.truncated for said in theirs]
+    assert [turn.tokens for turn in ours] == [turn.tokens for turn in theirs]
+    assert [turn.truncated for turn in ours] == [turn.truncated for turn in theirs]
     for one, other in zip(ours, theirs, strict=True):
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5)
 
 
 def play(sessions, draw, texts=()):
-    """Random turns: limits, observations, looks, forks, rows that are over, rows not asked."""
+    """Play random turns: limits, observations, logits, forks, closed rows, idle rows."""
     alive = list(range(len(sessions[0].contexts)))
     for _ in range(5):
         for row in [row for row in alive if draw.random() < 0.2]:
@@ -65,10 +65,10 @@ def play(sessions, draw, texts=()):
         limits = [draw.randint(1, 12) for _ in rows]
         same(*(session.generate(rows, limits=limits, texts=texts) for session in sessions))
         assert sessions[0].contexts == sessions[1].contexts
-        gone = [row for row in rows if draw.random() < 0.1]
-        alive = [row for row in alive if row not in gone]
+        closed = [row for row in rows if draw.random() < 0.1]
+        alive = [row for row in alive if row not in closed]
         for session in sessions:
-            session.close(gone)
+            session.close(closed)
         for row in alive:
             observed = [draw.randrange(2, VOCABULARY) for _ in range(draw.randint(0, 40))]
             for session in sessions:
@@ -78,7 +78,7 @@ def play(sessions, draw, texts=()):
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("seeds", [None, list(range(8))])
-def test_it_samples_what_reading_again_samples(family, seed, seeds, native):
+def test_native_session_samples_the_tokens_of_recompute_session(family, seed, seeds, native):
     model = model_of(family)
     sessions = [
         opened(kind, model, seed=seed, seeds=seeds) for kind in (NativeSession, RecomputeSession)
@@ -88,7 +88,7 @@ def test_it_samples_what_reading_again_samples(family, seed, seeds, native):
 
 
 @pytest.mark.parametrize("steps", [1, 3, 256])
-def test_texts_end_turns_also_across_calls(steps, native, monkeypatch):
+def test_stop_texts_end_turns_across_library_calls(steps, native, monkeypatch):
     monkeypatch.setattr(session_native, "_STEPS_PER_CALL", steps)
     sessions = [opened(kind, model_of("llama")) for kind in (NativeSession, RecomputeSession)]
 
@@ -96,7 +96,7 @@ def test_texts_end_turns_also_across_calls(steps, native, monkeypatch):
 
 
 @pytest.mark.parametrize("steps", [2, 256])
-def test_the_generator_is_left_as_by_the_torch_session(steps, native, monkeypatch):
+def test_the_generator_ends_in_the_state_of_the_torch_session(steps, native, monkeypatch):
     monkeypatch.setattr(session_native, "_STEPS_PER_CALL", steps)
     ours, theirs = (opened(kind, model_of("llama")) for kind in (NativeSession, PackedSession))
     for rows, limit in (([0, 1], 5), ([2], 3), ([0, 1, 2, 5], 9)):
@@ -107,7 +107,7 @@ def test_the_generator_is_left_as_by_the_torch_session(steps, native, monkeypatc
         assert torch.equal(*states)
 
 
-def test_a_row_is_the_same_to_the_last_bit_however_it_is_cut_into_turns(native):
+def test_a_row_is_bitwise_independent_of_its_split_into_turns(native):
     model = model_of("llama")
     whole = opened(NativeSession, model, [[5, 6, 7, 8] * 10], seeds=[3])
     cut = opened(NativeSession, model, [[5, 6], [9]], seeds=[3, 4])
@@ -130,7 +130,7 @@ def test_greedy_turns(native):
     play(sessions, random.Random(2))
 
 
-def test_what_is_read_or_closed_before_the_first_turn(native):
+def test_rows_may_be_extended_forked_and_closed_before_the_first_turn(native):
     sessions = [
         opened(kind, model_of("llama"), [[5, 6], [5, 6], [7]])
         for kind in (NativeSession, RecomputeSession)
@@ -144,7 +144,7 @@ def test_what_is_read_or_closed_before_the_first_turn(native):
     same(*(session.generate([3, 0, 1], limits=[9] * 3) for session in sessions))
 
 
-def test_what_is_over_is_not_forked(native):
+def test_forking_a_closed_row_is_refused(native):
     session = opened(NativeSession, model_of("llama"))
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
@@ -154,7 +154,7 @@ def test_what_is_over_is_not_forked(native):
 
 
 @pytest.mark.parametrize("rows", [[-1], [2]])
-def test_rows_that_are_not_there_are_refused(rows, native):
+def test_unknown_rows_are_refused(rows, native):
     session = opened(NativeSession, model_of("llama"), [[5], [6]])
     session.generate([0], limits=[1])
 
@@ -166,7 +166,7 @@ def test_rows_that_are_not_there_are_refused(rows, native):
         session.close(rows)
 
 
-def test_what_is_over_samples_no_more(native):
+def test_sampling_a_closed_row_is_refused(native):
     session = opened(NativeSession, model_of("llama"), [[5], [6]])
     session.generate([0, 1], limits=[1, 1])
     session.close([1])
@@ -176,7 +176,7 @@ def test_what_is_over_samples_no_more(native):
 
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY])
-def test_tokens_that_the_model_has_not_are_refused(token, native):
+def test_tokens_outside_the_vocabulary_are_refused(token, native):
     model = model_of("llama")
     with pytest.raises(ValueError, match=rf"token {token} is not in the vocabulary: 0 to 28"):
         opened(NativeSession, model, [[5], [5, token]]).generate([0], limits=[1])
@@ -189,8 +189,8 @@ def test_tokens_that_the_model_has_not_are_refused(token, native):
         session.generate([1], limits=[1])
 
 
-def test_rows_are_never_longer_than_the_longest(native):
-    """Its last token is read with what follows it."""
+def test_turns_beyond_the_longest_row_are_refused(native):
+    # The last token enters the cache together with later tokens.
     session = opened(NativeSession, model_of("llama"), [[5] * 512])
 
     assert len(session.generate([0], limits=[1])[0].tokens) == 1

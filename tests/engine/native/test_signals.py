@@ -1,4 +1,4 @@
-"""Signals that come in while the library computes."""
+"""Signals during calls of the native library."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from rlcomp.engine.attention import prefix_tree_nodes
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.layout import prefix_tree_nodes
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import why_missing
 from rlcomp.engine.native.tree_attention import tree_attention
@@ -27,7 +27,7 @@ LONG = 20_000
 
 
 class Alarm(Exception):
-    """What a handler raises."""
+    """Raised by the signal handler."""
 
 
 def policy():
@@ -70,54 +70,54 @@ def multiply():
 
 
 @contextlib.contextmanager
-def alarmed(ring):
-    """Within it a signal comes after a while; yields when it was sent."""
-    seen = list[float]()
+def alarmed(handler):
+    """Send a signal after 0.3 s; yield a list that gets the time of sending."""
+    sent = list[float]()
 
     def send():
-        seen.append(time.monotonic())
+        sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGUSR1)
 
-    before = signal.signal(signal.SIGUSR1, ring)
+    before = signal.signal(signal.SIGUSR1, handler)
     timer = threading.Timer(0.3, send)
     timer.start()
     try:
-        yield seen
+        yield sent
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)
 
 
-def fail(number, frame):
+def raise_alarm(number, frame):
     raise Alarm(f"signal {number}")
 
 
 @pytest.mark.parametrize("call", [generate, read, attend, attend_back, multiply])
-def test_what_a_handler_raises_ends_a_call_in_the_middle(call):
+def test_an_exception_of_a_signal_handler_ends_a_call(call):
     if call is multiply and bf16x6.why_missing_bf16x6() is not None:
         pytest.skip("this processor has no AMX unit")
 
-    with alarmed(fail) as seen, pytest.raises(Alarm, match=f"signal {int(signal.SIGUSR1)}"):
+    with alarmed(raise_alarm) as sent, pytest.raises(Alarm, match=f"signal {int(signal.SIGUSR1)}"):
         call()
 
-    assert time.monotonic() - seen[0] < 1.5
+    assert time.monotonic() - sent[0] < 1.5
 
 
-def test_a_handler_that_returns_changes_nothing_even_if_it_calls_the_library():
-    want, small = attended(8_000)[1], attended(50)[1]
+def test_a_signal_handler_may_call_the_library():
+    expected, small = attended(8_000)[1], attended(50)[1]
     inside = []
 
     with alarmed(lambda *_: inside.append(attended(50)[1])):
-        found = attended(8_000)[1]
+        actual = attended(8_000)[1]
 
-    assert torch.equal(found, want)
+    assert torch.equal(actual, expected)
     assert torch.equal(inside[0], small)
 
 
-def test_an_interrupted_session_is_not_gone_on_with():
+def test_an_interrupted_session_is_refused():
     session = policy().session([[5, 6] * (LONG - 1)], generator=torch.Generator())
 
-    with alarmed(fail), pytest.raises(Alarm):
+    with alarmed(raise_alarm), pytest.raises(Alarm):
         session.generate([0], limits=[1])
 
     with pytest.raises(RuntimeError, match=r"interrupted.*begin another session"):

@@ -8,7 +8,8 @@ from rlcomp.engine import logprob
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.native import softmax
 from rlcomp.engine.native.build import build
-from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles
+from rlcomp.engine.scoring import sampled_log_probs
 from rlcomp.errors import ShapeError
 
 
@@ -33,7 +34,7 @@ def wide(logits, temperature, keep):
 
 
 CASES = pytest.mark.parametrize("temperature", [1.0, 0.7])
-# Less than a vector, whole ones, a block of sums and one more.
+# Less than a vector, whole vectors, a block of sums, a little more.
 SIZES = pytest.mark.parametrize("vocabulary", [1, 5, 15, 16, 31, 33, 1024, 1030])
 MASKS = pytest.mark.parametrize("masked", [False, True])
 
@@ -41,19 +42,19 @@ MASKS = pytest.mark.parametrize("masked", [False, True])
 @CASES
 @SIZES
 @MASKS
-def test_log_probs_and_their_gradient_are_those_of_float64(vocabulary, temperature, masked):
+def test_log_probs_and_their_gradient_agree_with_float64(vocabulary, temperature, masked):
     logits = (5 * values(4, vocabulary)).requires_grad_()
     keep = kept(vocabulary) if masked else None
     tokens = torch.tensor([0, vocabulary // 2 // 3 * 3, (vocabulary - 1) // 3 * 3, 0])
     g = values(4, seed=1)
 
-    found = softmax.log_probs(logits, tokens, temperature, keep)
-    found.backward(g)
+    actual = softmax.log_probs(logits, tokens, temperature, keep)
+    actual.backward(g)
 
     leaf = logits.detach().double().requires_grad_()
     expected = wide(leaf, temperature, keep)[torch.arange(4), tokens]
     expected.backward(g.double())
-    torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(actual.double(), expected, rtol=2e-6, atol=2e-6)
     torch.testing.assert_close(logits.grad.double(), leaf.grad, rtol=2e-6, atol=2e-6)
     slope = softmax.log_probs_gradient(g, logits.detach(), tokens, temperature, keep)
     assert torch.equal(slope, logits.grad)
@@ -62,23 +63,23 @@ def test_log_probs_and_their_gradient_are_those_of_float64(vocabulary, temperatu
 @CASES
 @SIZES
 @MASKS
-def test_entropies_and_their_gradient_are_those_of_float64(vocabulary, temperature, masked):
+def test_entropies_and_their_gradient_agree_with_float64(vocabulary, temperature, masked):
     logits = (5 * values(4, vocabulary)).requires_grad_()
     keep = kept(vocabulary) if masked else None
     g = values(4, seed=1)
 
-    found = softmax.entropies(logits, temperature, keep)
-    found.backward(g)
+    actual = softmax.entropies(logits, temperature, keep)
+    actual.backward(g)
 
     leaf = logits.detach().double().requires_grad_()
     log_probs = wide(leaf, temperature, keep)
     expected = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(-1)
     expected.backward(g.double())
-    torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(actual.double(), expected, rtol=2e-6, atol=2e-6)
     torch.testing.assert_close(logits.grad.double(), leaf.grad, rtol=2e-6, atol=5e-6)
 
 
-def test_by_hand():
+def test_log_probs_entropies_and_gradients_by_hand():
     # Of weights 1, 2 and 5 the second has 1/4; without the third 2/3.
     logits = torch.tensor([[0.0, math.log(2), math.log(5)]])
     tokens, keep = torch.tensor([1]), torch.tensor([True, True, False])
@@ -97,7 +98,7 @@ def test_by_hand():
     assert logits.grad.tolist() == [pytest.approx([slope, -slope], rel=1e-5)]
 
 
-def test_logits_far_apart_and_impossible_tokens():
+def test_extreme_logits_and_impossible_tokens():
     logits = torch.tensor([[1e4, -1e4, 0.0], [-torch.inf, 2.0, -torch.inf]])
 
     assert softmax.log_probs(logits, torch.tensor([1, 1]), 1.0, None).tolist() == [-2e4, 0.0]
@@ -111,7 +112,7 @@ def test_logits_far_apart_and_impossible_tokens():
 
 
 @pytest.mark.parametrize("token", [-1, 3])
-def test_a_token_beyond_the_vocabulary_is_refused(token):
+def test_a_token_outside_the_vocabulary_is_refused(token):
     tokens, message = torch.tensor([0, token]), f"token {token} of row 1: the vocabulary has 3"
 
     with pytest.raises(IndexError, match=message):
@@ -125,51 +126,51 @@ def test_a_token_beyond_the_vocabulary_is_refused(token):
     [torch.tensor([0]), torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, 2).long()],
     ids=["few", "int32", "wide"],
 )
-def test_tokens_are_one_a_row(tokens):
-    with pytest.raises(ShapeError, match="2 rows need one each, int64"):
+def test_tokens_of_another_shape_or_dtype_are_refused(tokens):
+    with pytest.raises(ShapeError, match=r"must be \(2,\), int64"):
         softmax.log_probs(torch.zeros(2, 3), tokens, 1.0, None)
 
 
-def test_masks_and_gradients_are_as_long_as_the_logits():
+def test_masks_and_gradients_of_another_shape_are_refused():
     logits, tokens, short = torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2).bool()
 
     for read in (
         lambda: softmax.log_probs(logits, tokens, 1.0, short),
         lambda: softmax.entropies(logits, 1.0, short),
     ):
-        with pytest.raises(ShapeError, match="2 tokens that may be drawn, of 3 logits"):
+        with pytest.raises(ShapeError, match=r"keep has shape \(2,\), must be \(3,\)"):
             read()
-    with pytest.raises(ShapeError, match=r"a gradient \(1,\) of 2 rows"):
+    with pytest.raises(ShapeError, match=r"gradient has shape \(1,\), must be \(2,\)"):
         softmax.log_probs_gradient(torch.ones(1), logits, tokens, 1.0, None)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_the_default_dtype_is_nothing_to_it(dtype):
+def test_the_default_dtype_has_no_effect(dtype):
     before, logits, tokens = torch.get_default_dtype(), values(2, 5), torch.tensor([1, 2])
     expected = softmax.log_probs(logits, tokens, 1.0, kept(5)), softmax.entropies(logits, 1.0, None)
     torch.set_default_dtype(dtype)
     try:
-        found = (
+        actual = (
             softmax.log_probs(logits, tokens, 1.0, kept(5)),
             softmax.entropies(logits, 1.0, None),
         )
     finally:
         torch.set_default_dtype(before)
 
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
 
 
-def test_a_large_vocabulary():
+def test_a_large_vocabulary_agrees_with_float64():
     logits, tokens = values(1, 150_001), torch.tensor([150_000])
 
     log_probs = wide(logits.double(), 1.0, None)
-    found = softmax.log_probs(logits, tokens, 1.0, None).item()
-    assert found == pytest.approx(log_probs[0, -1].item(), abs=2e-6)
+    actual = softmax.log_probs(logits, tokens, 1.0, None).item()
+    assert actual == pytest.approx(log_probs[0, -1].item(), abs=2e-6)
     entropy = -(log_probs.exp() * log_probs).sum().item()
     assert softmax.entropies(logits, 1.0, None).item() == pytest.approx(entropy, abs=2e-6)
 
 
-def test_a_token_that_is_never_drawn_has_no_probability():
+def test_a_suppressed_token_has_probability_zero():
     keep = torch.tensor([True, False])
 
     assert softmax.log_probs(torch.zeros(1, 2), torch.tensor([1]), 1.0, keep).item() == -math.inf
@@ -186,14 +187,14 @@ def test_a_second_derivative_is_refused():
             slope.square().sum().backward()
 
 
-def test_nothing_is_read_off_no_rows():
+def test_empty_batches_give_empty_results():
     none = torch.zeros(0, dtype=torch.int64)
 
     assert softmax.log_probs(torch.zeros(0, 3), none, 1.0, None).shape == (0,)
     assert softmax.entropies(torch.zeros(0, 3), 1.0, None).shape == (0,)
 
 
-def test_layouts_other_than_dense_are_taken():
+def test_strided_tensors_are_accepted():
     logits, tokens, g = values(6, 4).t(), (torch.arange(8) % 6)[::2], values(8)[::2]
     dense = logits.contiguous(), tokens.contiguous()
     assert not tokens.is_contiguous()
@@ -213,7 +214,7 @@ def test_layouts_other_than_dense_are_taken():
         )
 
 
-def test_where_it_is_taken():
+def test_is_supported_depends_on_the_context_and_the_logits():
     logits, keep = torch.zeros(2, 3), torch.ones(3, dtype=torch.bool)
     assert not softmax.is_supported(logits, None)
     with softmax.use_library(True):
@@ -235,8 +236,8 @@ def test_where_it_is_taken():
 
 @pytest.mark.parametrize("tile", [2**24, 40], ids=["at once", "by tiles"])
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.5), Decoding(top_k=3)])
-@pytest.mark.parametrize("taken", [False, True], ids=["", "a suppressed token taken"])
-def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken):
+@pytest.mark.parametrize("taken", [False, True], ids=["", "a suppressed token sampled"])
+def test_compute_in_tiles_agrees_with_and_without_the_library(monkeypatch, tile, decoding, taken):
     monkeypatch.setattr("rlcomp.engine.output_head._TILE", tile)
     monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
     called = []
@@ -264,7 +265,7 @@ def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken
     assert called == []
     for one, other in zip(read(True), plain, strict=True):
         torch.testing.assert_close(one, other, rtol=2e-6, atol=2e-6)
-    # A mask of its own for every row, of all tokens at once or of those of a tile, is torch's.
+    # A mask that differs between rows is left to torch.
     if decoding.top_k > 0 or (taken and tile > 40):
         assert set(called) == {"entropies"}
     else:

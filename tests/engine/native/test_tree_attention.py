@@ -3,10 +3,10 @@ import pytest
 import torch
 
 from rlcomp.engine.attention import attend_tiles
+from rlcomp.engine.layer_functions import rotate
 from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import _forward, tree_attention
 from rlcomp.engine.packing import PackedTokens, _Trie
-from rlcomp.engine.rotary import rotate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +45,7 @@ def reference(q, k, v, packed, scale, rotation=None):
     return attend_tiles(q, k, v, packed.tiles, scale)
 
 
-def turn(tokens, size, seed=3):
+def angles(tokens, size, seed=3):
     angle = torch.randn(tokens, size // 2, generator=torch.Generator().manual_seed(seed))
     angle = angle.repeat(1, 2)[:, None]
     return torch.stack([angle.cos(), angle.sin()])
@@ -57,7 +57,7 @@ def results(function, dtype, given, packed, scale, rotation):
     where = packed.nodes if function is tree_attention else packed
     attended = function(*given, where, scale, rotation)
     along = torch.linspace(-1, 1, attended.numel(), dtype=torch.float64).view_as(attended)
-    # Gradients that are not contiguous, as those of a chunk.
+    # Gradients that are not contiguous.
     attended.backward(along.to(dtype).t().contiguous().t())
     return [attended.detach(), *(each.grad for each in given)]
 
@@ -66,18 +66,18 @@ def results(function, dtype, given, packed, scale, rotation):
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "size"), [(2, 2, 8), (4, 2, 16), (3, 1, 20), (2, 1, 64)]
 )
-@pytest.mark.parametrize("turned", [False, True])
-def test_values_and_gradients_are_those_of_masked_attention(tree, heads, kv_heads, size, turned):
+@pytest.mark.parametrize("rotated", [False, True])
+def test_values_and_gradients_agree_with_masked_attention(tree, heads, kv_heads, size, rotated):
     packed, draw = TREES[tree], torch.Generator().manual_seed(0)
     tokens = len(packed.ids)
     given = [torch.randn(tokens, n, size, generator=draw) for n in (heads, kv_heads, kv_heads)]
-    rotation = turn(tokens, size) if turned else None
+    rotation = angles(tokens, size) if rotated else None
 
-    found = results(tree_attention, torch.float32, given, packed, 0.4, rotation)
-    wanted = results(reference, torch.float64, given, packed, 0.4, rotation)
+    actual = results(tree_attention, torch.float32, given, packed, 0.4, rotation)
+    expected = results(reference, torch.float64, given, packed, 0.4, rotation)
 
-    for got, want in zip(found, wanted, strict=True):
-        # Of one token the keys and queries have no gradient.
+    for got, want in zip(actual, expected, strict=True):
+        # With a single token keys and queries have no gradient: hence the absolute term.
         assert (got - want).norm() <= 2e-6 * want.norm() + 1e-5
 
 
@@ -88,7 +88,7 @@ def test_the_reference_has_the_gradients_of_finite_differences():
         torch.randn(tokens, n, 2, generator=draw, dtype=torch.float64, requires_grad=True)
         for n in (2, 1, 1)
     ]
-    rotation = turn(tokens, 2).double()
+    rotation = angles(tokens, 2).double()
 
     def attended(*some):
         return reference(*some, packed, 0.7, rotation)[-3:]
@@ -96,35 +96,35 @@ def test_the_reference_has_the_gradients_of_finite_differences():
     assert torch.autograd.gradcheck(attended, given)
 
 
-def test_rows_may_be_apart_as_chunks_are():
+def test_chunks_of_a_wider_matrix_are_accepted():
     packed = TREES["forks everywhere"]
     joined = torch.randn(len(packed.ids), 3 * 4 * 16, generator=torch.Generator().manual_seed(0))
     q, k, v = (each.view(len(joined), 4, 16) for each in joined.chunk(3, -1))
 
-    found = tree_attention(q, k, v, packed.nodes, 0.25)
+    actual = tree_attention(q, k, v, packed.nodes, 0.25)
 
-    torch.testing.assert_close(found, attend_tiles(q, k, v, packed.tiles, 0.25))
+    torch.testing.assert_close(actual, attend_tiles(q, k, v, packed.tiles, 0.25))
 
 
-def test_heads_of_any_layout_are_taken():
+def test_transposed_heads_are_accepted():
     packed = TREES["forks everywhere"]
     q, k, v = torch.randn(3, 2, len(packed.ids), 16, generator=torch.Generator().manual_seed(0))
     q, k, v = (each.transpose(0, 1) for each in (q, k, v))
 
-    found = tree_attention(q, k, v, packed.nodes, 0.25)
+    actual = tree_attention(q, k, v, packed.nodes, 0.25)
 
-    torch.testing.assert_close(found, attend_tiles(q, k, v, packed.tiles, 0.25))
+    torch.testing.assert_close(actual, attend_tiles(q, k, v, packed.tiles, 0.25))
 
 
-def test_without_gradient_nothing_is_kept():
+def test_without_gradients_the_values_are_equal():
     packed = TREES["no forks"]
     q = torch.randn(len(packed.ids), 1, 16, requires_grad=True)
 
     with torch.no_grad():
-        found = tree_attention(q, q, q, packed.nodes, 1.0)
+        actual = tree_attention(q, q, q, packed.nodes, 1.0)
 
-    assert not found.requires_grad
-    torch.testing.assert_close(found, tree_attention(q, q, q, packed.nodes, 1.0).detach())
+    assert not actual.requires_grad
+    torch.testing.assert_close(actual, tree_attention(q, q, q, packed.nodes, 1.0).detach())
 
 
 def test_large_scores_stay_finite():
@@ -132,31 +132,31 @@ def test_large_scores_stay_finite():
     q = torch.full((3, 1, 16), 100.0, requires_grad=True)
     v = torch.arange(3.0).view(3, 1, 1).expand(3, 1, 16).contiguous()
 
-    found = tree_attention(q, q, v, packed.nodes, 1.0)
-    found.sum().backward()
+    actual = tree_attention(q, q, v, packed.nodes, 1.0)
+    actual.sum().backward()
 
-    # All scores are 160,000: a token takes the mean of what it sees.
-    assert found[:, 0].tolist() == [0.0, 0.5, 1.0]
+    # All scores are 160,000: attention averages the values.
+    assert actual[:, 0].tolist() == [0.0, 0.5, 1.0]
     assert q.grad.isfinite().all()
 
 
-def test_a_key_that_is_not_a_number_is_seen_by_its_own_row_alone():
+def test_a_nan_key_affects_its_own_row_alone():
     packed = packed_of([[1, 2], [1, 3]])
     k = torch.zeros(3, 1, 16)
     k[1] = torch.nan
 
-    found = tree_attention(torch.ones(3, 1, 16), k, torch.ones(3, 1, 16), packed.nodes, 1.0)
+    actual = tree_attention(torch.ones(3, 1, 16), k, torch.ones(3, 1, 16), packed.nodes, 1.0)
 
-    assert found[:, 0].isnan().tolist() == [False, True, False]
+    assert actual[:, 0].isnan().tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(("heads", "size"), [(5, 2), (2, 5)])
-def test_a_log_sum_of_exponentials_is_kept_for_each_head_and_token(heads, size):
+def test_forward_returns_the_log_sum_exp_of_each_head_and_token(heads, size):
     q, k, v = torch.zeros(3, 3, heads, size)
     packed = packed_of([[1, 2, 3]])
 
     out, lse = _forward(q, k, v, packed.nodes, 1.0, None)
 
     assert out.shape == q.shape
-    # Of as many equal logits as a token sees.
+    # Token n attends to n equal logits.
     torch.testing.assert_close(lse, torch.tensor([1.0, 2.0, 3.0]).log().expand(heads, 3))

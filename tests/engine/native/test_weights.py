@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from rlcomp.engine.families import layers
+from rlcomp.engine.architectures import layers
 from rlcomp.engine.native.weights import NativeModel, unsupported_model
 from rlcomp.engine.transformer import Transformer
 
@@ -20,10 +20,10 @@ def described(model, positions=5, kernel="torch"):
 
 
 @torch.no_grad()
-def test_sizes_and_weights_where_they_are():
+def test_the_struct_has_the_sizes_and_addresses_of_the_model():
     model = llama()
-    found = described(model)
-    struct, layer = found.struct, found.struct.layer[2]
+    actual = described(model)
+    struct, layer = actual.struct, actual.struct.layer[2]
     attention = model.model.layers[2].self_attn
 
     assert (struct.layers, struct.hidden, struct.heads, struct.kv_heads) == (3, 12, 4, 2)
@@ -37,33 +37,33 @@ def test_sizes_and_weights_where_they_are():
     assert layer.up.weight == model.model.layers[2].mlp.up_proj.weight.data_ptr()
     assert layer.of_queries.weight is None
     assert (layer.before_feed.centred, layer.before_feed.eps) == (0, 1e-6)
-    assert (struct.head.outputs, found.vocabulary) == (11, 11)
+    assert (struct.head.outputs, actual.vocabulary) == (11, 11)
     # 3 layers, 2 heads, keys and values of 6 features filled up to 16, 4 bytes each.
-    assert found.token_bytes == 3 * 2 * 2 * 16 * 4
+    assert actual.token_bytes == 3 * 2 * 2 * 16 * 4
 
 
 @torch.no_grad()
-def test_gpt2_has_one_matrix_of_queries_keys_and_values():
+def test_the_joint_qkv_matrix_of_gpt2_is_split():
     model = GPT2LMHeadModel(GPT2Config(vocab_size=11, n_embd=12, n_layer=1, n_head=3)).eval()
-    found = described(model)
-    layer = found.struct.layer[0]
+    actual = described(model)
+    layer = actual.struct.layer[0]
 
     assert layer.k.weight - layer.q.weight == layer.v.weight - layer.k.weight == 12 * 12 * 4
     assert layer.k.bias - layer.q.bias == 12 * 4
-    assert (layer.gate.weight, found.struct.cosine, found.struct.activation) == (None, None, 1)
+    assert (layer.gate.weight, actual.struct.cosine, actual.struct.activation) == (None, None, 1)
     assert layer.before_attention.centred == 1
     assert layer.before_attention.eps == 1e-5
-    assert found.struct.position_embedding == model.transformer.wpe.weight.data_ptr()
+    assert actual.struct.position_embedding == model.transformer.wpe.weight.data_ptr()
 
 
-def test_attention_that_is_scaled_by_layer_is_not_read():
+def test_attention_scaled_by_layer_is_unsupported():
     config = GPT2Config(
         vocab_size=11, n_embd=12, n_layer=2, n_head=3, scale_attn_by_inverse_layer_idx=True
     )
 
     why = unsupported_model(Transformer(GPT2LMHeadModel(config).eval(), layers, "torch"))
 
-    assert why == "its attention is scaled otherwise in every layer"
+    assert why == "the scale of its attention differs by layer (scale_attn_by_inverse_layer_idx)"
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_attention_that_is_scaled_by_layer_is_not_read():
         (llama(hidden_act="relu"), "torch", "its activation is ReLU"),
     ],
 )
-def test_why_a_model_is_not_read(model, kernel, why):
+def test_unsupported_model_gives_the_reason(model, kernel, why):
     assert unsupported_model(Transformer(model, layers, kernel)) == why
 
 
-def test_half_precision_is_not_read():
+def test_compute_in_bfloat16_is_unsupported():
     transformer = Transformer(llama(), layers, "torch", False, torch.bfloat16)
 
     assert unsupported_model(transformer) == "engine.compute is bfloat16"

@@ -1,4 +1,4 @@
-"""Waves: what an answer draws follows from its episode, what it asks, and how often."""
+"""Batched generation: draws depend on episode, content of the call, and repeats."""
 
 from types import SimpleNamespace
 
@@ -15,14 +15,14 @@ TEXTS = MarkedTextCodec(character_tokenizer(characters="abcd"))
 
 
 class Policy:
-    """Answers with as many tokens as it may, and notes what it was asked for."""
+    """Samples the maximum number of tokens, and records its sessions."""
 
     def __init__(self, log_prob=-0.5):
         self.log_prob = log_prob
         self.sessions, self.closed = [], []
 
     def _log_probs(self, count):
-        """All of them certain but the last."""
+        """Zeros, and ``log_prob`` for the last token."""
         return [0.0] * (count - 1) + [self.log_prob]
 
     def session(self, contexts, *, decoding, generator, seeds):
@@ -39,11 +39,11 @@ class Policy:
         return SimpleNamespace(generate=generate, close=lambda rows: self.closed.append([*rows]))
 
 
-class Desk:
-    """Gives waves that are prepared, and notes the answers."""
+class Queue:
+    """Returns fixed batches, and records the answers."""
 
-    def __init__(self, *waves):
-        self.batches = [*waves, []]
+    def __init__(self, *batches):
+        self.batches = [*batches, []]
         self.answers = []
 
     def next_batch(self):
@@ -58,19 +58,19 @@ def call_of(trace, text, *, episode=0, limit=1, stops=(), n=1, seed=None):
 
 
 def drawn(*calls, seeds=(7, 8)):
-    """The seeds of the answers to calls, each in a wave of its own."""
-    policy, desk = Policy(), Desk(*([call] for call in calls))
-    BatchedGeneration(policy, None, seeds).run(desk)
+    """The seeds of the answers to calls, one call per batch."""
+    policy, queue = Policy(), Queue(*([call] for call in calls))
+    BatchedGeneration(policy, None, seeds).run(queue)
     return [session.seeds for session in policy.sessions]
 
 
-def test_each_call_is_answered_with_its_own_answers():
+def test_each_call_gets_its_own_answers():
     trace, policy = Trace(TEXTS), Policy()
     calls = [call_of(trace, "a", limit=3, n=2), call_of(trace, "b", limit=1, episode=1)]
-    desk, decoding = Desk(calls), object()
+    queue, decoding = Queue(calls), object()
 
-    waves = BatchedGeneration(policy, decoding, [7, 8])
-    waves.run(desk)
+    batches = BatchedGeneration(policy, decoding, [7, 8])
+    batches.run(queue)
 
     (session,) = policy.sessions
     ids = [call.context.ids for call in calls]
@@ -78,26 +78,26 @@ def test_each_call_is_answered_with_its_own_answers():
     assert session.limits == [3, 3, 1]
     assert session.decoding is decoding
     assert policy.closed == [[0, 1, 2]]
-    assert [call for call, _ in desk.answers] == calls
-    assert [[said.tokens for said in answers] for _, answers in desk.answers] == [
+    assert [call for call, _ in queue.answers] == calls
+    assert [[turn.tokens for turn in answers] for _, answers in queue.answers] == [
         [[session.seeds[0]] * 3, [session.seeds[1]] * 3],
         [[session.seeds[2]]],
     ]
-    assert waves.batches == 1
+    assert batches.batches == 1
 
 
-def test_calls_with_the_same_texts_that_end_them_are_answered_together():
+def test_calls_with_equal_stop_texts_share_a_session():
     trace, policy = Trace(TEXTS), Policy()
     texts = {"a": ("é",), "b": (), "c": ("é",), "d": ("x", "y")}
-    desk = Desk([call_of(trace, text, stops=stops) for text, stops in texts.items()])
+    queue = Queue([call_of(trace, text, stops=stops) for text, stops in texts.items()])
 
-    BatchedGeneration(policy, None, [7]).run(desk)
+    BatchedGeneration(policy, None, [7]).run(queue)
 
     assert [session.texts for session in policy.sessions] == [[b"\xc3\xa9"], [], [b"x", b"y"]]
-    assert [call.context.text for call, _ in desk.answers] == ["a", "c", "b", "d"]
+    assert [call.context.text for call, _ in queue.answers] == ["a", "c", "b", "d"]
 
 
-def test_the_same_call_draws_the_same_whatever_came_before():
+def test_draws_depend_on_the_call_and_not_on_earlier_calls():
     once = drawn(call_of(Trace(TEXTS), "a"))
     trace = Trace(TEXTS)
 
@@ -106,7 +106,7 @@ def test_the_same_call_draws_the_same_whatever_came_before():
     assert drawn(call_of(Trace(TEXTS), "a", episode=1)) != once
 
 
-def test_a_call_that_is_repeated_draws_anew_unless_it_has_a_seed():
+def test_a_repeated_call_has_new_draws_unless_it_has_a_seed():
     trace = Trace(TEXTS)
     first, second, third = drawn(*(call_of(trace, "a") for _ in range(3)))
     assert len({*first, *second, *third}) == 3
@@ -118,7 +118,7 @@ def test_a_call_that_is_repeated_draws_anew_unless_it_has_a_seed():
     assert drawn(call_of(trace, "a", seed=3), seeds=(9, 8))[0] != own[0]
 
 
-def test_the_answers_to_one_call_draw_each_its_own():
+def test_answers_to_one_call_have_different_draws():
     ((first, second, third),) = drawn(call_of(Trace(TEXTS), "a", n=3))
 
     assert len({first, second, third}) == 3
@@ -126,10 +126,10 @@ def test_the_answers_to_one_call_draw_each_its_own():
 
 
 @pytest.mark.parametrize("value", [float("nan"), -float("inf")])
-def test_a_token_that_could_not_be_sampled_ends_the_rollout(value):
-    desk = Desk([call_of(Trace(TEXTS), "a", limit=2)])
+def test_a_log_prob_that_is_not_finite_ends_the_rollout(value):
+    queue = Queue([call_of(Trace(TEXTS), "a", limit=2)])
 
     with pytest.raises(NumericalError):
-        BatchedGeneration(Policy(log_prob=value), None, [7]).run(desk)
+        BatchedGeneration(Policy(log_prob=value), None, [7]).run(queue)
 
-    assert desk.answers == []
+    assert queue.answers == []

@@ -1,4 +1,4 @@
-"""Gradient checkpointing: the same numbers, with less memory."""
+"""Gradient checkpointing, and backward passes that are differentiable once."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlcomp.engine.checkpointing import checkpoint_layers
+from rlcomp.engine.autograd import checkpoint_layers, differentiable_once
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
@@ -27,15 +27,15 @@ def model(architecture="qwen2", adapted=False):
 
 
 def kept(run):
-    """Numbers that a forward pass keeps for its backward pass, each storage once."""
-    found = {}
+    """Count the numbers saved for the backward pass, each storage once."""
+    actual = {}
 
     def pack(tensor):
-        found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
+        actual[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        return run(), sum(found.values())
+        return run(), sum(actual.values())
 
 
 def gradients(part, value):
@@ -46,8 +46,8 @@ def gradients(part, value):
 @pytest.mark.parametrize("adapted", [False, True])
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
-def test_gradients_are_the_same_and_less_is_kept(forward, architecture, adapted):
-    found = []
+def test_checkpointing_gives_the_same_gradients_with_less_memory(forward, architecture, adapted):
+    actual = []
     for checkpointing in (False, True):
         engine = Engine(forward=forward, linear="torch", checkpointing=checkpointing)
         policy = LanguageModel(
@@ -57,35 +57,35 @@ def test_gradients_are_the_same_and_less_is_kept(forward, architecture, adapted)
             engine=engine,
         )
         scored, numbers = kept(lambda policy=policy: policy.log_probs(ROWS))
-        found.append((scored.detach(), gradients(policy, scored), numbers))
+        actual.append((scored.detach(), gradients(policy, scored), numbers))
 
-    (plain, wanted, much), (same, given, little) = found
+    (plain, expected, much), (same, given, little) = actual
     assert torch.equal(plain, same)
-    assert wanted.keys() == given.keys()
-    assert all(torch.equal(wanted[name], given[name]) for name in wanted)
+    assert expected.keys() == given.keys()
+    assert all(torch.equal(expected[name], given[name]) for name in expected)
     assert little < 0.6 * much
 
 
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
-def test_a_critic_is_checkpointed_as_well(forward):
-    found = []
+def test_checkpointing_of_a_critic(forward):
+    actual = []
     for checkpointing in (False, True):
         engine = Engine(forward=forward, linear="torch", checkpointing=checkpointing)
         critic = Critic(model=model(), engine=engine)
         with torch.no_grad():
             critic.value_head.weight.fill_(0.1)
         values, numbers = kept(lambda critic=critic: critic.values(ROWS))
-        found.append((gradients(critic, values), numbers))
+        actual.append((gradients(critic, values), numbers))
 
-    (wanted, much), (given, little) = found
-    assert all(torch.equal(wanted[name], given[name]) for name in wanted)
+    (expected, much), (given, little) = actual
+    assert all(torch.equal(expected[name], given[name]) for name in expected)
     assert little < 0.6 * much
 
 
-def test_a_copy_computes_its_own_layers_again():
+def test_a_copy_checkpoints_its_own_layers():
     first = model()
     checkpoint_layers(first)
-    checkpoint_layers(first)  # once is enough
+    checkpoint_layers(first)  # no effect
     second = copy.deepcopy(first)
     with torch.no_grad():
         for parameter in second.parameters():
@@ -97,7 +97,7 @@ def test_a_copy_computes_its_own_layers_again():
     assert all(parameter.grad is not None for parameter in second.parameters())
 
 
-def test_without_gradient_it_is_a_plain_call():
+def test_without_gradients_layers_are_called_directly():
     policy = LanguageModel(
         model=model(),
         tokenizer=TOKENIZER,
@@ -111,12 +111,12 @@ def test_without_gradient_it_is_a_plain_call():
     assert numbers == 0
 
 
-def test_a_model_without_such_layers_is_refused():
+def test_a_model_without_checkpointable_layers_is_refused():
     with pytest.raises(ConfigError, match=r"Linear has no layers .* engine.checkpointing=false"):
         checkpoint_layers(nn.Linear(2, 2))
 
 
-def test_gradients_at_other_weights_are_refused():
+def test_checkpointing_with_other_weights_is_refused():
     policy = LanguageModel(
         model=model(),
         tokenizer=TOKENIZER,
@@ -129,3 +129,50 @@ def test_gradients_at_other_weights_are_refused():
         policy.log_probs(ROWS, own)
     with torch.no_grad():
         torch.testing.assert_close(policy.log_probs(ROWS, own), policy.log_probs(ROWS))
+
+
+class Square(torch.autograd.Function):
+    """x^2 of the first argument; the second has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x)
+        return x * x + 0 * y
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx, gradient):
+        assert not torch.is_grad_enabled()
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient, None
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    @differentiable_once
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+def test_the_first_derivative_is_unchanged():
+    x = torch.tensor([3.0], requires_grad=True)
+
+    for graph in (False, True):
+        (slope,) = torch.autograd.grad(Square.apply(x, torch.ones(1)), x, create_graph=graph)
+        assert slope.item() == 6.0
+        assert slope.requires_grad == graph
+    assert torch.autograd.grad(Double.apply(x), x)[0].item() == 2.0
+
+
+@pytest.mark.parametrize("of", [lambda x: Square.apply(x, torch.ones(1)), Double.apply])
+@pytest.mark.parametrize("outer", [lambda y: y.sum(), lambda y: y.square().sum()])
+def test_the_second_derivative_is_refused(of, outer):
+    x = torch.tensor([3.0], requires_grad=True)
+    (slope,) = torch.autograd.grad(outer(of(x)), x, create_graph=True)
+
+    with pytest.raises(RuntimeError, match="differentiable once: for second derivatives use engin"):
+        slope.square().sum().backward()

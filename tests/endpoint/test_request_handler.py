@@ -1,4 +1,4 @@
-"""A connection: what is read of a request, what is sent back, and when the connection ends."""
+"""The request handler: parsing, replies, and when a connection is closed."""
 
 import contextlib
 import json
@@ -8,9 +8,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from rlcomp.endpoint.handler import HttpLimits, HttpReply, refusal
-from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.server import serving
+from rlcomp.endpoint.server import HttpLimits, HttpReply, RefusedError, error_reply, serving
 
 
 class Echo:
@@ -55,14 +53,14 @@ def everything(connection):
     return got
 
 
-def test_limits_leave_room_for_long_conversations():
+def test_default_limits_allow_long_conversations():
     limits = HttpLimits()
 
     assert (limits.body, limits.connections) == (4_194_304, 2048)
     assert (limits.seconds, limits.idle) == (10.0, 60.0)
 
 
-def test_a_reply_says_what_it_is_and_the_connection_stays(client):
+def test_a_reply_has_a_media_type_and_keeps_the_connection(client):
     for number in range(3):
         reply, body = ask(client, body=f"a{number}".encode())
         assert (reply.status, body) == (201, f"POST a{number}".encode())
@@ -73,10 +71,10 @@ def test_a_reply_says_what_it_is_and_the_connection_stays(client):
         assert not reply.will_close
 
 
-def test_a_reply_is_json_with_a_status_of_its_own():
-    sent = refusal(RefusedError("no 'x'", 409, "word"))
+def test_an_error_reply_is_json_with_its_status():
+    sent = error_reply(RefusedError("no 'x'", 409, "word"))
 
-    assert (sent.status, sent.kind) == (409, "application/json")
+    assert (sent.status, sent.media_type) == (409, "application/json")
     assert json.loads(sent.body)["error"] == {
         "message": "no 'x'",
         "type": "invalid_request_error",
@@ -87,7 +85,7 @@ def test_a_reply_is_json_with_a_status_of_its_own():
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 500])
-def test_a_connection_goes_on_behind_a_refused_request(status, client):
+def test_a_connection_stays_open_after_a_refused_request(status, client):
     reply, body = ask(client, body=str(status).encode())
 
     assert (reply.status, json.loads(body)["error"]["code"]) == (status, "word")
@@ -96,7 +94,7 @@ def test_a_connection_goes_on_behind_a_refused_request(status, client):
 
 
 @pytest.mark.parametrize("status", [403, 404, 411, 413])
-def test_a_connection_ends_where_a_body_may_be_unread(status, client):
+def test_a_connection_with_an_unread_body_is_closed(status, client):
     reply, _ = ask(client, body=str(status).encode())
 
     assert reply.status == status
@@ -114,7 +112,7 @@ def test_a_connection_ends_where_a_body_may_be_unread(status, client):
         ({"method": "DELETE"}, 201),
     ],
 )
-def test_what_may_be_asked(changes, status, client):
+def test_unknown_paths_and_web_pages_are_refused(changes, status, client):
     reply, _ = ask(client, **changes)
 
     assert reply.status == status
@@ -131,7 +129,7 @@ def test_what_may_be_asked(changes, status, client):
         ("", 411),
     ],
 )
-def test_a_length_is_a_number_of_at_most_twelve_digits(length, status, server):
+def test_content_length_has_at_most_twelve_digits(length, status, server):
     with channel(server) as connection:
         head = f"POST /in HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\nab"
         connection.sendall(head.encode("latin-1"))
@@ -145,14 +143,14 @@ def test_a_length_is_a_number_of_at_most_twelve_digits(length, status, server):
     ("method", "head", "status"),
     [("GET", "", 201), ("POST", "", 411), ("POST", "Transfer-Encoding: x\r\n", 411)],
 )
-def test_a_body_needs_a_length(method, head, status, server):
+def test_a_body_needs_a_content_length(method, head, status, server):
     with channel(server) as connection:
         connection.sendall(f"{method} /in HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
         assert int(everything(connection).split()[1]) == status
 
 
 @pytest.mark.parametrize(("length", "said"), [(2**16 - 1, True), (2**16, False)])
-def test_a_request_line_has_an_end(length, said, server):
+def test_the_request_line_is_limited(length, said, server):
     """The longest line is refused in words; a longer one is not read to its end."""
     with channel(server) as connection:
         connection.sendall(b"GET /" + b"a" * (length - 5 - 11) + b" HTTP/1.1\r\n\r\n")
@@ -162,7 +160,7 @@ def test_a_request_line_has_an_end(length, said, server):
     assert (b" 404 " in got) is said
 
 
-def test_noise_is_answered_in_the_protocol(server):
+def test_an_invalid_request_gets_an_http_error(server):
     with channel(server) as connection:
         connection.sendall(b"NOISE\r\n\r\n")
         head, _, body = everything(connection).partition(b"\r\n\r\n")
@@ -172,7 +170,7 @@ def test_noise_is_answered_in_the_protocol(server):
     assert json.loads(body)["error"]["message"]
 
 
-def test_a_long_message_of_the_protocol_is_cut(server):
+def test_a_long_protocol_error_is_truncated(server):
     with channel(server) as connection:
         connection.sendall(b"GET / " + b"a" * 300 + b"\r\n\r\n")
         _, _, body = everything(connection).partition(b"\r\n\r\n")
@@ -180,7 +178,7 @@ def test_a_long_message_of_the_protocol_is_cut(server):
     assert len(json.loads(body)["error"]["message"]) == 200
 
 
-def test_a_client_that_waits_is_told_to_go_on(server):
+def test_expect_100_continue_is_answered(server):
     with channel(server) as connection:
         head = b"POST /in HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n"
         connection.sendall(head + b"Connection: close\r\n\r\n")
@@ -190,7 +188,7 @@ def test_a_client_that_waits_is_told_to_go_on(server):
         assert everything(connection).endswith(b"POST ab")
 
 
-def test_a_connection_in_which_nothing_is_asked_is_closed():
+def test_an_idle_connection_is_closed():
     with (
         serving(Echo(), HttpLimits(seconds=5.0, idle=0.1)) as server,
         channel(server) as connection,
@@ -211,7 +209,7 @@ def test_a_request_may_take_longer_than_the_idle_time():
         assert everything(connection).endswith(b"POST ab")
 
 
-def test_a_client_that_does_not_take_its_reply_is_cut_off():
+def test_a_client_that_does_not_read_its_reply_is_disconnected():
     class Large(Echo):
         def __call__(self, method, path, body):
             return HttpReply(b"a" * 30_000_000)
@@ -226,7 +224,7 @@ def test_a_client_that_does_not_take_its_reply_is_cut_off():
         assert not server._channels
 
 
-def test_nothing_is_logged(client, capfd):
+def test_requests_are_not_logged(client, capfd):
     ask(client, body=b"a")
     ask(client, path="/out")
 
