@@ -23,12 +23,10 @@ from components.loss.labels import ImplicitOutcomeLoss
 from components.loss.preference import PreferenceLoss
 from components.loss.regression import OrdinalRegression
 from components.pairing import BestWorstPairs, JudgedPairs
-from components.pairwise_judge.endpoint import EndpointPairJudge
-from components.pairwise_judge.ensemble import JudgeEnsemble
-from components.pairwise_judge.learned import LearnedJudge
-from components.pairwise_judge.option_log_probs import OptionLogProbJudge
-from components.pairwise_judge.reasoned import ReasoningJudge
-from components.pairwise_judge.simulated import SimulatedJudge
+from components.pairwise_judge.bradley_terry import LearnedJudge, SimulatedJudge
+from components.pairwise_judge.option import EndpointPairJudge, OptionLogProbJudge
+from components.pairwise_judge.rationale import ReasoningJudge
+from components.pairwise_judge.verdicts import JudgeEnsemble
 from components.reward.judged import JudgeScore
 from components.reward.reward_model import LearnedReward, ScorerReward
 from components.reward.rubric import Rubric

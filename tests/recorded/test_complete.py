@@ -702,15 +702,15 @@ BESIDE = [
         {"pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"},
     ),
     (
-        "components/pairwise_judge/ensemble.py",
+        "components/pairwise_judge/verdicts.py",
         {
             "judges/disagreement": TESTS
-            + "pairwise_judge/test_recorded_and_ensemble.py"
+            + "pairwise_judge/test_verdicts.py"
             + "::test_the_mean_is_over_the_judges_that_can_tell"
         },
     ),
     (
-        "components/pairwise_judge/reasoned.py",
+        "components/pairwise_judge/rationale.py",
         dict.fromkeys(
             ["reasoned/verdicts", "reasoned/majority"],
             TESTS + "pairwise_judge/test_reasoned.py::test_several_rationales_vote",
