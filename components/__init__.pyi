@@ -384,10 +384,10 @@ from components.shaping.process import ImplicitProcessReward as ImplicitProcessR
 from components.shaping.process import PotentialShaping as PotentialShaping
 from components.shaping.process import StepRewards as StepRewards
 from components.shaping.process import TurnPotentialShaping as TurnPotentialShaping
-from components.store.collected import CollectedAnswers as CollectedAnswers
-from components.store.collected import CollectedPairs as CollectedPairs
-from components.store.replay import AnswerReplay as AnswerReplay
-from components.store.replay import PairReplay as PairReplay
+from components.store import AnswerReplay as AnswerReplay
+from components.store import CollectedAnswers as CollectedAnswers
+from components.store import CollectedPairs as CollectedPairs
+from components.store import PairReplay as PairReplay
 from components.target import TargetUpdate as TargetUpdate
 from components.task.answer_verdicts import AnswerVerdicts as AnswerVerdicts
 from components.task.benchmark import Benchmark as Benchmark
@@ -407,9 +407,9 @@ from components.task.steps import StepLabelTask as StepLabelTask
 from components.task.steps import StepPairs as StepPairs
 from components.task.text import DocumentTask as DocumentTask
 from components.task.text import TextTask as TextTask
-from components.tool.bm25 import BM25Search as BM25Search
-from components.tool.calculator import Calculator as Calculator
-from components.tool.python import PythonInterpreter as PythonInterpreter
+from components.tool import BM25Search as BM25Search
+from components.tool import Calculator as Calculator
+from components.tool import PythonInterpreter as PythonInterpreter
 from components.value import LanguageTargets as LanguageTargets
 from components.value import ObjectiveValueEstimate as ObjectiveValueEstimate
 from components.value import ValueEstimate as ValueEstimate

@@ -56,7 +56,7 @@ from components.sampler.pools import TaskPools
 from components.sampler.prompts import Points
 from components.sampler.step_labels import StepLabels
 from components.shaping.length_penalty import LengthPenalty
-from components.store.replay import AnswerReplay, PairReplay
+from components.store import AnswerReplay, PairReplay
 from components.target import TargetUpdate
 from components.task.hinted import HintedTask
 from components.worlds.point_maze.clumsy_reacher import ClumsyReacher

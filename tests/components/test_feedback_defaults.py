@@ -40,7 +40,7 @@ from components.shaping.process import (
     StepRewards,
     TurnPotentialShaping,
 )
-from components.store.collected import CollectedAnswers, CollectedPairs
+from components.store import CollectedAnswers, CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
 from components.task.steps import StepLabelTask

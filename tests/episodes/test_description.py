@@ -21,7 +21,7 @@ def test_descriptions_come_back_from_json():
 
 
 def tools(**changed):
-    add = Unbuilt("components.tool.calculator.Calculator", {})
+    add = Unbuilt("components.tool.Calculator", {})
     return Unbuilt("components.environment.tools.Tools", {"tools": {"add": add}} | changed)
 
 

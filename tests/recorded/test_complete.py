@@ -68,7 +68,7 @@ SEARCHED = ("solved", "calls", "tokens", "proof_length")
 # By module: which test pins which of its metrics.
 BESIDE = [
     (
-        "components/store/collected.py",
+        "components/store.py",
         dict.fromkeys(
             ["*/kept_fraction", "*/rows"],
             TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
