@@ -805,7 +805,7 @@ BESIDE = [
     (
         "rlcomp/interfaces/reference.py",
         {
-            "kl/reference": TESTS + "reference/test_reprompted.py::"
+            "kl/reference": TESTS + "reference/test_teacher_prompt.py::"
             "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
         },
     ),
