@@ -37,7 +37,7 @@ from components.randomise import UniformDynamics
 from components.reference.frozen import RefreshedReference
 from components.replay.memory_mapped import MemoryMappedReplay
 from components.replay.prioritized import PrioritizedReplay
-from components.replay.sample import (
+from components.replay.stages import (
     Sample,
     SampleFuture,
     SampleHalfHalf,

@@ -331,14 +331,14 @@ BESIDE = [
         },
     ),
     (
-        "components/replay/sample.py",
+        "components/replay/stages.py",
         {
             "replay/demonstrations": TESTS
             + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
         },
     ),
     (
-        "components/replay/extend.py",
+        "components/replay/stages.py",
         {
             "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
         },
@@ -358,7 +358,7 @@ BESIDE = [
         },
     ),
     (
-        "components/replay/extend.py",
+        "components/replay/stages.py",
         {
             "replay/size": TESTS
             + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
