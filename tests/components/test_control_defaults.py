@@ -48,13 +48,16 @@ from components.replay.uniform import UniformReplay
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools
-from components.sampler.families import Families
-from components.sampler.frontier import Frontier
-from components.sampler.labelled import LabelledAnswers, LabelledTextsSampler, RatedAnswers
+from components.sampler.labels import (
+    LabelledAnswers,
+    LabelledTextsSampler,
+    RatedAnswers,
+    StepLabels,
+)
 from components.sampler.pairs import Pairs
 from components.sampler.pools import TaskPools
 from components.sampler.prompts import Points
-from components.sampler.step_labels import StepLabels
+from components.sampler.task_curriculum import Families, Frontier
 from components.shaping.length_penalty import LengthPenalty
 from components.store import AnswerReplay, PairReplay
 from components.target import TargetUpdate

@@ -947,14 +947,14 @@ BESIDE = [
         },
     ),
     (
-        "components/sampler/families.py",
+        "components/sampler/task_curriculum.py",
         {
             "families/*": TESTS + "sampler/test_families.py::"
             "test_each_family_goes_up_and_down_by_its_own_pass_rate",
         },
     ),
     (
-        "components/sampler/frontier.py",
+        "components/sampler/task_curriculum.py",
         {
             "frontier/task": TESTS
             + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
