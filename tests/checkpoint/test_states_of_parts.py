@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.early_stop import Alarm, KLBudget, Plateau
 from components.learner.gradient import Learner
 from components.loss.imitation import SFTLoss

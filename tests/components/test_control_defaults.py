@@ -8,9 +8,13 @@ import inspect
 import pytest
 
 from components.advantage.reweighted import DistillationAdvantage
-from components.collector.action_episodes import ActionEpisodes
 from components.collector.flow_samples import FlowSamples
-from components.collector.steps import GoalStepCollector, GymnasiumCollector, StepCollector
+from components.collector.steps import (
+    ActionEpisodes,
+    GoalStepCollector,
+    GymnasiumCollector,
+    StepCollector,
+)
 from components.early_stop import KLBudget
 from components.environment.control import CartPole, Pendulum
 from components.evaluator.episodes import (

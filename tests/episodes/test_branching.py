@@ -375,7 +375,7 @@ def test_without_branches_the_episodes_are_those_of_the_plain_collector(forward)
 
 
 def test_more_initial_rollouts_than_episodes_are_refused():
-    with pytest.raises(ConfigError, match=r"rollout.initial_rollouts is 8 .*group_size 4: .*lower"):
+    with pytest.raises(ConfigError, match=r"rollout.initial_rollouts is 8, .*group_size, 4: lower"):
         collector(Told([]), group_size=4, initial_rollouts=8, branching=ALWAYS)
 
 

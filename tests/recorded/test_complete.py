@@ -216,7 +216,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/vine.py",
+        "components/collector/branching.py",
         dict.fromkeys(
             ["vine/tokens", "vine/value", "vine/invalid_fraction"],
             TESTS + "collector/test_vine_collector.py::test_values_by_hand",
@@ -260,7 +260,7 @@ BESIDE = [
         },
     ),
     (
-        "components/collector/action_episodes.py",
+        "components/collector/steps.py",
         dict.fromkeys(
             ["episode/success", "episode/length", "collector/frames"],
             TESTS + "collector/test_action_episodes.py::test_success_and_steps_are_recorded",
@@ -691,7 +691,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/revised.py",
+        "components/collector/revision.py",
         dict.fromkeys(
             ["revision/told", "revision/changed"],
             TESTS + "collector/test_revised.py::test_rows_are_the_prompts_with_the_revisions",

@@ -295,9 +295,7 @@ def test_a_server_is_reached_before_the_run(server, engine):
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        told = (
-            rf"sampler_engine.url is {url}: no server answers \(.*refused.*set sampler_engine.url"
-        )
+        told = rf"sampler_engine.url is {url}: no server .*refused.*set sampler_engine.url"
         with pytest.raises(ConfigError, match=told):
             engine(url=url).reach()
 
