@@ -13,7 +13,7 @@ from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.episodes.branching import BranchingBudget
-from rlcomp.episodes.player import Continued, Player
+from rlcomp.episodes.player import Continuations, Player
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.reward import without_failed
@@ -179,7 +179,7 @@ class VineCollector(EpisodeCollector):
         rows["turn_value"] = torch.where(turn >= 0, token_value, torch.zeros_like(token_value))
         return rows
 
-    def _values(self, branches: Continued) -> Tensor:
+    def _values(self, branches: Continuations) -> Tensor:
         """Return for each continuation the mean reward of those from the same state, or NaN."""
         with recording():  # the reward's metrics are of the episodes only
             rewards = self.reward(branches.rows.copy())

@@ -9,7 +9,7 @@ from torch import Tensor
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.episodes.player import Plays
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.stages import Collector
@@ -125,7 +125,7 @@ class SelfPlayCollector(EpisodeCollector):
 
     writes = (*EpisodeCollector.writes, "seat", "match_id")
 
-    def __init__(self, *, player: SeatedPlayer, group_size: PositiveInt) -> None:
+    def __init__(self, *, player: MatchPlayer, group_size: PositiveInt) -> None:
         super().__init__(player=player, group_size=group_size)
 
     def forward(self, batch: TensorDict) -> TensorDict:

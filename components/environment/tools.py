@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
-from rlcomp.episodes.method_tools import bind
 from rlcomp.episodes.tool_calls import ToolCall
+from rlcomp.episodes.tool_execution import bind
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
@@ -126,7 +126,7 @@ class Tools(metaclass=Checked):
         return result[:_MAX_CHARACTERS]
 
     def _result_turn(self, result: str) -> Turn:
-        observation, closing = self.protocol.told(result, self.names)
+        observation, closing = self.protocol.format_result(result, self.names)
         return Turn(observation=observation, closing=closing)
 
     def facts(self) -> Mapping[str, float]:

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.answered_calls import AnsweredCalls
-from rlcomp.episodes.method_tools import call_method, described, public_methods
 from rlcomp.episodes.tool_calls import parse_calls
+from rlcomp.episodes.tool_execution import CallExecutor, call_method, public_methods, tool_schemas
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
@@ -65,7 +64,7 @@ class TRL(metaclass=Checked):
         self.describe = describe
         self.reward_each_turn = reward_each_turn
         self.stops = tuple(stops)
-        self.calls = AnsweredCalls(partial(call_method, self.tools))
+        self.calls = CallExecutor(partial(call_method, self.tools))
         self.previous_reward = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
@@ -73,7 +72,7 @@ class TRL(metaclass=Checked):
         del seed
         answer = {"answer": example.answer} if example.answer else {}
         text = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
-        return Turn(closing=described(self.tools) + text if self.describe else text)
+        return Turn(closing=tool_schemas(self.tools) + text if self.describe else text)
 
     def step(self, action: str) -> Turn:
         """Return the results of a turn's calls; a turn without a call ends the episode."""

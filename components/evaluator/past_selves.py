@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.reward import without_failed
@@ -49,7 +49,7 @@ class SelfPlayWinRate(Component):
     def __init__(
         self,
         *,
-        player: SeatedPlayer,
+        player: MatchPlayer,
         task: Task,
         keep: PositiveInt = 4,
         num_prompts: PositiveInt = 16,

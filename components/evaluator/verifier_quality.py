@@ -12,7 +12,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.statistics import roc_auc
 from rlcomp.interfaces.answer_verifier import read_verdict, verdict_options
@@ -56,7 +56,7 @@ class VerifierQuality(Component):
     def __init__(
         self,
         *,
-        player: SeatedPlayer,
+        player: MatchPlayer,
         task: Task,
         verdicts: Task,
         accept: NonEmptyText = "y",

@@ -110,7 +110,7 @@ class Trace:
         for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new(context)
             episode, text = self.rows[row], self.texts.said(turn.tokens)
-            episode.sampled(turn, self.texts.plain(turn.tokens), None)
+            episode.append_turn(turn, self.texts.plain(turn.tokens), None)
             episode.truncated = turn.truncated
             episode.turns[-1].number = self.calls
             recorded = RecordedAnswer(
@@ -128,7 +128,7 @@ class Trace:
             return self._new(context)
         rest = context.text[len(call.text) :]
         if rest:
-            self.rows[call.row].observed(context.ids, shown(rest))
+            self.rows[call.row].set_observation(context.ids, shown(rest))
         return call.row
 
     def _new(self, context: Context) -> int:

@@ -1,19 +1,30 @@
-"""Matches of several seats; each player has a transcript of its own."""
+"""Matches between seats: each player has a transcript and a row of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt, Unbuilt
+from rlcomp.batch import decode_texts, keep_prompt
+from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import TurnSample
-from rlcomp.episodes.episode import Episode
-from rlcomp.episodes.host import EnvironmentFailure, Host, Start
+from rlcomp.episodes.episode import Episode, episode_rows
+from rlcomp.episodes.host import EnvironmentFailure, Host, Hosts, Start
+from rlcomp.episodes.player import Player, owners, starts
 from rlcomp.episodes.rollout import Rollout, as_text
-from rlcomp.interfaces.environment import Turn
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Environment, Turn
+from rlcomp.interfaces.policy import SupportsTurns
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.token_bytes import row_bytes
 
 
-class Seat(Rollout):
+class SeatRollout(Rollout):
     """The transcripts of one player, one a match.
 
     The policy reads the context anew for each turn: a seat may wait for its first turn while others
@@ -31,7 +42,7 @@ class Seat(Rollout):
         A turn that met its limit is still an action: the game decides the cost of an illegal one,
         and no player can leave a lost match by writing on.
         """
-        limits = [self._room(match) for match in matches]
+        limits = [self._turn_limit(match) for match in matches]
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
             places = list(range(len(matches)))
@@ -39,20 +50,20 @@ class Seat(Rollout):
         return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
 
     def _moved(self, match: int, turn: TurnSample) -> str:
-        self._said(match, turn)
+        self._append_turn(match, turn)
         self.episodes[match].truncated = False
         return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
 
-    def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
+    def receive(self, match: int, turn: Turn, *, last: bool) -> bool:
         """Take the observation before its next turn in a match; return whether it can move."""
-        return self._goes_on(match, turn, last=last)
+        return self._continue(match, turn, last=last)
 
     def pay(self, match: int, amount: float) -> None:
         """Add to the reward of its last turn; no-op for a seat that has not moved."""
         if turns := self.episodes[match].turns:
             turns[-1].reward += amount
 
-    def _check(self, row: int) -> None:
+    def _check_context(self, row: int) -> None:
         """No-op: the session is opened anew from the transcript."""
 
 
@@ -68,7 +79,7 @@ class Matches:
         turns: most turns of a match, of all seats together.
     """
 
-    def __init__(self, seats: Sequence[Seat], host: Host, turns: int) -> None:
+    def __init__(self, seats: Sequence[SeatRollout], host: Host, turns: int) -> None:
         self.seats = seats
         self.host = host
         self.turns = turns
@@ -80,14 +91,16 @@ class Matches:
             The transcripts of each seat, one a match.
         """
         try:
-            movers = self._heard(dict(enumerate(self.host.open(starts))), {}, last=False)
+            movers = self._receive(dict(enumerate(self.host.open(starts))), {}, last=False)
             for number in range(self.turns):
                 if not movers:
                     break
                 actions = self._moved(movers)
-                movers = self._heard(self.host.step(actions), movers, last=number + 1 == self.turns)
+                movers = self._receive(
+                    self.host.step(actions), movers, last=number + 1 == self.turns
+                )
             for match, facts in enumerate(self.host.facts()):
-                self._tell(match, facts)
+                self._set_facts(match, facts)
         finally:
             self.host.close()
         return [seat.episodes for seat in self.seats]
@@ -99,7 +112,7 @@ class Matches:
                 actions |= seat.move(matches)
         return dict(sorted(actions.items()))
 
-    def _heard(
+    def _receive(
         self,
         turns: Mapping[int, Turn | EnvironmentFailure],
         movers: Mapping[int, int],
@@ -109,13 +122,13 @@ class Matches:
         """Take the turns of environments; return the next mover of each match that goes on."""
         going: dict[int, int] = {}
         for match, turn in turns.items():
-            if why := self._fault(match, turn, movers):
-                self._break(match, why)
+            if reason := self._fault(match, turn, movers):
+                self._mark_broken(match, reason)
             elif isinstance(turn, Turn):
                 self._pay(match, turn, movers)
                 if turn.done:
                     continue
-                if self.seats[turn.seat].hears(match, turn, last=last):
+                if self.seats[turn.seat].receive(match, turn, last=last):
                     going[match] = turn.seat
                 else:
                     self._cut(match, turn.seat)
@@ -125,7 +138,7 @@ class Matches:
         """End a match for all seats: the transcript of one met a limit or failed."""
         ended = self.seats[seat].episodes[match]
         if ended.broken:
-            self._break(match, ended.broken)
+            self._mark_broken(match, ended.broken)
             return
         for each in self.seats:
             each.episodes[match].truncated = True
@@ -148,14 +161,143 @@ class Matches:
         for seat, amount in zip(self.seats, turn.payoffs, strict=False):
             seat.pay(match, amount)
 
-    def _tell(self, match: int, facts: Mapping[str, float] | EnvironmentFailure) -> None:
+    def _set_facts(self, match: int, facts: Mapping[str, float] | EnvironmentFailure) -> None:
         if isinstance(facts, EnvironmentFailure):
-            self._break(match, facts.reason)
+            self._mark_broken(match, facts.reason)
             return
         for seat in self.seats:
             seat.episodes[match].facts = dict(facts)
 
-    def _break(self, match: int, why: str) -> None:
+    def _mark_broken(self, match: int, reason: str) -> None:
         """Mark all transcripts of a match as broken."""
         for seat in self.seats:
-            seat.episodes[match].broken = seat.episodes[match].broken or why
+            seat.episodes[match].broken = seat.episodes[match].broken or reason
+
+
+class MatchPlayer(Player):
+    """Player of matches between seats (self-play); each seat has a row of its own.
+
+    The environment names the seat that moves next (``Turn.seat``), gives that seat an observation,
+    and rewards each seat (``Turn.payoffs``). A group is the rows of one seat and one prompt, so
+    that every baseline is role-wise.
+
+    Args:
+        policies: the policy of each seat, in order; the same policy may play several seats.
+        environment: see :class:`rlcomp.episodes.player.Player`, also for the other arguments.
+        hosts: owns the environments; they are in this process if not given.
+        max_turns: most turns of a match, of all seats together.
+        max_new_tokens: longest turn, in tokens.
+        observation_tokens: longest observation; a longer one is cut, its closing text kept.
+        prompt: encodes prompts as tokens; plain text if not given.
+
+    Raises:
+        ConfigError: there are fewer than two seats, the policies have different tokenizers, or the
+            player refuses an argument.
+    """
+
+    def __init__(
+        self,
+        *,
+        policies: Sequence[SupportsTurns],
+        environment: Callable[..., Environment] | Unbuilt,
+        hosts: Hosts | None = None,
+        max_turns: PositiveInt = 8,
+        max_new_tokens: PositiveInt,
+        observation_tokens: PositiveInt = 256,
+        prompt: PromptFormat | None = None,
+    ) -> None:
+        if len(policies) < 2:
+            raise ConfigError(
+                f"player.policies has {len(policies)} entries: a game needs one for each of its "
+                "seats, at least two; policies=['${policy}', '${policy}'] plays both by one policy"
+            )
+        super().__init__(
+            policy=policies[0],
+            environment=environment,
+            hosts=hosts,
+            max_turns=max_turns,
+            max_new_tokens=max_new_tokens,
+            observation_tokens=observation_tokens,
+            prompt=prompt,
+        )
+        words = self.policy.tokenizer.get_vocab()
+        for number, policy in enumerate(policies):
+            if policy.tokenizer.get_vocab() != words:
+                raise ConfigError(
+                    f"player.policies: seat {number} has another tokenizer than seat 0: the seats "
+                    "of a game need the same"
+                )
+            self.prompt.check_policy(policy)
+        self.policies = list(policies)
+
+    def play(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        decoding: Decoding | None,
+        generator: torch.Generator,
+        seed: int,
+        weights: Sequence[Callable[[], AbstractContextManager[object]]] = (),
+    ) -> TensorDict:
+        """Play ``group_size`` matches of each prompt.
+
+        Args:
+            batch: see the player, also for the next four arguments.
+            group_size: matches of each prompt.
+            decoding: the distribution to draw from; each policy's own if None.
+            generator: draws the policies' tokens.
+            seed: fixes the seeds of the environments.
+            weights: for each seat a context with the weights it moves with
+                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); its policy's own if
+                empty.
+
+        Returns:
+            Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
+            the rows of seat 0, then those of seat 1, and so on.
+        """
+        owner = owners(batch, group_size)
+        dialogues = self._dialogues(batch)
+        seats = []
+        for number, policy in enumerate(self.policies):
+            seat = SeatRollout(
+                partial(policy.session, decoding=decoding, generator=generator),
+                [dialogues[n] for n in owner],
+                self.host,
+                policy.tokenizer,
+                self.table,
+                self.limits,
+            )
+            if weights:
+                seat.weights = weights[number]
+            seats.append(seat)
+        matches = Matches(seats, self.host, self.limits.turns)
+        return self._seat_rows(matches.run(starts(batch, owner, seed)), batch, group_size)
+
+    def _seat_rows(
+        self, seats: list[list[Episode]], batch: TensorDict, group_size: int
+    ) -> TensorDict:
+        """Return the rows, grouped by prompt and seat."""
+        places = [
+            (prompt, number, prompt * group_size + each)
+            for prompt in range(len(batch))
+            for number in range(len(seats))
+            for each in range(group_size)
+        ]
+        owner, seat, match = torch.tensor(places, device=self.policy.device).T
+        rows = episode_rows(
+            [seats[number][each] for _, number, each in places],
+            self.policy.tokenizer,
+            group_size=group_size,
+            version=self.policy.version,
+            device=self.policy.device,
+        )
+        versions = torch.tensor([policy.version for policy in self.policies], device=seat.device)
+        rows["policy_version"] = rows["response_mask"] * versions[seat][:, None]
+        rows["seat"], rows["match_id"] = seat, match
+        rows = keep_prompt(rows, batch, owner)
+        moved = rows["response_mask"].any(1)
+        failed = torch.tensor(
+            [bool(text) for text in decode_texts(rows["episode_error"])], device=moved.device
+        )
+        return rows[moved | failed]

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.episodes.episode import to_json
 from rlcomp.episodes.host import EnvironmentFailure, Start
+from rlcomp.episodes.remote import to_json
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.workers.executor import CallOutcome, FailedCall

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.episode import from_json, to_json
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.processes import ProcessHosts
+from rlcomp.episodes.remote import from_json, to_json
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
