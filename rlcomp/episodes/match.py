@@ -12,7 +12,6 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode, episode_rows
 from rlcomp.episodes.host import EnvironmentFailure, Host, Hosts, Start
 from rlcomp.episodes.player import Player, owners, starts
@@ -27,11 +26,10 @@ from rlcomp.text.token_bytes import row_bytes
 class SeatRollout(Rollout):
     """The transcripts of one player, one a match.
 
-    The policy reads the context anew for each turn: a seat may wait for its first turn while others
-    move.
+    Each turn has a new session, because a seat may wait while others move.
 
     Attributes:
-        weights: context that puts the seat's weights in place.
+        weights: context manager that loads the weights of the seat.
     """
 
     weights: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -39,27 +37,26 @@ class SeatRollout(Rollout):
     def move(self, matches: Sequence[int]) -> dict[int, str]:
         """Play one turn in some matches; return the actions.
 
-        A turn that met its limit is still an action: the game decides the cost of an illegal one,
-        and no player can leave a lost match by writing on.
+        A truncated turn is an action, too: the game decides the cost of an illegal one, and no
+        player can leave a lost match by a long turn.
         """
         limits = [self._turn_limit(match) for match in matches]
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
-            places = list(range(len(matches)))
-            turns = self.generate(session, places, limits)
-        return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
-
-    def _moved(self, match: int, turn: TurnSample) -> str:
-        self._append_turn(match, turn)
-        self.episodes[match].truncated = False
-        return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
+            turns = self.generate(session, range(len(matches)), limits)
+        actions: dict[int, str] = {}
+        for match, turn in zip(matches, turns, strict=True):
+            self._append_turn(match, turn)
+            self.episodes[match].truncated = False
+            actions[match] = as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
+        return actions
 
     def receive(self, match: int, turn: Turn, *, last: bool) -> bool:
-        """Take the observation before its next turn in a match; return whether it can move."""
+        """Append the observation before the next turn; return whether the seat can move."""
         return self._continue(match, turn, last=last)
 
     def pay(self, match: int, amount: float) -> None:
-        """Add to the reward of its last turn; no-op for a seat that has not moved."""
+        """Add to the reward of the last turn; no-op without a turn."""
         if turns := self.episodes[match].turns:
             turns[-1].reward += amount
 
@@ -70,12 +67,12 @@ class SeatRollout(Rollout):
 class Matches:
     """Matches that are played together.
 
-    ``Turn.seat`` is the seat that moves next and reads ``observation``; ``reward`` goes to the seat
-    that has moved, ``payoffs`` has a number for each seat.
+    ``Turn.seat`` moves next and reads ``observation``; ``reward`` is that of the seat that moved
+    last, ``payoffs`` has a number for each seat.
 
     Args:
         seats: the players in order.
-        host: host of the environments, one a match.
+        host: host of the environments, one for each match.
         turns: most turns of a match, of all seats together.
     """
 
@@ -85,27 +82,22 @@ class Matches:
         self.turns = turns
 
     def run(self, starts: Sequence[Start]) -> list[list[Episode]]:
-        """Play until every match is over.
-
-        Returns:
-            The transcripts of each seat, one a match.
-        """
+        """Play until every match is over; return each seat's transcripts, one for each match."""
         try:
             movers = self._receive(dict(enumerate(self.host.open(starts))), {}, last=False)
             for number in range(self.turns):
                 if not movers:
                     break
-                actions = self._moved(movers)
-                movers = self._receive(
-                    self.host.step(actions), movers, last=number + 1 == self.turns
-                )
+                turns = self.host.step(self._move(movers))
+                movers = self._receive(turns, movers, last=number + 1 == self.turns)
             for match, facts in enumerate(self.host.facts()):
                 self._set_facts(match, facts)
         finally:
             self.host.close()
         return [seat.episodes for seat in self.seats]
 
-    def _moved(self, movers: Mapping[int, int]) -> dict[int, str]:
+    def _move(self, movers: Mapping[int, int]) -> dict[int, str]:
+        """Play one turn of each match's mover; return the actions."""
         actions: dict[int, str] = {}
         for number, seat in enumerate(self.seats):
             if matches := [match for match, mover in movers.items() if mover == number]:
@@ -119,8 +111,8 @@ class Matches:
         *,
         last: bool,
     ) -> dict[int, int]:
-        """Take the turns of environments; return the next mover of each match that goes on."""
-        going: dict[int, int] = {}
+        """Process the turns of environments; return the next mover of each match."""
+        next_movers: dict[int, int] = {}
         for match, turn in turns.items():
             if reason := self._fault(match, turn, movers):
                 self._mark_broken(match, reason)
@@ -129,19 +121,18 @@ class Matches:
                 if turn.done:
                     continue
                 if self.seats[turn.seat].receive(match, turn, last=last):
-                    going[match] = turn.seat
+                    next_movers[match] = turn.seat
                 else:
-                    self._cut(match, turn.seat)
-        return going
+                    self._end(match, self.seats[turn.seat].episodes[match])
+        return next_movers
 
-    def _cut(self, match: int, seat: int) -> None:
-        """End a match for all seats: the transcript of one met a limit or failed."""
-        ended = self.seats[seat].episodes[match]
-        if ended.broken:
-            self._mark_broken(match, ended.broken)
+    def _end(self, match: int, transcript: Episode) -> None:
+        """End a match for all seats, because one transcript is truncated or broken."""
+        if transcript.broken:
+            self._mark_broken(match, transcript.broken)
             return
-        for each in self.seats:
-            each.episodes[match].truncated = True
+        for seat in self.seats:
+            seat.episodes[match].truncated = True
 
     def _fault(self, match: int, turn: Turn | EnvironmentFailure, movers: Mapping[int, int]) -> str:
         if isinstance(turn, EnvironmentFailure):
@@ -179,16 +170,11 @@ class MatchPlayer(Player):
 
     The environment names the seat that moves next (``Turn.seat``), gives that seat an observation,
     and rewards each seat (``Turn.payoffs``). A group is the rows of one seat and one prompt, so
-    that every baseline is role-wise.
+    that every baseline is role-wise. Other arguments: see :class:`rlcomp.episodes.player.Player`.
 
     Args:
         policies: the policy of each seat, in order; the same policy may play several seats.
-        environment: see :class:`rlcomp.episodes.player.Player`, also for the other arguments.
-        hosts: owns the environments; they are in this process if not given.
         max_turns: most turns of a match, of all seats together.
-        max_new_tokens: longest turn, in tokens.
-        observation_tokens: longest observation; a longer one is cut, its closing text kept.
-        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
         ConfigError: there are fewer than two seats, the policies have different tokenizers, or the
@@ -243,14 +229,13 @@ class MatchPlayer(Player):
         """Play ``group_size`` matches of each prompt.
 
         Args:
-            batch: see the player, also for the next four arguments.
+            batch: see :meth:`rlcomp.episodes.player.Player.play`.
             group_size: matches of each prompt.
-            decoding: the distribution to draw from; each policy's own if None.
+            decoding: decoding settings; None: each policy's own.
             generator: draws the policies' tokens.
-            seed: fixes the seeds of the environments.
-            weights: for each seat a context with the weights it moves with
-                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); its policy's own if
-                empty.
+            seed: determines the seeds of the environments.
+            weights: for each seat a context manager that loads its weights
+                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); empty: its policy's.
 
         Returns:
             Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
@@ -278,15 +263,15 @@ class MatchPlayer(Player):
         self, seats: list[list[Episode]], batch: TensorDict, group_size: int
     ) -> TensorDict:
         """Return the rows, grouped by prompt and seat."""
-        places = [
-            (prompt, number, prompt * group_size + each)
+        indices = [
+            (prompt, number, prompt * group_size + index)
             for prompt in range(len(batch))
             for number in range(len(seats))
-            for each in range(group_size)
+            for index in range(group_size)
         ]
-        owner, seat, match = torch.tensor(places, device=self.policy.device).T
+        owner, seat, match = torch.tensor(indices, device=self.policy.device).T
         rows = episode_rows(
-            [seats[number][each] for _, number, each in places],
+            [seats[number][index] for _, number, index in indices],
             self.policy.tokenizer,
             group_size=group_size,
             version=self.policy.version,

@@ -209,7 +209,7 @@ def test_a_replay_that_says_something_else_costs_its_row():
 
     whole, refused = decode_texts(found["episode_error"])
     assert whole == ""
-    assert refused.startswith("played again from its seed, the environment says something else")
+    assert refused.startswith("the environment, replayed from its seed, gave another turn")
     assert EpisodeReturn()(found)["reward_valid"].tolist() == [True, False]
 
 

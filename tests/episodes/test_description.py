@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -41,3 +43,9 @@ def test_tools_are_made_in_other_processes():
 def test_an_object_within_a_description_cannot_be_sent():
     with pytest.raises(ConfigError, match=r"has an argument that is no JSON"):
         ProcessHosts(num_workers=1).host(tools(protocol=object()))
+
+
+def test_a_worker_of_environments_imports_no_torch():
+    code = "import sys, rlcomp.episodes.remote; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
