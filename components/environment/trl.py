@@ -9,7 +9,12 @@ from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.tool_calls import parse_calls
-from rlcomp.episodes.tool_execution import CallExecutor, call_method, public_methods, tool_schemas
+from rlcomp.episodes.tool_execution import (
+    ToolCallExecutor,
+    call_method,
+    public_methods,
+    tool_schemas,
+)
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
@@ -64,7 +69,7 @@ class TRL(metaclass=Checked):
         self.describe = describe
         self.reward_each_turn = reward_each_turn
         self.stops = tuple(stops)
-        self.calls = CallExecutor(partial(call_method, self.tools))
+        self.calls = ToolCallExecutor(partial(call_method, self.tools))
         self.previous_reward = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:

@@ -73,7 +73,7 @@ def tool_schemas(methods: Methods) -> str:
     return "".join(json.dumps(schema, ensure_ascii=False) + "\n" for schema in schemas)
 
 
-class CallExecutor:
+class ToolCallExecutor:
     """Executor of the calls of a turn, with results in ``<tool_response>`` tags and counts.
 
     Args:
