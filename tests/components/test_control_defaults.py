@@ -39,15 +39,10 @@ from components.pareto.gradients import LagrangianAggregator, NashMTL
 from components.pareto.scalarisation import Chebyshev, ExpectedUtility, SmoothChebyshev
 from components.randomise import UniformDynamics
 from components.reference.frozen import RefreshedReference
+from components.replay.goals import SampleFuture, SampleHindsight
 from components.replay.memory_mapped import MemoryMappedReplay
 from components.replay.prioritized import PrioritizedReplay
-from components.replay.stages import (
-    Sample,
-    SampleFuture,
-    SampleHalfHalf,
-    SampleHindsight,
-    SampleLabelled,
-)
+from components.replay.stages import Sample, SampleHalfHalf, SampleLabelled
 from components.replay.uniform import UniformReplay
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
