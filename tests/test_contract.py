@@ -22,7 +22,7 @@ from omegaconf import OmegaConf, open_dict
 from tensordict import TensorDict
 
 import components
-from components.store.replay import AnswerReplay
+from components.store import AnswerReplay
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.component import Component
 from rlcomp.config.build import Builder
@@ -148,7 +148,7 @@ GIVEN = {
         "recipe=pretrain_zero",
         *BASE,
     ],
-    "environment/tools": ["+probe.tools.calculator._target_=components.tool.calculator.Calculator"],
+    "environment/tools": ["+probe.tools.calculator._target_=components.tool.Calculator"],
     "learner/off_policy": [
         "recipe=sac",
         "probe.optimizer.lr={actor_network: 0.1, qvalue_network: 0.1, log_alpha: 0.1}",

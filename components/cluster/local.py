@@ -14,27 +14,27 @@ from rlcomp.cluster.worker_client import WorkerClient
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import AsyncSettings, Cluster, RolloutReply, RolloutRequest
 
-_SHARED = "/dev/shm"  # Linux's folder of shared memory
+_SHARED_MEMORY = "/dev/shm"
 
 
 class LocalCluster(Cluster):
     """Cluster whose workers are processes of this machine (torch.multiprocessing, spawn).
 
     Weights are copied into a ring of shared buffers, one for each version that a request may still
-    need, so that a running rollout never sees newer ones. A worker that dies, or is silent for
-    ``timeout`` seconds, is started again. All workers end with the run, even if it fails.
+    need, so that a running rollout never reads newer ones. A worker that dies, or is silent for
+    ``timeout`` seconds, is restarted. All workers end with the run, even if it fails.
 
     Args:
-        workers: processes.
-        remote: the stages that run on them; null: the collector of each phase.
+        workers: number of processes.
+        remote: stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
             ``free``: workers refill the slots of finished rows and take new weights between
             decode steps; a step consumes the groups that finish first.
         staleness: steps between request and use; null: that of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
-        timeout: seconds of silence after which an awaited worker is ended.
-        restarts: most restarts of lost workers in a run.
-        free: the options of ``schedule: free``.
+        timeout: seconds of silence after which a worker with a request is restarted.
+        restarts: most restarts in a run.
+        free: options of ``schedule: free``.
 
     Raises:
         ConfigError: there is too little shared memory for the weights.
@@ -42,7 +42,7 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Start the processes."""
-        self.links = [WorkerClient(number) for number in range(self.workers)]
+        self.links = [WorkerClient(worker) for worker in range(self.workers)]
 
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
@@ -50,25 +50,25 @@ class LocalCluster(Cluster):
         """Send the stages to the workers; allocate buffers for ``versions`` publications."""
         if not self.links:
             self.prepare()
-        _check_room(sum(sizes) * versions)
+        _check_shared_memory(sum(sizes) * versions)
         self._ring = torch.empty(versions, sum(sizes), dtype=torch.uint8)
         self._ring.share_memory_()  # type: ignore[no-untyped-call]
         self._stamps = torch.full((versions,), -1)
         self._stamps.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0
-        shared = SharedWeights(self._ring, self._stamps, sizes)
-        self._part = (process_settings(), stages, shared, free)
+        weights = SharedWeights(self._ring, self._stamps, sizes)
+        self._setup = (process_settings(), stages, weights, free)
         for link in self.links:
-            link.send(self._part)
+            link.send(self._setup)
 
     def publish(self, weights: list[Tensor]) -> int:
         """Copy the weights into the next buffer of the ring; return the publication's number."""
         number = self._published
         slot = number % len(self._ring)
         self._published += 1
-        self._stamps[slot] = -1  # a worker that reads it now gets a mix of old and new weights
+        self._stamps[slot] = -1  # the buffer is a mix of old and new weights
         if weights:
-            torch.cat([each.cpu() for each in weights], out=self._ring[slot])
+            torch.cat([weight.cpu() for weight in weights], out=self._ring[slot])
         self._stamps[slot] = number
         return number
 
@@ -90,7 +90,7 @@ class LocalCluster(Cluster):
         """End a process and start a new one in its place."""
         self.links[worker].close()
         self.links[worker] = WorkerClient(worker)
-        self.links[worker].send(self._part)
+        self.links[worker].send(self._setup)
 
     def close(self) -> None:
         """End all processes."""
@@ -99,15 +99,15 @@ class LocalCluster(Cluster):
         self.links = []
 
 
-def _check_room(needed: int) -> None:
+def _check_shared_memory(required: int) -> None:
     """Refuse too little shared memory, which would end the run with a bus error."""
-    if not os.path.isdir(_SHARED):
+    if not os.path.isdir(_SHARED_MEMORY):
         return
-    there = os.statvfs(_SHARED)
-    free = there.f_bavail * there.f_frsize
-    if needed > free:
+    status = os.statvfs(_SHARED_MEMORY)
+    free = status.f_bavail * status.f_frsize
+    if required > free:
         raise ConfigError(
-            f"cluster: the weights need {needed / 1e6:.0f} MB of shared memory, and {_SHARED} has "
-            f"{free / 1e6:.0f} MB: give it more (docker run --shm-size), lower cluster.staleness, "
-            "or set cluster=ray or cluster=none"
+            f"cluster: the weights need {required / 1e6:.0f} MB of shared memory, and "
+            f"{_SHARED_MEMORY} has {free / 1e6:.0f} MB: give it more (docker run --shm-size), "
+            "lower cluster.staleness, or set cluster=ray or cluster=none"
         )

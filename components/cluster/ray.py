@@ -32,26 +32,26 @@ from rlcomp.interfaces.cluster import (
 class RayCluster(Cluster):
     """Cluster whose workers are Ray actors; they share weights in Ray's object store.
 
-    The numbers equal those of ``cluster=local``. An actor that dies loses its state: a new one
-    gets its request again. The actors, and a Ray that this run started, end with the run.
+    The numbers equal those of ``cluster=local``. If an actor dies, a new one gets its request. The
+    actors end with the run, and so does Ray if this run started it.
 
     Args:
-        workers: actors.
-        remote: the stages that run on them; null: the collector of each phase.
+        workers: number of actors.
+        remote: stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
             ``free``: workers refill the slots of finished rows and take new weights between
             decode steps; a step consumes the groups that finish first.
         staleness: steps between request and use; null: that of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
-        timeout: seconds of silence after which an awaited worker is ended.
-        restarts: most restarts of lost workers in a run.
-        free: the options of ``schedule: free``.
+        timeout: seconds of silence after which a worker with a request is restarted.
+        restarts: most restarts in a run.
+        free: options of ``schedule: free``.
         address: address of a running Ray (``auto``, ``HOST:6379``); null starts one here.
         resources: resources of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.
 
     Raises:
         MissingExtra: ray is not installed.
-        ConfigError: the Ray that is started here has too little for the actors.
+        ConfigError: a Ray on this machine has too few resources for the actors.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RayCluster(Cluster):
         require("ray", "ray")
         self.address = address
         self.resources = resources
-        self._own = False  # whether this run started Ray
+        self._started_ray = False
 
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
@@ -91,54 +91,58 @@ class RayCluster(Cluster):
         if not ray.is_initialized():
             self._connect()
         self._published = 0
-        self._part = (list(sys.path), sizes, process_settings(), ray.put(stages), free)
-        self.links = [_ActorClient(n, self._part, self._options()) for n in range(self.workers)]
+        self._setup = (list(sys.path), sizes, process_settings(), ray.put(stages), free)
+        self.links = [
+            _ActorClient(worker, self._setup, self._options()) for worker in range(self.workers)
+        ]
 
     def _connect(self) -> None:
         import ray
 
         # Ray handles SIGTERM itself, so that the run would end in the middle of a step.
         handlers = {number: signal.getsignal(number) for number in _SIGNALS}
-        here: dict[str, Any] = {"include_dashboard": False}
-        here["num_cpus"] = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
+        num_cpus = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
+        local: dict[str, Any] = {"include_dashboard": False, "num_cpus": num_cpus}
         ray.init(
             address=self.address,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            **({} if self.address else here),
+            **({} if self.address else local),
         )
-        self._own = True
+        self._started_ray = True
         for number, handler in handlers.items():
             signal.signal(number, handler)
         if not self.address:
             self._check_resources(ray.cluster_resources())  # type: ignore[no-untyped-call]
 
-    def _check_resources(self, there: Mapping[str, float]) -> None:
+    def _check_resources(self, available: Mapping[str, float]) -> None:
         """Refuse actors that need more than this machine has: they would never start."""
-        for name, each in (self.resources or {}).items():
-            have, needed = there.get(_RESOURCES.get(name, name), 0.0), self.workers * each
-            if needed > have:
+        for name, per_worker in (self.resources or {}).items():
+            limit = available.get(_RESOURCES.get(name, name), 0.0)
+            required = self.workers * per_worker
+            if required > limit:
                 self.close()
                 raise ConfigError(
-                    f"cluster.resources.{name} is {each:g}, {needed:g} for all workers, and the "
-                    f"Ray that is started here has {have:g}: lower it, or name another Ray in "
+                    f"cluster.resources.{name} is {per_worker:g}, {required:g} for all workers, "
+                    f"but Ray on this machine has {limit:g}: lower it, or name another Ray in "
                     "cluster.address"
                 )
 
     def _options(self) -> dict[str, Any]:
-        known, resources = ("num_cpus", "num_gpus"), self.resources or {}
-        own: dict[str, Any] = {name: resources[name] for name in known if name in resources}
-        custom = {name: value for name, value in resources.items() if name not in known}
-        return {**own, "resources": custom} if custom else own
+        """Return Ray's options of an actor; custom resources have a mapping of their own."""
+        resources = self.resources or {}
+        options: dict[str, Any] = {key: resources[key] for key in _RESOURCES if key in resources}
+        custom = {name: value for name, value in resources.items() if name not in _RESOURCES}
+        return {**options, "resources": custom} if custom else options
 
     def publish(self, weights: list[Tensor]) -> object:
         """Put the weights into the object store."""
         import ray
 
-        nothing = torch.empty(0, dtype=torch.uint8)
-        whole = torch.cat([nothing, *(each.cpu() for each in weights)])
+        empty = torch.empty(0, dtype=torch.uint8)
+        flat = torch.cat([empty, *(weight.cpu() for weight in weights)])
         self._published += 1
-        return _ObjectStoreWeights(self._published - 1, ray.put(whole.numpy()))
+        return _ObjectStoreWeights(self._published - 1, ray.put(flat.numpy()))
 
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to an actor."""
@@ -156,7 +160,7 @@ class RayCluster(Cluster):
     def restart(self, worker: int) -> None:
         """End an actor and create a new one in its place."""
         self.links[worker].kill()
-        self.links[worker] = _ActorClient(worker, self._part, self._options())
+        self.links[worker] = _ActorClient(worker, self._setup, self._options())
 
     def close(self) -> None:
         """End the actors, and Ray if this run started it."""
@@ -165,7 +169,7 @@ class RayCluster(Cluster):
         for actor in self.links:
             actor.kill()
         self.links = []
-        if self._own and ray.is_initialized():
+        if self._started_ray and ray.is_initialized():
             ray.shutdown()
 
 
@@ -184,19 +188,19 @@ class _ObjectStoreWeights(NamedTuple):
 class _ActorClient(ReplyReader):
     """Handle of an actor."""
 
-    def __init__(self, number: int, part: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    def __init__(self, number: int, setup: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         import ray
 
-        path, sizes, settings, stages, free = part
-        words: dict[str, Any] = {
+        path, sizes, settings, stages, free = setup
+        defaults: dict[str, Any] = {
             "max_restarts": 0,
             "max_task_retries": 0,
             "concurrency_groups": {"telling": 1},  # a thread that waits for replies
             "num_cpus": 1,
-            # It computes in its own thread. One arena for all threads, so that memory is reused.
+            # One arena for all threads, so that they reuse memory.
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
         }
-        actor_class: Any = ray.remote(**words | dict(options))
+        actor_class: Any = ray.remote(**defaults | dict(options))
         self._actor: Any = actor_class(ActorServer).remote(path, sizes)
         self._actor.take.remote(settings, stages, free)
         super().__init__(number, _ActorInbox(number, self._actor))
@@ -216,16 +220,16 @@ class _ActorInbox:
 
     def __init__(self, number: int, actor: Any) -> None:  # noqa: ANN401
         self._number, self._actor = number, actor
-        self._here: deque[Any] = deque()
-        self._call = self._next()
+        self._replies: deque[Any] = deque()
+        self._call = self._call_next()
 
-    def _next(self) -> Any:  # noqa: ANN401
+    def _call_next(self) -> Any:  # noqa: ANN401
         return self._actor.tell.options(concurrency_group="telling").remote()
 
     def get(self, *, timeout: float) -> Any:  # noqa: ANN401
-        if not self._here:
-            self._here.extend(pickle.loads(each) for each in self._fetch(timeout))
-        return self._here.popleft()
+        if not self._replies:
+            self._replies.extend(pickle.loads(reply) for reply in self._fetch(timeout))
+        return self._replies.popleft()
 
     def get_nowait(self) -> Any:  # noqa: ANN401
         return self.get(timeout=0.0)
@@ -240,5 +244,5 @@ class _ActorInbox:
         except ray.exceptions.RayError as error:  # the actor or its node died, or memory ran out
             line = (str(error).splitlines() or [type(error).__name__])[0]
             raise WorkerLost(f"worker {self._number} died ({line})") from error
-        self._call = self._next()
+        self._call = self._call_next()
         return replies

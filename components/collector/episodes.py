@@ -8,13 +8,14 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import decode_texts
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.component import Component
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.episodes.player import Plays
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.turns import episode_index
 from rlcomp.metrics import record, record_total
-from rlcomp.seed import named_seed, new_generator
+from rlcomp.seed import named_seed, new_generator, next_request
 
 
 class EpisodeCollector(Collector):
@@ -39,7 +40,6 @@ class EpisodeCollector(Collector):
     not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
 
     Args:
-        player: the player of the episodes.
         group_size: episodes per prompt.
     """
 
@@ -49,18 +49,10 @@ class EpisodeCollector(Collector):
         "trajectory_id",
         "turn_id",
         "turn_reward",
-        "anchor_id",
-        "transcript",
-        "episode_error",
-        "facts",
+        *("anchor_id", "transcript", "episode_error", "facts"),
     )
 
-    def __init__(
-        self,
-        *,
-        player: Plays,
-        group_size: PositiveInt,
-    ) -> None:
+    def __init__(self, *, player: Plays, group_size: PositiveInt) -> None:
         super().__init__()
         self.policy = player.policy
         self.player = player
@@ -75,27 +67,15 @@ class EpisodeCollector(Collector):
         return rows
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """Return the rows of episodes.
-
-        Args:
-            batch: the prompts.
-            seed: seed of the environments' random draws.
-        """
+        """Return the rows of episodes; ``seed`` is that of the environments."""
+        group_size, generator = self.group_size, self.generator
         return self.player.play(
-            batch,
-            group_size=self.group_size,
-            decoding=None,
-            generator=self.generator,
-            seed=seed,
+            batch, group_size=group_size, decoding=None, generator=generator, seed=seed
         )
 
 
 def sampled_mask(rows: TensorDict) -> Tensor:
-    """Return a mask of the response tokens that were sampled for their own row, ``[B, T]``.
-
-    The mask excludes tokens that a branch shares with its parent, which were sampled for the
-    parent.
-    """
+    """Return a mask ``[B, T]`` of the response tokens that a row does not share with its parent."""
     mask: Tensor = rows["response_mask"]
     if "branch_depth" not in rows.keys():
         return mask
@@ -115,14 +95,12 @@ def _record(rows: TensorDict) -> None:
     failed = torch.tensor([bool(text) for text in decode_texts(rows["episode_error"][first])])
     observed = rows["attention_mask"] & ~rows["response_mask"]
     observed &= rows["response_mask"].cumsum(1) > 0
-    turns = rows["turn_id"].amax(1) + 1
+    row_turns = rows["turn_id"].amax(1) + 1
+    turns = row_turns.new_zeros(len(first)).scatter_reduce(0, episode, row_turns, "amax")
     record("rollout/length", lengths)
     record("rollout/truncated", sum_by_episode(rows["truncated"].int()) > 0)
     record_total("rollout/tokens", float(sampled_mask(rows).sum()))
-    record(
-        "episode/turns",
-        turns.new_zeros(len(first)).scatter_reduce(0, episode, turns, "amax").float(),
-    )
+    record("episode/turns", turns.float())
     record("episode/environment_reward", sum_by_episode(rows["turn_reward"].sum(1)))
     record("episode/failed", failed.float())
     record("episode/observed", sum_by_episode(observed.sum(1)))
@@ -133,22 +111,21 @@ def _record(rows: TensorDict) -> None:
 class SelfPlayCollector(EpisodeCollector):
     """Collector of self-play: ``group_size`` matches per prompt, a row for each seat that moved.
 
-    A seat is the role of a player in a match, and reads its own transcript. The rows with the same
-    prompt and seat are one group (``group_id``), so that a baseline compares players in the same
-    role. Each row is a trajectory. The rows of a match have the same ``match_id``.
+    A seat is the role of a player in a match, with its own transcript. The rows of one prompt and
+    seat are a group (``group_id``), so that a baseline compares players in the same role. Each row
+    is a trajectory. The rows of a match have one ``match_id``.
 
     Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes
     ``seat`` and ``match_id`` ``[B]``. Records the metrics of that class over the rows of all seats,
     and ``self_play/reward_<seat>``, the environment's mean reward of a seat.
 
     Args:
-        player: the player of the matches.
         group_size: matches per prompt.
     """
 
     writes = (*EpisodeCollector.writes, "seat", "match_id")
 
-    def __init__(self, *, player: SeatedPlayer, group_size: PositiveInt) -> None:
+    def __init__(self, *, player: MatchPlayer, group_size: PositiveInt) -> None:
         super().__init__(player=player, group_size=group_size)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -157,4 +134,41 @@ class SelfPlayCollector(EpisodeCollector):
         reward = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
         for seat in torch.unique(rows["seat"]).tolist():
             record(f"self_play/reward_{seat}", reward, where=rows["seat"] == seat)
+        return rows
+
+
+class ShuffledAnchors(Component):
+    """Control that permutes ``anchor_id`` over the turns of each group.
+
+    As many turns as before share an anchor, but their states differ. A gain by credit of states
+    (``advantage=gigpo``) that remains with this control is not due to the states.
+
+    Reads and writes the keys of the inner collector; permutes ``anchor_id`` ``[B, T]`` by
+    ``turn_id`` ``[B, T]`` and ``group_id`` ``[B]``.
+    """
+
+    runs = ("collector",)
+
+    def __init__(self, *, collector: Component) -> None:
+        super().__init__()
+        self.collector = collector
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the rows of the inner collector with permuted anchors."""
+        rows = self.collector(batch)
+        anchor, turn = rows["anchor_id"].cpu().clone(), rows["turn_id"].cpu()
+        group = rows["group_id"].cpu()
+        for number in group.unique():
+            mask = (turn >= 0) & (group == number)[:, None]
+            row, _ = mask.nonzero(as_tuple=True)
+            turns, index = torch.unique(
+                torch.stack([row, turn[mask]], 1), dim=0, return_inverse=True
+            )
+            turn_anchor = anchor.new_zeros(len(turns))
+            turn_anchor[index] = anchor[mask]
+            order = torch.randperm(len(turns), generator=self.generator)
+            anchor[mask] = turn_anchor[order][index]
+        next_request(self.generator)
+        rows["anchor_id"] = anchor.to(rows["group_id"].device)
         return rows

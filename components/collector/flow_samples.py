@@ -12,9 +12,7 @@ from rlcomp.seed import new_generator, next_request
 
 
 class FlowSamples(Component):
-    """Collector of groups of samples of a flow, which are drawn by its SDE.
-
-    The draws of a call depend only on the generator's seed and the number of the call.
+    """Collector of groups of samples of a flow, drawn by its SDE.
 
     Reads nothing. Writes a new batch of ``B = num_groups * group_size`` rows: ``tokens`` (the
     number of the step), ``attention_mask``, ``response_mask`` (all true), ``rollout_log_probs``,

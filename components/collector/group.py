@@ -30,10 +30,9 @@ class GroupCollector(Collector):
     ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
 
     Args:
-        policy: the model that responds.
         group_size: responses per prompt.
         max_new_tokens: largest number of tokens of a response.
-        prompt: format that encodes prompts as tokens; None: plain text.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the stop tokens of the policy do not include the end of a response in the
@@ -61,8 +60,10 @@ class GroupCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Return the rows of new responses, and record their metrics."""
-        return self._sample(batch)
+        """Return ``group_size`` sampled responses per prompt, and record their metrics."""
+        rows = self._answers(batch, self.group_size, self.policy.decoding)
+        _record(rows)
+        return rows
 
     def encode(self, batch: TensorDict) -> list[list[int]]:
         """Return the token ids of each prompt."""
@@ -71,21 +72,15 @@ class GroupCollector(Collector):
         return [list(prompt) for prompt in ids]
 
     def finish_rollout(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """Return the rows of responses to prompts of :meth:`encode`, and record their metrics.
+        """Return the rows of a rollout of the prompts, and record their metrics.
 
         Args:
-            batch: the prompts.
+            batch: the prompts, as encoded by :meth:`encode`.
             rollout: rows from :meth:`rlcomp.interfaces.policy.Policy.generate`.
         """
         texts = decode_texts(batch[_prompt_key(batch)])
         rows = add_texts(self.policy, texts, rollout, self.group_size)
         rows = self._add_prompt_entries(rows, batch, self.group_size)
-        _record(rows)
-        return rows
-
-    def _sample(self, batch: TensorDict) -> TensorDict:
-        """Return ``group_size`` sampled responses per prompt, and record their metrics."""
-        rows = self._answers(batch, self.group_size, self.policy.decoding)
         _record(rows)
         return rows
 
@@ -135,10 +130,9 @@ class GreedyBaselineCollector(GroupCollector):
     ``[B, T, V/8]`` if the policy's sampling replays masks. The metrics are of the sampled rows.
 
     Args:
-        policy: the model that responds.
         group_size: sampled responses per prompt.
         max_new_tokens: largest number of tokens of a response.
-        prompt: format that encodes prompts as tokens; None: plain text.
+        prompt: prompt format; None: plain text.
 
     Source:
         Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.
@@ -158,17 +152,13 @@ class GreedyBaselineCollector(GroupCollector):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the rows of new sampled and greedy responses."""
-        sampled = self._sample(batch)
+        sampled = super().forward(batch)
         greedy = self._answers(batch, 1, replace(self.policy.decoding, temperature=0.0))
         sampled["greedy"] = torch.zeros_like(sampled["truncated"])
         greedy["greedy"] = torch.ones_like(greedy["truncated"])
         with torch.no_grad():
             greedy["rollout_log_probs"] = self.policy.log_probs(greedy)
-        return _join(sampled, greedy)
-
-
-def _join(sampled: TensorDict, greedy: TensorDict) -> TensorDict:
-    """Return the rows of both batches, sorted by group; sampled rows precede the greedy row."""
-    joined = cat([sampled, greedy])
-    joined["group_id"] = torch.cat([sampled["group_id"], greedy["group_id"]])
-    return joined[joined["group_id"].argsort(stable=True)]
+        rows = cat([sampled, greedy])
+        rows["group_id"] = torch.cat([sampled["group_id"], greedy["group_id"]])
+        # The sampled responses of a group precede its greedy one.
+        return rows[rows["group_id"].argsort(stable=True)]

@@ -1,4 +1,4 @@
-"""Mask-proposal self-play (PretrainZero): one policy proposes masks and predicts them."""
+"""Mask-proposal self-play (PretrainZero): one policy proposes masks and predicts the spans."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ _PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
 class MaskGame(Collector):
     r"""Collector of mask-proposal self-play (PretrainZero).
 
-    For every paragraph the generator proposes ``num_masks`` spans. The predictor answers each
+    The generator proposes ``num_masks`` spans of every paragraph, and the predictor answers each
     usable span ``group_size`` times.
 
     The generator's rows come first, a group for each paragraph. Their prompt is ``mask_template``;
     the proposal is the last ``\mask{...}`` of the response. The predictor's rows follow, a group
-    for each usable proposal (the same span twice makes two groups). Their prompt is
-    ``answer_template`` with the paragraph, in which every occurrence of the span is masked; their
-    answer is the span. A proposal that cannot be used has no predictor but stays in its group.
+    for each usable proposal, even of an equal span. Their prompt is ``answer_template`` with the
+    paragraph, in which every occurrence of the span is masked; their answer is the span.
 
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
@@ -54,13 +53,13 @@ class MaskGame(Collector):
     Templates follow ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
 
     Args:
-        policy: the model that plays both roles.
+        policy: the policy in both roles.
         num_masks: proposals per paragraph, the generator's group.
         group_size: predictions per mask, the predictor's group.
         max_new_tokens: longest response of either role, in tokens.
-        mask_template: the generator's wording; ``{text}`` is the paragraph.
-        answer_template: the predictor's wording; ``{text}`` is the masked paragraph.
-        mask: the text that replaces the span.
+        mask_template: the generator's prompt; ``{text}`` is the paragraph.
+        answer_template: the predictor's prompt; ``{text}`` is the masked paragraph.
+        mask: the text in place of the span.
         longest_words: a span of more words is not used.
         largest_share: a span of more than this share of the paragraph's characters is not used.
 
@@ -118,21 +117,17 @@ class MaskGame(Collector):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Roll out the proposals, then the predictions."""
         paragraphs = decode_texts(batch["answer"])
-        prompts = [_worded(self.mask_template, text, text) for text in paragraphs]
+        prompts = [_fill(self.mask_template, text, text) for text in paragraphs]
         proposers = self._answers(prompts, self.num_masks)
-        questions = [
-            self._question(text, span)
-            for text, span in zip(
-                decode_texts(proposers["answer"]), self._spans(proposers), strict=True
-            )
-        ]
+        proposals = zip(decode_texts(proposers["answer"]), self._spans(proposers), strict=True)
+        questions = [self._question(text, span) for text, span in proposals]
         usable = [question for question in questions if isinstance(question, Example)]
         predictors = [self._answers(usable, self.group_size)] if usable else []
-        joined = cat([proposers, *predictors])
-        joined.update(_roles(questions, len(paragraphs), joined))
-        self._keep_prompt(joined, batch, questions)
-        _record(joined, questions)
-        return joined
+        rows = cat([proposers, *predictors])
+        rows.update(_roles(questions, len(paragraphs), rows))
+        self._keep_prompt(rows, batch, questions)
+        _record(rows, questions)
+        return rows
 
     def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
         rollout = answer_prompts(
@@ -147,16 +142,17 @@ class MaskGame(Collector):
         return rollout
 
     def _keep_prompt(
-        self, joined: TensorDict, batch: TensorDict, questions: list[Example | str]
+        self, rows: TensorDict, batch: TensorDict, questions: list[Example | str]
     ) -> None:
         """Copy a paragraph's entries to its rows, except prompt and answer."""
-        proposed = [row // self.num_masks for row in range(len(questions))]
-        used = [p for p, one in zip(proposed, questions, strict=True) if isinstance(one, Example)]
-        answered = [paragraph for paragraph in used for _ in range(self.group_size)]
-        paragraphs = torch.tensor([*proposed, *answered], device=joined["tokens"].device)
-        keep_prompt(joined, batch.exclude("prompt", "answer", "answer_ends"), paragraphs)
+        owners = [row // self.num_masks for row in range(len(questions))]
+        for row, question in enumerate(questions):
+            if isinstance(question, Example):
+                owners += [owners[row]] * self.group_size
+        paragraphs = torch.tensor(owners, device=rows["tokens"].device)
+        keep_prompt(rows, batch.exclude("prompt", "answer", "answer_ends"), paragraphs)
         if "policy_prompt" in batch.keys():
-            joined["policy_prompt"] = joined["prompt"]
+            rows["policy_prompt"] = rows["prompt"]
 
     def _spans(self, proposers: TensorDict) -> list[str | None]:
         """Return the span that each generator response proposes; None if it proposes none."""
@@ -168,7 +164,7 @@ class MaskGame(Collector):
         return spans
 
     def _question(self, paragraph: str, span: str | None) -> Example | str:
-        """Return the predictor's question, or the reason why the span is rejected."""
+        """Return the predictor's question, or the name of the problem of the span."""
         if span is None:
             return "missing"
         problem = span_problem(
@@ -177,30 +173,26 @@ class MaskGame(Collector):
         if problem is not None:
             return problem
         text = mask_span(paragraph, span, self.mask)
-        question = _worded(self.answer_template, text, normalised_span(span))
-        return question if self._fits(question.prompt) else "no_room"
-
-    def _fits(self, prompt: str) -> bool:
-        longest = self.policy.context_length
-        (ids,) = encode_prompts(self.policy.tokenizer, [prompt])
-        return longest is None or len(ids) + self.max_new_tokens <= longest
+        question = _fill(self.answer_template, text, normalised_span(span))
+        limit = self.policy.context_length
+        (ids,) = encode_prompts(self.policy.tokenizer, [question.prompt])
+        fits = limit is None or len(ids) + self.max_new_tokens <= limit
+        return question if fits else "no_room"
 
 
-def _worded(template: str, text: str, answer: str) -> Example:
+def _fill(template: str, text: str, answer: str) -> Example:
     return Example(template.format(text=text), answer, demonstration="")
 
 
 def _roles(questions: list[Example | str], first: int, batch: TensorDict) -> dict[str, Tensor]:
     """Return ``is_proposer`` and ``answers_group_id``; predictors' groups start at ``first``."""
-    groups = count(first)
-    named = [next(groups) if isinstance(one, Example) else -1 for one in questions]
+    numbers = count(first)
+    groups = [next(numbers) if isinstance(question, Example) else -1 for question in questions]
     answers_group_id = torch.full_like(batch["group_id"], -1)
-    answers_group_id[: len(named)] = torch.tensor(named, device=answers_group_id.device)
-    return {
-        "is_proposer": torch.arange(len(answers_group_id), device=answers_group_id.device)
-        < len(named),
-        "answers_group_id": answers_group_id,
-    }
+    device = answers_group_id.device
+    answers_group_id[: len(groups)] = torch.tensor(groups, device=device)
+    is_proposer = torch.arange(len(answers_group_id), device=device) < len(groups)
+    return {"is_proposer": is_proposer, "answers_group_id": answers_group_id}
 
 
 def _record(batch: TensorDict, questions: list[Example | str]) -> None:
@@ -208,10 +200,9 @@ def _record(batch: TensorDict, questions: list[Example | str]) -> None:
     record("rollout/length", lengths)
     record("rollout/truncated", batch["truncated"])
     record_total("rollout/tokens", float(lengths.sum()))
-    for one in questions:
-        used = isinstance(one, Example)
-        record("mask_game/valid_fraction", float(used))
-        if isinstance(one, Example):
-            record("mask_game/words", float(len(one.answer.split())))
-        for name in _PROBLEMS:
-            record(f"mask_game/{name}", float(one == name))
+    for question in questions:
+        record("mask_game/valid_fraction", float(isinstance(question, Example)))
+        if isinstance(question, Example):
+            record("mask_game/words", float(len(question.answer.split())))
+        for problem in _PROBLEMS:
+            record(f"mask_game/{problem}", float(question == problem))

@@ -10,7 +10,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import record, record_total
-from rlcomp.prover.graph import ProofGraph, Trial
+from rlcomp.prover.graph import ProofGraph
 from rlcomp.prover.searcher import Searcher
 from rlcomp.seed import new_generator
 
@@ -18,12 +18,11 @@ from rlcomp.seed import new_generator
 class SearchCollector(Collector):
     """Collector that searches a proof of each prompt; a row is a tactic tried in a state.
 
-    ``prompt`` is the state's text as the policy read it, ``response`` the tactic. The tactics of a
-    state are a group. ``on_proof`` marks the tactics of the proof, for ``reward=on_proof``. There
-    are as many rows as tried tactics.
+    ``prompt`` is the policy's text of the state, ``response`` the tactic. The tactics of a state
+    are a group. ``on_proof`` marks the tactics of the proof, for ``reward=on_proof``.
 
     Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if they are
-    there. Writes a new batch of rows like every collector, and ``on_proof`` ``[B]``.
+    there. Writes a new batch with every collector's keys, and ``on_proof`` ``[B]``.
 
     Records for each goal ``search/solved``, ``search/calls`` (of the environment),
     ``search/tokens`` (sampled), ``search/states`` and, if it is proven, ``search/proof_length``;
@@ -53,35 +52,31 @@ class SearchCollector(Collector):
         graphs, rows = self.prover.search(examples, self.generator)
         for graph in graphs:
             _record(graph)
-        tried = [(n, trial) for n, graph in enumerate(graphs) for trial in graph.trials]
-        if not tried:
+        if not any(graph.trials for graph in graphs):
             raise DataError(
-                "of all tactics that the policy sampled none was tried: each was longer than "
-                f"max_new_tokens ({self.prover.max_new_tokens}), or every goal held at once"
+                "none of the policy's tactics was tried: each was longer than max_new_tokens "
+                f"({self.prover.max_new_tokens}), or every goal was proven from the start"
             )
         record_total("rollout/tokens", float(sum(graph.tokens for graph in graphs)))
-        return self._rows(batch, rows, tried, graphs)
+        return self._tactic_rows(batch, rows, graphs)
 
-    def _rows(
-        self,
-        batch: TensorDict,
-        rows: TensorDict,
-        tried: list[tuple[int, Trial]],
-        graphs: list[ProofGraph],
+    def _tactic_rows(
+        self, batch: TensorDict, rows: TensorDict, graphs: list[ProofGraph]
     ) -> TensorDict:
-        places = torch.tensor([trial.proposal.place for _, trial in tried])
+        """Return the rows of all trials, with their groups and ``on_proof``."""
         device = rows["tokens"].device
-        tactics = rows[places.to(device)]
+        trials = [trial for graph in graphs for trial in graph.trials]
+        owners = [number for number, graph in enumerate(graphs) for _ in graph.trials]
+        tactics = rows[torch.tensor([trial.proposal.place for trial in trials], device=device)]
         prompts = tactics["prompt"]
-        owner = torch.tensor([number for number, _ in tried], device=device)
-        tactics = keep_prompt(tactics, batch, owner)
+        tactics = keep_prompt(tactics, batch, torch.tensor(owners, device=device))
         tactics["prompt"] = prompts
         nodes: dict[int, int] = {}
-        group = [nodes.setdefault(id(trial.node), len(nodes)) for _, trial in tried]
-        tactics["group_id"] = torch.tensor(group, device=device)
-        edges = {id(edge) for graph in graphs for edge in graph.proof()}
-        proves = [id(trial.edge) in edges for _, trial in tried]
-        tactics["on_proof"] = torch.tensor(proves, device=device)
+        groups = [nodes.setdefault(id(trial.node), len(nodes)) for trial in trials]
+        tactics["group_id"] = torch.tensor(groups, device=device)
+        proof = {id(edge) for graph in graphs for edge in graph.proof()}
+        on_proof = [id(trial.edge) in proof for trial in trials]
+        tactics["on_proof"] = torch.tensor(on_proof, device=device)
         return trim(tactics)
 
 

@@ -1,4 +1,4 @@
-"""Steps in environments of control."""
+"""Collectors of steps and episodes in environments of control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component, check_arguments
+from rlcomp.episodes.action_rows import ActsInTokens, play_rows
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.interfaces.protocols import ResumableEnvironment
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
@@ -26,15 +29,13 @@ class StepCollector(Component):
     of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
     and ``collector/frames``, the steps of all copies together.
 
-    An environment whose state is tensors
-    (:class:`rlcomp.interfaces.protocols.ResumableEnvironment`) continues from a checkpoint bit by
-    bit. Others cannot be rewound: a resumed run restores weights, optimiser and replay but starts
-    new episodes.
+    A :class:`rlcomp.interfaces.protocols.ResumableEnvironment` continues from a checkpoint bit by
+    bit. A resumed run with another one restores weights, optimiser and replay but starts new
+    episodes.
 
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
             starts with new episodes.
-        policy: the policy that draws actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
     """
@@ -65,12 +66,12 @@ class StepCollector(Component):
         self.generator = new_generator()
         self.seed = torch.initial_seed()
         self.frames = 0
-        self.seen: TensorDict | None = None
+        self.observation: TensorDict | None = None
 
     @torch.no_grad()
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
-        # The policy draws from the global generator; it has this node's state meanwhile.
+        # The policy draws from the global generator, which has this node's state meanwhile.
         with torch.random.fork_rng(devices=[]), set_exploration_type(ExplorationType.RANDOM):
             torch.set_rng_state(self.generator.get_state())
             rollout = self._steps()
@@ -83,27 +84,28 @@ class StepCollector(Component):
         return rollout
 
     def _steps(self) -> TensorDict:
-        observed, steps = self._seen(), []
+        observation, steps = self._first_observation(), []
         for _ in range(self.num_steps):
-            acted = self.exploration(self.policy(observed))
-            stepped, observed = self.environment.step_and_maybe_reset(acted)
-            steps.append(stepped)
-        self.seen = observed
+            action = self.exploration(self.policy(observation))
+            step, observation = self.environment.step_and_maybe_reset(action)
+            steps.append(step)
+        self.observation = observation
         rollout: TensorDict = torch.stack(steps, dim=1)
         return rollout
 
-    def _seen(self) -> TensorDict:
+    def _first_observation(self) -> TensorDict:
+        """Return the observation before the next step of every copy."""
         if self.frames and isinstance(self.environment, ResumableEnvironment):
             return self.environment.present()
-        return self.environment.reset() if self.seen is None else self.seen
+        return self.environment.reset() if self.observation is None else self.observation
 
     def run_state(self) -> dict[str, object]:
         """Return the number of frames collected."""
         return {"frames": self.frames}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Continue, with new episodes and seeds if the environment cannot be rewound."""
-        self.frames, self.seen = field(state, "frames", NonNegativeInt), None
+        """Continue, with new episodes and seeds if the environment cannot resume."""
+        self.frames, self.observation = field(state, "frames", NonNegativeInt), None
         if not isinstance(self.environment, ResumableEnvironment):
             start = named_seed(self.seed, f"after {self.frames} frames")
             self.environment.set_seed(start % 2**31)  # gymnasium accepts at most 31 bits
@@ -113,18 +115,15 @@ _GOALS = ("achieved_goal", "desired_goal", "trajectory")
 
 
 class GoalStepCollector(StepCollector):
-    """Collector of steps with desired goal, achieved goal and the number of the episode.
-
-    Everything else is as in :class:`~components.collector.steps.StepCollector`.
+    """Collector like :class:`StepCollector`, of steps with goals and the number of the episode.
 
     Args:
         environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` as well.
-        policy: the policy that draws actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
 
     Raises:
-        ConfigError: the environment has no goals; names the key that is not there.
+        ConfigError: the environment has no goals.
     """
 
     writes: ClassVar[tuple[str, ...]] = (
@@ -148,8 +147,8 @@ class GoalStepCollector(StepCollector):
         missing = [key for key in _GOALS if key not in spec]
         if missing:
             raise ConfigError(
-                f"the environment shows no '{missing[0]}' ({', '.join(map(str, spec))}): hindsight "
-                "needs goals, as the environment of recipe=her has them; or begin with recipe=sac"
+                f"the environment has no '{missing[0]}' ({', '.join(map(str, spec))}), which goals "
+                "need: take an environment with goals, as recipe=her does, or begin with recipe=sac"
             )
 
 
@@ -160,12 +159,12 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
     of the environment and of the policy. Records ``episode/return`` and ``episode/length``
     over the episodes that ended, and ``collector/frames``, the steps of all copies together.
 
-    The environments cannot be rewound: a resumed run restores weights and optimizer but starts new
-    episodes, so its numbers differ from those of an uninterrupted run.
+    A resumed run restores weights and optimizer but starts new episodes, so its numbers differ from
+    those of an uninterrupted run.
 
     Args:
-        environment: the environment; writes ``episode_reward`` and ``step_count``.
-        policy: the policy; draws actions and writes their log-probs.
+        environment: writes ``episode_reward`` and ``step_count``.
+        policy: draws actions and writes their log-probs.
         num_steps: steps of each copy per batch.
     """
 
@@ -198,24 +197,20 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         return rollout
 
     def _next(self) -> TensorDict:
-        # The policy draws from the global generator; it has this node's state meanwhile.
+        # The policy draws from the global generator, which has this node's state meanwhile.
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.generator.get_state())
-            if self.collector is None:  # environment and policy are on their device only now
-                self.collector = self._collector()
+            if self.collector is None:  # not earlier: environment and policy change their device
+                self.collector = Collector(
+                    self.environment,
+                    self.policy,
+                    frames_per_batch=self.num_steps * self.environment.batch_size.numel(),
+                    total_frames=-1,
+                    auto_register_policy_transforms=False,
+                )
             rollout: TensorDict = self.collector.next()
             self.generator.set_state(torch.get_rng_state())
         return rollout
-
-    def _collector(self) -> Collector:
-        frames = self.num_steps * self.environment.batch_size.numel()
-        return Collector(
-            self.environment,
-            self.policy,
-            frames_per_batch=frames,
-            total_frames=-1,
-            auto_register_policy_transforms=False,
-        )
 
     def run_state(self) -> dict[str, object]:
         """Return the number of frames collected."""
@@ -226,3 +221,61 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         self.frames = field(state, "frames", NonNegativeInt)
         start = named_seed(self.seed, f"after {self.frames} frames")
         self.environment.set_seed(start % 2**31)  # environments accept at most 31 bits
+
+
+class ActionEpisodes(Component):
+    """Collector of one episode per copy of an environment, each a row of tokens.
+
+    An episode ends at the first step with the reward of the goal; the rest of its row is padding.
+    Each step is a turn, as in the rows of agents.
+
+    Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
+    ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
+    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. Records ``episode/success``,
+    ``episode/length`` (steps) and ``collector/frames``.
+
+    Args:
+        environment: the environment, one copy per row.
+        policy: the policy, whose actions are tokens.
+        group_size: number of copies with equal starts.
+        goal_reward: reward of a step at the goal.
+
+    Raises:
+        ConfigError: ``group_size`` does not divide the number of copies.
+    """
+
+    writes = (
+        *("tokens", "attention_mask", "response_mask", "rollout_log_probs", "policy_version"),
+        *("turn_id", "turn_reward", "group_id", "trajectory_id", "truncated"),
+    )
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        environment: BatchedEnvironment,
+        policy: ActsInTokens,
+        group_size: PositiveInt,
+        goal_reward: float = 0.0,
+    ) -> None:
+        super().__init__()
+        environment.check_groups(group_size)
+        self.environment = environment
+        self.policy = policy
+        self.group_size = group_size
+        self.goal_reward = goal_reward
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Play and return one episode per copy; the incoming batch is ignored."""
+        start = self.environment.begin_groups(self.group_size)
+        rows = play_rows(self.environment, self.policy, start, self.generator, self.goal_reward)
+        copies = torch.arange(self.environment.num_envs)
+        rows["group_id"] = copies // self.group_size
+        version = self.policy.version if isinstance(self.policy, ScoresRows) else 0
+        rows["policy_version"] = torch.full(rows["tokens"].shape, version)
+        lengths = rows["turn_id"].amax(1) + 1
+        record("episode/success", rows["turn_reward"].sum(1))
+        record("episode/length", lengths.float())
+        record_total("collector/frames", float(lengths.sum()))
+        return rows

@@ -1,5 +1,7 @@
 """Parts, for editors; docs/make_stubs.py writes this file."""
 
+from components.environment.answer_verification import SecondAttempt as SecondAttempt
+from components.environment.answer_verification import SolverVerifier as SolverVerifier
 from components.environment.browser import Browser as Browser
 from components.environment.control import CartPole as CartPole
 from components.environment.control import Pendulum as Pendulum
@@ -8,8 +10,6 @@ from components.environment.proofs import LeanEnvironment as LeanEnvironment
 from components.environment.proofs import ProofAttempts as ProofAttempts
 from components.environment.reasoning_gym import ReasoningGymEnvironment as ReasoningGymEnvironment
 from components.environment.repository import Repository as Repository
-from components.environment.second_attempt import SecondAttempt as SecondAttempt
-from components.environment.solver_verifier import SolverVerifier as SolverVerifier
 from components.environment.text_games import GymnasiumText as GymnasiumText
 from components.environment.text_games import SkyRLGym as SkyRLGym
 from components.environment.text_games import TextArena as TextArena

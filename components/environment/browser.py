@@ -1,4 +1,4 @@
-"""Browser: a web page with a goal on its own state."""
+"""Environment of a web page in a headless browser."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _ELEMENT = re.compile(r"e\d{1,6}|f\d{1,4}e\d{1,6}")
 _NUMBER = r"\s*(\d{1,5}(?:\.\d{1,3})?)\s*"
 _BOX = re.compile(rf"\[?{','.join([_NUMBER] * 4)}\]?")
 _ACTIONS = {
-    "</click>": re.compile(r"<click>(?P<where>[^<>]*)</click>"),
-    "</type>": re.compile(r'<type into="(?P<where>[^"<>]*)">(?P<text>.*)</type>', re.DOTALL),
-    "</scroll>": re.compile(r"<scroll>\s*(?P<way>down|up)\s*</scroll>"),
+    "</click>": re.compile(r"<click>(?P<target>[^<>]*)</click>"),
+    "</type>": re.compile(r'<type into="(?P<target>[^"<>]*)">(?P<text>.*)</type>', re.DOTALL),
+    "</scroll>": re.compile(r"<scroll>\s*(?P<direction>down|up)\s*</scroll>"),
 }
 
 
 class Browser(metaclass=Checked):
     """Web page in a headless browser: click, type, scroll; the page's state decides the reward.
 
-    The page is the text of the column ``page``. It has no network, and every address but its own is
-    refused (:mod:`rlcomp.sandbox.page`). Observations are its accessibility tree, one line per
-    element, with a number for interactive ones. The turn ``<done/>`` pays 1 if the JavaScript
-    expression in the column ``goal`` is ``true`` in the page, else 0 (also if it raises).
+    The page is the column ``page``, without network (:mod:`rlcomp.sandbox.page`). Observations are
+    its accessibility tree, one line per element, with a number for interactive ones. The reward of
+    the turn ``<done/>`` is 1 if the JavaScript expression in the column ``goal`` is ``true`` in the
+    page, else 0 (also if it raises).
 
-    A turn without an action, or with one that the page refuses, gets a message and is used up. A
-    page that hangs or crashes makes the episode fail.
+    A turn without a possible action gets a message and counts. A page that hangs or crashes makes
+    the episode fail.
 
     Args:
         program: Chromium or Chrome; null: the one in ``$CHROMIUM`` or on the path.
@@ -66,8 +66,8 @@ class Browser(metaclass=Checked):
         self.boxes = boxes
         self.page: Page | None = None
         self.goal = ""
-        self.told = {"clicks": 0.0, "texts": 0.0, "scrolls": 0.0, "mistakes": 0.0}
-        self.told["resolved"] = math.nan
+        self._facts = {"clicks": 0.0, "texts": 0.0, "scrolls": 0.0, "mistakes": 0.0}
+        self._facts["resolved"] = math.nan
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Open the page; return the instructions and the first observation.
@@ -87,23 +87,23 @@ class Browser(metaclass=Checked):
         return self._turn(self.page, MANUAL)
 
     def step(self, action: str) -> Turn:
-        """Carry out the action of a turn.
+        """Execute the action of a turn.
 
         Raises:
-            RlcompError: the browser has gone.
+            RlcompError: the browser has ended.
         """
         assert self.page is not None
         if action.rstrip().endswith("<done/>"):
-            self.told["resolved"] = float(self.page.holds(self.goal))
-            return Turn(reward=self.told["resolved"], done=True)
+            self._facts["resolved"] = float(self.page.holds(self.goal))
+            return Turn(reward=self._facts["resolved"], done=True)
         try:
-            self._do(self.page, action.rstrip())
-        except PageActionError as refused:
-            self.told["mistakes"] += 1
-            return self._turn(self.page, f"Not done: {refused}\n")
+            self._act(self.page, action.rstrip())
+        except PageActionError as error:
+            self._facts["mistakes"] += 1
+            return self._turn(self.page, f"Not done: {error}\n")
         return self._turn(self.page, "")
 
-    def _do(self, page: Page, action: str) -> None:
+    def _act(self, page: Page, action: str) -> None:
         ending = next((stop for stop in _ACTIONS if action.endswith(stop)), "")
         if not ending:
             raise PageActionError(
@@ -114,22 +114,22 @@ class Browser(metaclass=Checked):
         if match is None:
             raise PageActionError(f"this is not the form of <{kind}>")
         if kind == "scroll":
-            page.scroll(0.5 if match["way"] == "down" else -0.5)
+            page.scroll(0.5 if match["direction"] == "down" else -0.5)
         elif kind == "click":
-            _click(page, match["where"].strip())
+            _click(page, match["target"].strip())
         else:
-            _write(page, match["where"].strip(), match["text"])
-        self.told[{"click": "clicks", "type": "texts", "scroll": "scrolls"}[kind]] += 1
+            _write(page, match["target"].strip(), match["text"])
+        self._facts[{"click": "clicks", "type": "texts", "scroll": "scrolls"}[kind]] += 1
 
     def _turn(self, page: Page, text: str) -> Turn:
-        shown = text + page.snapshot(boxes=self.boxes)
+        content = text + page.snapshot(boxes=self.boxes)
         # Escape the closing text in the page, so that the page cannot end the observation.
-        shown = shown.replace("</page>", "<\\/page>")
-        return Turn(observation=f"\n<page>\n{shown}", closing="\n</page>\n")
+        content = content.replace("</page>", "<\\/page>")
+        return Turn(observation=f"\n<page>\n{content}", closing="\n</page>\n")
 
     def facts(self) -> Mapping[str, float]:
-        """Return the counts of clicks, texts, scrolls and mistakes and, once done, the verdict."""
-        return dict(self.told)
+        """Return the numbers of clicks, texts, scrolls and mistakes, and the verdict."""
+        return dict(self._facts)
 
     def close(self) -> None:
         """Close the page."""
@@ -137,26 +137,26 @@ class Browser(metaclass=Checked):
             self.page.close()
 
 
-def _click(page: Page, where: str) -> None:
-    if _ELEMENT.fullmatch(where):
-        page.click(where)
+def _click(page: Page, target: str) -> None:
+    if _ELEMENT.fullmatch(target):
+        page.click(target)
     else:
-        page.click_at(*_middle(where))
+        page.click_at(*_box_centre(target))
 
 
-def _write(page: Page, where: str, text: str) -> None:
-    if _ELEMENT.fullmatch(where):
-        page.write(where, text)
+def _write(page: Page, target: str, text: str) -> None:
+    if _ELEMENT.fullmatch(target):
+        page.write(target, text)
     else:
-        page.write_at(*_middle(where), text)
+        page.write_at(*_box_centre(target), text)
 
 
-def _middle(where: str) -> tuple[float, float]:
+def _box_centre(target: str) -> tuple[float, float]:
     """Return the centre of a box ``x,y,width,height``."""
-    box = _BOX.fullmatch(where)
+    box = _BOX.fullmatch(target)
     if box is None:
         raise PageActionError(
-            f"{where!r:.60} is no element such as e6, and no box x,y,width,height"
+            f"{target!r:.60} is no element such as e6, and no box x,y,width,height"
         )
     x, y, width, height = map(float, box.groups())
     return x + width / 2, y + height / 2

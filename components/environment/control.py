@@ -29,7 +29,7 @@ class CartPole(BatchedEnvironment):
 
     Args:
         num_envs: number of copies.
-        max_steps: steps after which an episode is cut.
+        max_steps: steps after which an episode is truncated.
         randomise: draws ``gravity``, the masses ``cart`` and ``pole`` (kg), ``half_length`` (m) and
             ``force`` (N) for each episode.
 
@@ -59,25 +59,18 @@ class CartPole(BatchedEnvironment):
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Take one Euler step."""
-        place, speed, angle, turning = state.unbind(1)
+        position, speed, angle, spin = state.unbind(1)
         gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
         mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
-        swing = (force + pole * half_length * turning**2 * sine) / mass
+        swing = (force + pole * half_length * spin**2 * sine) / mass
         inertia = half_length * (4 / 3 - pole * cosine**2 / mass)
-        turned = (gravity * sine - cosine * swing) / inertia
-        pushed = swing - pole * half_length * turned * cosine / mass
-        after = torch.stack(
-            [
-                place + self.seconds * speed,
-                speed + self.seconds * pushed,
-                angle + self.seconds * turning,
-                turning + self.seconds * turned,
-            ],
-            dim=1,
-        )
+        angular_acceleration = (gravity * sine - cosine * swing) / inertia
+        acceleration = swing - pole * half_length * angular_acceleration * cosine / mass
+        derivative = torch.stack([speed, acceleration, spin, angular_acceleration], dim=1)
+        after = state + self.seconds * derivative
         fallen = (after[:, 0].abs() > self.widest) | (after[:, 2].abs() > self.steepest)
-        return after, torch.ones_like(place), fallen
+        return after, torch.ones_like(position), fallen
 
     def observe(self, state: Tensor) -> Tensor:
         """Return the state."""
@@ -93,7 +86,7 @@ class Pendulum(BatchedEnvironment):
 
     Args:
         num_envs: number of copies.
-        max_steps: steps after which an episode is cut.
+        max_steps: steps after which an episode is truncated.
         randomise: draws ``gravity``, ``mass`` and ``length`` for each episode.
 
     Source:
@@ -126,9 +119,8 @@ class Pendulum(BatchedEnvironment):
         upright = (angle + math.pi) % (2 * math.pi) - math.pi
         reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
         gravity, mass, length = self.dynamics.values()
-        pull = 3 * gravity / (2 * length) * angle.sin()
-        push = 3 / (mass * length**2) * torque
-        speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)
+        acceleration = 3 * gravity / (2 * length) * angle.sin() + 3 / (mass * length**2) * torque
+        speed = (speed + acceleration * self.seconds).clamp(-self.fastest, self.fastest)
         angle = angle + speed * self.seconds
         return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)
 
@@ -166,12 +158,12 @@ def gymnasium_environment(
         )
     except gymnasium.error.Error as error:
         raise ConfigError(f"name is {name!r}: {error}; set environment.name=...") from error
-    wrapped = GymWrapper(copies, categorical_action_encoding=True)
-    specs = wrapped.observation_spec.items(include_nested=True, leaves_only=True)
-    wide = [key for key, spec in specs if spec.dtype == torch.float64]
+    wrapper = GymWrapper(copies, categorical_action_encoding=True)
+    specs = wrapper.observation_spec.items(include_nested=True, leaves_only=True)
+    double_keys = [key for key, spec in specs if spec.dtype == torch.float64]
     # MuJoCo's tasks return float64; networks compute in float32.
-    narrowed = [DoubleToFloat(in_keys=wide)] if wide else []
-    environment = TransformedEnv(wrapped, Compose(*narrowed, RewardSum(), StepCounter()))
+    casts = [DoubleToFloat(in_keys=double_keys)] if double_keys else []
+    environment = TransformedEnv(wrapper, Compose(*casts, RewardSum(), StepCounter()))
     environment.set_seed(torch.initial_seed() % 2**31)
     return environment
 
@@ -184,8 +176,8 @@ def control_environment(
 ) -> EnvBase:
     """Return ``num_envs`` copies of an environment, stepped in this process as one batch.
 
-    ``Pendulum-v1`` and ``CartPole-v1`` are reimplemented in torch and their state is saved: a run
-    on them resumes bit by bit and needs no extra. Every other name is made by gymnasium.
+    ``Pendulum-v1`` and ``CartPole-v1`` are those of this module: a run on them resumes bit by bit
+    and needs no extra. Every other name is gymnasium's.
 
     Args:
         name: gymnasium's name of the environment.
@@ -202,7 +194,7 @@ def control_environment(
         return CartPole(num_envs=num_envs, randomise=randomise)
     if randomise is not None:
         raise ConfigError(
-            f"environment.name is {name!r}, of gymnasium, whose dynamics cannot be drawn: take "
-            "Pendulum-v1 or CartPole-v1, which are in torch, or randomise=none"
+            f"environment.name is {name!r}, whose dynamics cannot be drawn: set Pendulum-v1 or "
+            "CartPole-v1, or randomise=none"
         )
     return gymnasium_environment(name=name, num_envs=num_envs)

@@ -19,8 +19,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class OpenEnv(Adapter):
     r"""Adapter of an environment of OpenEnv: ``sync()``, then ``reset``, ``step``, ``close``.
 
-    Each episode has its own connection and so its own environment on the server. An action is a
-    mapping with one entry, or an object of the environment's class of actions.
+    Each episode has its own connection and environment on the server. An action is a mapping with
+    one entry, or an object of the environment's class of actions.
 
     Args:
         name: dotted path of the client's class.

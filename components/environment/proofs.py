@@ -22,10 +22,10 @@ class _CheckedAbstract(Checked, ABCMeta):
 class LeanEnvironment(ProofTurns[LeanState], metaclass=_CheckedAbstract):
     """Environment that answers a tactic of Lean with the open goals or with Lean's message.
 
-    A tactic that could leave a hole, add an axiom or run code is refused without being run
+    A tactic that could leave a hole, add an axiom or run code is refused
     (:func:`rlcomp.prover.lean.refusal`). A proof is complete, with the reward 1, if the backend
-    has no open goals **and** Lean accepts the theorem with all its tactics as one file. If the
-    backend fails, the episode is invalid.
+    has no open goals **and** Lean accepts the theorem with all its tactics as one file. A failure
+    of the backend makes the episode invalid.
 
     Args:
         backend: the connection to Lean: ``lean_backend=replay|wasm|dojo``.
@@ -47,15 +47,14 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_CheckedAbstract):
         message = refusal(action)
         if message:
             return message
-        new_state = self.backend.run(state, action)
-        if isinstance(new_state, str):
-            return new_state
-        if not new_state.completed:
-            return new_state if new_state.goals else "no goals, and no proof"
-        reason = self.backend.rejection(new_state)
-        if reason:
+        after = self.backend.run(state, action)
+        if isinstance(after, str):
+            return after
+        if not after.completed:
+            return after if after.goals else "no goals, and no proof"
+        if reason := self.backend.rejection(after):
             return f"the file is not accepted: {reason}"
-        return replace(new_state, accepted=True)
+        return replace(after, accepted=True)
 
     def solved(self, state: LeanState) -> bool:
         """Return whether Lean has accepted the whole file."""
@@ -73,11 +72,11 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_CheckedAbstract):
 class ProofAttempts(metaclass=Checked):
     r"""Environment that checks a script of tactics, one per line, in several attempts.
 
-    The accepted tactics of a failed script stay. The observation is the checker's message and the
-    state after them, ``"no match\nh0:p\n⊢p∨q\n"``, from which the next attempt continues. A script
-    that ends with open goals has the message ``not over``. A script with tactics after the end of
-    the proof fails, and is cut before the tactic that completed the proof. An attempt that
-    completes the proof has the reward 1 and ends the episode. The last attempt also ends it.
+    The next attempt continues after the accepted tactics of a failed script. The observation is the
+    checker's message and the state, ``"no match\nh0:p\n⊢p∨q\n"``. A script that ends with open
+    goals has the message ``not over``. A script with tactics after the end of the proof fails, and
+    is cut before the tactic that completed the proof. A proof has the reward 1 and ends the
+    episode, as does the last attempt.
 
     Facts: ``attempts``, ``proven``, ``first_proven``; in episodes with a second attempt also
     ``repaired``, whether a later attempt completed the proof.
@@ -86,7 +85,7 @@ class ProofAttempts(metaclass=Checked):
         prover: environment of proofs, such as :class:`LeanEnvironment`: a class or its description.
         attempts: number of attempts.
         tells: observation after a failed attempt. ``message``: message and state. ``nothing``:
-            ``again``, as a control in which the policy does not know where to continue.
+            ``again``, as a control without information.
         again: the observation with ``tells: nothing``.
         stop: text that ends an attempt and is not part of it; EOS also ends an attempt.
 
@@ -104,10 +103,9 @@ class ProofAttempts(metaclass=Checked):
         again: NonEmptyText = "again",
         stop: NonEmptyText = "\n\n",
     ) -> None:
-        checker: Any = (
+        self.prover: Any = (
             load(prover.target, prover.arguments) if isinstance(prover, Unbuilt) else prover()
         )
-        self.prover = checker
         self.attempts = attempts
         self.tells = tells
         self.again = again

@@ -19,11 +19,9 @@ class ReasoningGymEnvironment(metaclass=Checked):
     """Puzzle of reasoning-gym: the policy answers until it is right or has no attempt left.
 
     With ``task=reasoning_gym`` (column ``reasoning_gym``) the prompt is the question. Otherwise
-    ``reset`` asks a question of the data set ``name``, made from the column ``seed`` or the
-    episode's own seed.
-
-    The reward is the checker's score of an answer after the checks of
-    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`; a later attempt gets the increase.
+    ``reset`` makes a question of the data set ``name`` from the column ``seed`` or the episode's
+    own seed. The reward is the increase of the best score by
+    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`.
 
     Args:
         name: name of the data set, such as ``leg_counting``; null: the example names the puzzle.
@@ -76,15 +74,15 @@ class ReasoningGymEnvironment(metaclass=Checked):
         return Turn(observation=question(self.puzzle), closing="\n")
 
     def step(self, action: str) -> Turn:
-        """Check an answer and pay for it."""
+        """Score an answer."""
         for stop in self.stops if self.where == "whole" else ():
             action = action.removesuffix(stop)
         score = reasoning_gym(action, self.puzzle, where=self.where, partial=self.partial)
-        return self.attempts.judged(score)
+        return self.attempts.answer(score)
 
     def facts(self) -> Mapping[str, float]:
-        """Return the ``attempts`` used and ``solved``: whether one was right."""
+        """Return the number of ``attempts``, and whether one was right (``solved``)."""
         return self.attempts.facts()
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""

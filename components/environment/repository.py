@@ -1,4 +1,4 @@
-"""Repository: a software task solved by edits and judged by hidden tests."""
+"""Environment of a repository: a software task solved by edits and judged by hidden tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rlcomp.verify.edits import (
     view_file,
 )
 
-_LONGEST = 6000  # most characters of the public tests' output
+_MAX_OUTPUT = 6000  # characters of the public tests
 
 MANUAL = """
 Each of your turns ends with one action:
@@ -44,14 +44,12 @@ The files:
 class Repository(metaclass=Checked):
     """Small repository with an issue: view, edit, run its tests, submit; hidden tests judge it.
 
-    The turn that submits pays 1 if all tests of ``fail_to_pass`` and ``pass_to_pass`` pass, else 0.
-    A turn without an action, or with one that cannot be done, gets a message and is used up. An
-    episode without a submission is paid 0.
+    The reward of the submission is 1 if all tests of ``fail_to_pass`` and ``pass_to_pass`` pass,
+    else 0. A turn without a possible action gets a message and counts.
 
-    The hidden tests run in one jail and the repository in another; plain data is exchanged
-    (:mod:`rlcomp.sandbox.tree_proxies`). So no edit can write to the side of the verdict. Edits
-    of test files do not count. A failure of the sandbox itself raises and makes the episode
-    invalid.
+    The hidden tests run in one jail and the repository in another, and exchange plain data only
+    (:mod:`rlcomp.sandbox.tree_proxies`), so that no edit can change the verdict. Edits of test
+    files do not count. A failure of the sandbox makes the episode invalid.
 
     Columns of the example, as :mod:`rlcomp.data.software` makes them: ``files`` and
     ``hidden_tests`` (texts by path), ``fail_to_pass`` and ``pass_to_pass`` (names of hidden tests).
@@ -81,8 +79,8 @@ class Repository(metaclass=Checked):
         self.files: dict[str, str] = {}
         self.hidden: dict[str, str] = {}
         self.names: dict[str, tuple[str, ...]] = {}
-        self.told = dict.fromkeys(("views", "edits", "runs", "mistakes"), 0.0)
-        self.told |= dict.fromkeys(("resolved", "fail_to_pass", "pass_to_pass"), math.nan)
+        self._facts = dict.fromkeys(("views", "edits", "runs", "mistakes"), 0.0)
+        self._facts |= dict.fromkeys(("resolved", "fail_to_pass", "pass_to_pass"), math.nan)
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Return the instructions and the list of files.
@@ -94,14 +92,14 @@ class Repository(metaclass=Checked):
         self.files = read_tree(example.columns.get("files"), "files")
         self.hidden = read_tree(example.columns.get("hidden_tests"), "hidden_tests")
         for name in ("fail_to_pass", "pass_to_pass"):
-            self.names[name] = _names(example.columns.get(name), name, self.hidden)
+            self.names[name] = _test_names(example.columns.get(name), name, self.hidden)
         if not self.names["fail_to_pass"]:
             raise DataError("the column 'fail_to_pass' is empty: name the tests that must pass")
         sizes = [f"{path} ({text.count(chr(10))} lines)" for path, text in self.files.items()]
         return self._turn(MANUAL + "\n".join(sorted(sizes)))
 
     def step(self, action: str) -> Turn:
-        """Carry out the action of a turn.
+        """Execute the action of a turn.
 
         Raises:
             ConfigError: this machine has no such sandbox.
@@ -118,54 +116,54 @@ class Repository(metaclass=Checked):
                 "run": self._run,
             }
             return self._turn(steps[command.kind](command))
-        except ActionError as mistake:
-            self.told["mistakes"] += 1
-            return self._turn(f"Not done: {mistake}")
+        except ActionError as error:
+            self._facts["mistakes"] += 1
+            return self._turn(f"Not done: {error}")
 
     def _view(self, command: RepositoryAction) -> str:
-        shown = view_file(self.files, command)
-        self.told["views"] += 1
-        return shown
+        text = view_file(self.files, command)
+        self._facts["views"] += 1
+        return text
 
     def _edit(self, command: RepositoryAction) -> str:
         self.files = (edit_file if command.kind == "edit" else create_file)(self.files, command)
-        self.told["edits"] += 1
+        self._facts["edits"] += 1
         return f"Done: {command.path}"
 
     def _run(self, command: RepositoryAction) -> str:
         del command
         tests = {path: text for path, text in self.files.items() if is_test(path)}
-        self.told["runs"] += 1
+        self._facts["runs"] += 1
         if not tests:
             return "There are no tests."
         (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
             [job_of(self.files, tests, (), self.limits)]
         )
         early = "" if len(outcome.tests) > 1 else f"Ended: {outcome.status}: {outcome.message}"
-        # Addresses differ between processes, and a replay of the episode must print the same.
-        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_LONGEST:]) + early
+        # Addresses differ between processes, but a replay of the episode must print the same.
+        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_MAX_OUTPUT:]) + early
 
     def _submit(self) -> Turn:
-        names = [*dict.fromkeys(each for group in self.names.values() for each in group)]
+        names = [*dict.fromkeys(name for group in self.names.values() for name in group)]
         (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
             [job_of(self.files, self.hidden, names, self.limits)]
         )
-        right = passed(outcome, names)
+        passes = passed(outcome, names)
         for group, members in self.names.items():
             if members:
-                self.told[group] = sum(right[each] for each in members) / len(members)
-        self.told["resolved"] = float(outcome.status == "passed")
-        return Turn(reward=self.told["resolved"], done=True)
+                self._facts[group] = sum(passes[name] for name in members) / len(members)
+        self._facts["resolved"] = float(outcome.status == "passed")
+        return Turn(reward=self._facts["resolved"], done=True)
 
     def _turn(self, text: str) -> Turn:
         state = hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
         # Escape the closing text in a file, so that the file cannot end the observation.
-        shown = text.replace("</result>", "<\\/result>")
-        return Turn(observation=f"\n<result>\n{shown}", closing="\n</result>\n", anchor=state)
+        content = text.replace("</result>", "<\\/result>")
+        return Turn(observation=f"\n<result>\n{content}", closing="\n</result>\n", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
-        """Return counts of actions and, once submitted, the verdict and shares of passed tests."""
-        return dict(self.told)
+        """Return numbers of actions, the verdict and shares of passed tests."""
+        return dict(self._facts)
 
     def close(self) -> None:
         """No-op: the sandbox belongs to the process."""
@@ -178,7 +176,7 @@ def _sandbox(min_tier: Literal["strict", "bwrap", "portable"], process: int) -> 
     return Sandbox(workers=1, min_tier=min_tier)
 
 
-def _names(value: object, column: str, hidden: Mapping[str, str]) -> tuple[str, ...]:
+def _test_names(value: object, column: str, hidden: Mapping[str, str]) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise DataError(f"the column {column!r} is {value!r:.80}: must be a list of tests")
     for name in value:

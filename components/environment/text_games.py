@@ -68,7 +68,7 @@ class GymnasiumText(Adapter):
         """Reset the environment with the seed."""
         seed, options = world_seed(example, seed), example.columns.get("options")
         observation, _ = self.peer.reset(seed=seed, options=options)
-        return self._seen(observation)
+        return self._observe(observation)
 
     def answer(self, action: str) -> Turn | None:
         """Take a step if the text is an action."""
@@ -77,12 +77,12 @@ class GymnasiumText(Adapter):
             return None
         observation, reward, terminated, self.truncated, _ = self.peer.step(chosen)
         done = bool(terminated or self.truncated)
-        return self._seen(observation, reward=float(reward), done=done)
+        return self._observe(observation, reward=float(reward), done=done)
 
-    def _seen(self, observation: object, reward: float = 0.0, done: bool = False) -> Turn:
+    def _observe(self, observation: object, reward: float = 0.0, done: bool = False) -> Turn:
         text = observation_text(observation)
-        shown = str(self.peer.render()) if self.rendered else text
-        return self.turn(shown, reward=reward, done=done, anchor=text)
+        content = str(self.peer.render()) if self.rendered else text
+        return self.turn(content, reward=reward, done=done, anchor=text)
 
     def facts(self) -> Mapping[str, float]:
         """Return ``unread``, and ``time_limit``: whether the environment's limit ended it."""
@@ -93,9 +93,9 @@ class SkyRLGym(Adapter):
     """Adapter of an environment of SkyRL-gym: ``init(prompt)``, ``step(action)``.
 
     It is made with ``settings`` as its ``env_config`` and the example's columns as its ``extras``.
-    If these hold no ``reward_spec``, the example's answer is the ground truth. The policy reads the
-    contents of the returned messages. ``postprocessed_action`` is ignored: the sampled action
-    stays. Numbers among its metrics are facts.
+    Without a ``reward_spec`` among these, the example's answer is the ground truth. The observation
+    is the content of the returned messages. ``postprocessed_action`` is ignored. Numbers among its
+    metrics are facts.
 
     The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is SkyRL-gym's
     name, such as ``gsm8k_multi_turn``.
@@ -144,13 +144,12 @@ class SkyRLGym(Adapter):
 class TextArena(Adapter):
     """Adapter of a one-player game: ``reset``, ``get_observation``, ``step``, ``close``.
 
-    The observation is the text that is new since the policy's last move. A game that returns
-    messages (names that end in ``-raw``) leaves the policy's own move out. The reward of player 0
-    at the end of the game is paid with the last turn. The game itself reads the move; most search
-    it in square brackets.
+    The observation is the text since the policy's last move; a game that returns messages (names
+    that end in ``-raw``) leaves the policy's own move out. The last turn has player 0's reward of
+    the game. The game parses the move; most search it in square brackets.
 
     TextArena draws from Python's global generator. Here each game has its own state of it, so that
-    games that are played side by side do not influence one another or anything else.
+    games do not influence one another or anything else.
 
     The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
     name, such as ``GuessTheNumber-v0``.
@@ -168,29 +167,29 @@ class TextArena(Adapter):
 
     def prepare(self) -> None:
         """Make the game."""
-        self.drawn = random.Random(0).getstate()
-        with self._own_draws():
+        self.random_state = random.Random(0).getstate()
+        with self._own_random():
             self.peer = self.make(**self.settings)
 
     def reset(self, example: Example, seed: int) -> Turn:
         """Reset the game with the column ``seed``, or else with the episode's own seed."""
         world = world_seed(example, seed)
-        self.drawn = random.Random(world).getstate()
-        with self._own_draws():
+        self.random_state = random.Random(world).getstate()
+        with self._own_random():
             self.peer.reset(num_players=1, seed=world)
-            return self.turn(self._told())
+            return self.turn(self._new_text())
 
     def answer(self, action: str) -> Turn:
         """Make a move; the last move is paid."""
-        with self._own_draws():
+        with self._own_random():
             done, _ = self.peer.step(action)
             if not done:
-                return self.turn(self._told())
+                return self.turn(self._new_text())
             rewards, _ = self.peer.close()
             return self.turn("", reward=float(rewards[0]), done=True)
 
-    def _told(self) -> str:
-        """Return the new part of the observation: of a growing text, or the others' messages."""
+    def _new_text(self) -> str:
+        """Return the new part of a growing observation, or the others' messages."""
         player, observation = self.peer.get_observation()
         if not isinstance(observation, str):
             return "\n".join(text for sender, text, _ in observation if sender != player)
@@ -198,14 +197,14 @@ class TextArena(Adapter):
         return observation.removeprefix(before)
 
     @contextmanager
-    def _own_draws(self) -> Iterator[None]:
-        outside = random.getstate()
-        random.setstate(self.drawn)
+    def _own_random(self) -> Iterator[None]:
+        global_state = random.getstate()
+        random.setstate(self.random_state)
         try:
             yield
         finally:
-            self.drawn = random.getstate()
-            random.setstate(outside)
+            self.random_state = random.getstate()
+            random.setstate(global_state)
 
     def close(self) -> None:
         """No-op: the game's own ``close`` only returns its rewards."""

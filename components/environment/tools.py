@@ -1,4 +1,4 @@
-"""Environment with tools, which an agent calls until it answers."""
+"""Environment with tools for an agent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
-from rlcomp.episodes.method_tools import bind
 from rlcomp.episodes.tool_calls import ToolCall
+from rlcomp.episodes.tool_execution import bind
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
@@ -19,16 +19,15 @@ from rlcomp.verify.answers import gold_answers
 from rlcomp.verify.short_answer import notes_hold, notes_of
 from rlcomp.workers.function_call import load
 
-# Largest number of characters of a result.
-_MAX_CHARACTERS = 100_000
+_MAX_CHARACTERS = 100_000  # of a result
 
 
 class Tools(metaclass=Checked):
     """Environment with tools: a turn that ends in a call gets its result; other turns are answers.
 
-    If a tool raises :class:`rlcomp.interfaces.tool.ToolError`, its message is the result of the
-    call. Any other exception makes the episode invalid. A call that costs more than the remaining
-    budget is not made; its result is an error message.
+    The message of a :class:`rlcomp.interfaces.tool.ToolError` is the result of the call; any other
+    exception makes the episode invalid. A call above the remaining budget is not made; its result
+    is an error message.
 
     Facts: numbers of ``calls``, of calls with a ToolError (``tool_errors``), of calls with a
     non-empty result (``useful_calls``), of tools with a useful call (``tools_used``), of
@@ -37,8 +36,8 @@ class Tools(metaclass=Checked):
     whether they contain the gold answer or one of the column ``answers`` (``notes_hold_answer``).
 
     Args:
-        tools: tools by name: a class, its description, or the description of a plain function,
-            whose result is written as text.
+        tools: tools by name: a class, its description, or the description of a function, whose
+            result is converted to text.
         protocol: format of calls and results; None: tags.
         prices: price of a call by the tool's name; other tools have the price 0.
         budget: largest cost of all calls of an episode; None: no limit.
@@ -126,7 +125,7 @@ class Tools(metaclass=Checked):
         return result[:_MAX_CHARACTERS]
 
     def _result_turn(self, result: str) -> Turn:
-        observation, closing = self.protocol.told(result, self.names)
+        observation, closing = self.protocol.format_result(result, self.names)
         return Turn(observation=observation, closing=closing)
 
     def facts(self) -> Mapping[str, float]:

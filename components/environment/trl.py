@@ -8,9 +8,13 @@ from functools import partial
 from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.answered_calls import AnsweredCalls
-from rlcomp.episodes.method_tools import call_method, described, public_methods
 from rlcomp.episodes.tool_calls import parse_calls
+from rlcomp.episodes.tool_execution import (
+    ToolCallExecutor,
+    call_method,
+    public_methods,
+    tool_schemas,
+)
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
@@ -21,14 +25,13 @@ from rlcomp.workers.function_call import load
 class TRL(metaclass=Checked):
     """Adapter of a TRL environment, which has ``reset(**row)`` and public methods as tools.
 
-    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; the
-    text that it returns is never cut. A turn calls tools by
+    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; its
+    text is never cut. A turn calls tools by
     ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` and gets their results in
-    ``<tool_response>`` tags. A turn without a call ends the episode, and then the adapter calls
-    ``get_reward()`` if there is one. Wrong arguments and a ValueError have a result with the error
-    message; any other exception makes the episode fail. (TRL returns all messages.)
-
-    As every environment, an object plays one episode; TRL resets the same object again.
+    ``<tool_response>`` tags. A turn without a call ends the episode; its reward is
+    ``get_reward()``, if there is one. Wrong arguments and a ValueError have a result with the error
+    message; any other exception makes the episode fail. (TRL returns all messages.) An object plays
+    one episode; TRL resets the same object again.
 
     Args:
         name: dotted path of the class.
@@ -36,8 +39,7 @@ class TRL(metaclass=Checked):
         describe: whether the first observation holds JSON schemas of the tools, made from
             annotations and docstrings.
         reward_each_turn: whether the reward of each turn is the increase of ``get_reward``, so that
-            episodes that reach a limit have rewards, too. Otherwise the reward of the last turn is
-            ``get_reward``, and the other turns have 0.
+            truncated episodes have rewards, too; otherwise only the last turn has one.
         stops: texts that end a turn of the policy, in addition to EOS.
 
     Raises:
@@ -65,7 +67,7 @@ class TRL(metaclass=Checked):
         self.describe = describe
         self.reward_each_turn = reward_each_turn
         self.stops = tuple(stops)
-        self.calls = AnsweredCalls(partial(call_method, self.tools))
+        self.calls = ToolCallExecutor(partial(call_method, self.tools))
         self.previous_reward = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
@@ -73,7 +75,7 @@ class TRL(metaclass=Checked):
         del seed
         answer = {"answer": example.answer} if example.answer else {}
         text = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
-        return Turn(closing=described(self.tools) + text if self.describe else text)
+        return Turn(closing=tool_schemas(self.tools) + text if self.describe else text)
 
     def step(self, action: str) -> Turn:
         """Return the results of a turn's calls; a turn without a call ends the episode."""
@@ -88,7 +90,7 @@ class TRL(metaclass=Checked):
         return self.previous_reward - previous
 
     def facts(self) -> Mapping[str, float]:
-        """Return the number of ``calls``, and of those that ``failed``."""
+        """Return the numbers of ``calls`` and of ``failed`` ones."""
         return self.calls.facts()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.statistics import roc_auc
@@ -55,7 +55,7 @@ class SelfPlayWinRate(Component):
     def __init__(
         self,
         *,
-        player: SeatedPlayer,
+        player: MatchPlayer,
         task: Task,
         keep: PositiveInt = 4,
         num_prompts: PositiveInt = 16,
@@ -154,7 +154,7 @@ class VerdictQuality(Component):
     def __init__(
         self,
         *,
-        player: SeatedPlayer,
+        player: MatchPlayer,
         task: Task,
         verdicts: Task,
         accept: NonEmptyText = "y",

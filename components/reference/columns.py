@@ -15,8 +15,8 @@ class ColumnReference(Component):
     """Reference log-probs of pairs, precomputed, from columns of the data.
 
     A column holds the list of the log-probs of the answer's tokens, including EOS, or their sum. A
-    sum is divided equally among the tokens, so that scores of whole answers are exact. Scores that
-    use single tokens (``loss/score=length_desensitised``) need the list.
+    sum is divided equally among the tokens, which is exact for scores of whole answers. Scores of
+    single tokens (``loss/score=length_desensitised``) need the list.
 
     Reads ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and ``columns``. Writes ``ref_log_probs``
     ``[B, T]``, nats, 0 outside the mask.

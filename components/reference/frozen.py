@@ -1,4 +1,4 @@
-"""References with the policy's own weights: past, moving or current."""
+"""References with the policy's past, moving, current or base weights, or with another model."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from typing import ClassVar
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from rlcomp.arguments import PositiveInt, Probability
-from rlcomp.interfaces.policy import FullDistributionPolicy, ScoresRows
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.policy import FullDistributionPolicy, Policy, ScoresRows
 from rlcomp.interfaces.reference import Reference, full_distribution_policy
 from rlcomp.keys import Key
+from rlcomp.model.adapters import adapters_off, has_adapters
+from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.weight_snapshot import WeightSnapshot
 
 
 class FrozenReference(Reference):
     """Frozen reference policy: the weights at the start of the phase.
 
-    Only the policy's trainable parameters are copied, and the policy's own model runs with the copy
-    swapped in. So a reference never costs a second model; with adapters it costs their size.
+    Only the policy's trainable parameters are copied, and the policy's own model runs with the
+    copy. So the reference costs no second model; with adapters it costs their size.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, and with
     ``full`` ``ref_log_distribution`` ``[B, T, V]``.
 
     Args:
-        policy: the model to stay close to.
-        full: whether the log-probs of all tokens are written too. It costs a second forward pass
-            and ``B * T * V`` numbers during the whole step.
+        policy: the policy.
+        full: whether the log-probs of all tokens are written too, at the cost of a second forward
+            pass and of ``B * T * V`` numbers during the whole step.
 
     Raises:
         ConfigError: ``full`` is true and the policy has no ``log_distribution``.
@@ -65,14 +69,12 @@ class RefreshedReference(FrozenReference):
     """Reference policy that follows the policy: TR-DPO, or a mean teacher.
 
     ``theta_ref <- alpha * theta + (1 - alpha) * theta_ref`` every ``period`` batches, with
-    ``alpha`` = ``mix``.
-
-    The KL then limits the speed of the policy, not its distance.
+    ``alpha`` = ``mix``. The KL then limits the speed of the policy, not its distance.
 
     Reads and writes the entries of :class:`FrozenReference`.
 
     Args:
-        policy: the model to stay close to.
+        policy: the policy.
         period: batches between two refreshments.
         mix: share of the policy; 1 copies the policy.
         full: whether the log-probs of all tokens are written too.
@@ -114,14 +116,11 @@ class RefreshedReference(FrozenReference):
 class LiveReference(Reference):
     """Live reference: the current weights of the policy, with log-probs of all tokens.
 
-    It serves as a control: a teacher of itself drifts with its student and collapses.
+    As a control: a policy that is its own teacher drifts and collapses.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution``
     ``[B, T, V]``, nats, without gradient.
-
-    Args:
-        policy: the model.
     """
 
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
@@ -140,3 +139,64 @@ class LiveReference(Reference):
     def log_distribution(self, batch: TensorDict) -> Tensor:
         """Return the log-probs of all tokens under the current weights."""
         return self.policy.log_distribution(batch)
+
+
+class AdapterOffReference(Reference):
+    """Reference policy: the policy's base model, without extra memory, by disabling the adapters.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
+
+    Args:
+        policy: a model with adapters.
+
+    Raises:
+        ConfigError: the policy has no adapters.
+    """
+
+    policy: LanguageModel
+
+    def __init__(self, *, policy: LanguageModel) -> None:
+        super().__init__()
+        if not has_adapters(policy.model):
+            raise ConfigError(
+                "reference: the policy has no adapters to disable: set adapter=lora or "
+                "reference=frozen"
+            )
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+
+    def log_probs(self, batch: TensorDict) -> Tensor:
+        """Return the log-prob of each response token under the base model."""
+        with adapters_off(self.policy.model):
+            return self.policy.log_probs(batch.exclude("routed_experts"))
+
+
+class PretrainedReference(Reference):
+    """Reference policy: another frozen model with the policy's tokenizer, such as a base model.
+
+    It costs a second model in memory and in checkpoints.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
+    the policy's decoding.
+
+    Args:
+        policy: the policy, whose tokenizer and decoding the reference shares.
+        model: a model with the policy's vocabulary.
+    """
+
+    policy: Policy
+
+    def __init__(self, *, policy: Policy, model: PreTrainedModel) -> None:
+        super().__init__()
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+        self.model = model.requires_grad_(False)
+        self.scorer = LanguageModel(
+            model=model, tokenizer=policy.tokenizer, decoding=policy.decoding
+        )
+
+    def log_probs(self, batch: TensorDict) -> Tensor:
+        """Return the log-prob of each response token under the other model."""
+        return self.scorer.log_probs(batch.exclude("routed_experts"))

@@ -24,8 +24,7 @@ from rlcomp.text.token_bytes import token_bytes
 class TeacherReference(Reference):
     """Teacher as the reference policy: another node of the run with its current weights.
 
-    The teacher may have any size. Scoring has no gradient. Only a learner that names the teacher
-    trains it; in a phase without such a learner it is frozen.
+    The teacher may have any size. It is frozen in phases whose learners do not name it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
@@ -37,9 +36,9 @@ class TeacherReference(Reference):
 
     Args:
         policy: the student.
-        teacher: the teacher; scores the student's responses.
+        teacher: the model that scores the student's responses.
         full: whether the log-probs of all tokens are written too, for a divergence over the
-            vocabulary. It costs ``B * T * V`` numbers during the whole step.
+            vocabulary, at the cost of ``B * T * V`` numbers during the whole step.
 
     Raises:
         ConfigError: student and teacher number their tokens differently, or ``full`` is true and
@@ -87,7 +86,7 @@ class DomainTeachers(Component):
     Records the references' metrics over all rows.
 
     Args:
-        references: the references by domain, such as one ``reference=teacher`` for each teacher.
+        references: references by domain, such as a ``reference=teacher`` for each teacher.
         column: column of the examples with the name of the domain.
         full: whether the references write the log-probs of all tokens, for ``loss=distil``.
 
@@ -131,15 +130,15 @@ class DomainTeachers(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row with the reference of its domain."""
-        scored: dict[str, torch.Tensor] = {}
-        for domain, rows in self._rows(batch).items():
-            result = self.references[domain](batch[rows].copy())
+        scores: dict[str, Tensor] = {}
+        for domain, rows in self._rows_by_domain(batch).items():
+            part = self.references[domain](batch[rows].copy())
             for key in map(str, self.writes):
-                empty = result[key].new_zeros(len(batch), *result[key].shape[1:])
-                scored.setdefault(key, empty)[rows] = result[key]
-        return batch.update(scored)
+                empty = part[key].new_zeros(len(batch), *part[key].shape[1:])
+                scores.setdefault(key, empty)[rows] = part[key]
+        return batch.update(scores)
 
-    def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
+    def _rows_by_domain(self, batch: TensorDict) -> dict[str, list[int]]:
         """Return the row numbers of each domain in the batch."""
         rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
@@ -159,10 +158,10 @@ class SpanTeacher(Component):
     """Teacher with another tokenizer, by aligned spans of text.
 
     A span ``S`` ends where a token ends in both tokenizations. ``ref_log_probs`` is
-    ``log pi(a_t)`` plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
-    ``advantage=distilled`` gets the differences of the spans. The end of a response is a span of
-    its own; a truncated response has no such span. If the sampled tokens differ from the bytes of
-    the decoded text, only the spans before the first difference are compared.
+    ``log pi(a_t)`` plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``, for
+    ``advantage=distilled``. The end of a response is a span of its own, unless it is truncated. If
+    the sampled tokens differ from the bytes of the decoded text, only the spans before the first
+    difference are compared.
 
     Reads ``tokens``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``, ``prompt``, ``response``
     ``[B, W]``. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
@@ -179,13 +178,7 @@ class SpanTeacher(Component):
         across tokenizers; the sum over common spans is the chain rule.
     """
 
-    reads = (
-        "tokens",
-        "response_mask",
-        "rollout_log_probs",
-        "prompt",
-        "response",
-    )
+    reads = ("tokens", "response_mask", "rollout_log_probs", "prompt", "response")
     writes = ("ref_log_probs",)
 
     policy: Policy
@@ -200,7 +193,7 @@ class SpanTeacher(Component):
         self._teacher_bytes = token_bytes(teacher.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the texts and write the spans' differences to the student's tokens."""
+        """Score the texts and add the difference of each span to its last token."""
         mask, student = batch["response_mask"], batch["rollout_log_probs"].detach()
         texts = decode_texts(batch["response"])
         rows = encode_answers(self.teacher, decode_texts(batch["prompt"]), texts)
@@ -212,9 +205,9 @@ class SpanTeacher(Component):
             utf8 = text.encode()
             reference[row, student_mask] += span_log_ratio(
                 student[row, student_mask],
-                _ends(self._student_bytes, batch["tokens"][row][student_mask], utf8),
+                _token_ends(self._student_bytes, batch["tokens"][row][student_mask], utf8),
                 teacher[row, teacher_mask],
-                _ends(self._teacher_bytes, rows["tokens"][row][teacher_mask], utf8),
+                _token_ends(self._teacher_bytes, rows["tokens"][row][teacher_mask], utf8),
                 len(utf8) + 1,
             )
         batch["ref_log_probs"] = reference
@@ -223,16 +216,11 @@ class SpanTeacher(Component):
         return batch
 
 
-def _ends(table: list[bytes], tokens: Tensor, text: bytes) -> list[int]:
-    """Return the byte offset at which each token of a text ends.
+def _token_ends(table: list[bytes], tokens: Tensor, text: bytes) -> list[int]:
+    """Return the byte offset at the end of each token ``[N]`` of a text in UTF-8.
 
-    EOS ends one byte after the text. A token that differs from the text, and all later tokens, end
-    two bytes after the text.
-
-    Args:
-        table: the bytes of each token id; empty for EOS.
-        tokens: token ids of the text, ``[N]``.
-        text: the text, UTF-8.
+    EOS, which has no bytes in the table, ends one byte after the text. A token that differs from
+    the text, and all later tokens, end two bytes after the text.
     """
     ends, offset = list[int](), 0
     for token in tokens.tolist():

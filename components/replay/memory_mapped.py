@@ -29,11 +29,10 @@ _NAME = re.compile(r"rows-(\d{15})-(\d{15})\.safetensors")
 class MemoryMappedReplay(UniformReplay):
     """Replay of the last ``capacity`` steps in memory-mapped files, with uniform draws.
 
-    Draws are with replacement. A checkpoint does not hold the rows. The rows since the last
-    checkpoint are written to a new file (a segment) under ``directory``, and the checkpoint holds
-    the name, size and digest of each segment. A resumed run deletes the segments of abandoned
-    continuations. The directory also keeps the last ``capacity`` overwritten rows, for older
-    checkpoints.
+    Draws are with replacement. At a checkpoint, the rows since the last one are written to a new
+    file (a segment) under ``directory``, and the checkpoint holds the name, size and digest of each
+    segment. A resumed run deletes the segments of abandoned continuations. The directory also holds
+    the last ``capacity`` overwritten rows, for older checkpoints.
 
     Args:
         capacity: largest number of rows; a full replay overwrites the oldest.
@@ -56,9 +55,7 @@ class MemoryMappedReplay(UniformReplay):
 
     def extend(self, rows: TensorDict) -> None:
         """Store rows ``[R]``; a full replay overwrites the oldest."""
-        if (
-            not self.live
-        ):  # Files are created at the first write, so that reading a run creates none.
+        if not self.live:  # create files only here, so that reading a run creates none
             storage = LazyMemmapStorage(
                 self.capacity, scratch_dir=str(self.directory / "live"), existsok=True
             )
@@ -75,7 +72,7 @@ class MemoryMappedReplay(UniformReplay):
             CheckpointError: the rows cannot be written.
         """
         try:
-            self._write()
+            self._write_segment()
         except (OSError, SafetensorError) as error:
             raise CheckpointError(
                 f"{self.segment_folder}: the rows of the replay cannot be written ({error}): make "
@@ -88,14 +85,16 @@ class MemoryMappedReplay(UniformReplay):
             "folder": str(self.segment_folder.resolve()),
         }
 
-    def _write(self) -> None:
+    def _write_segment(self) -> None:
         if self.total == self.saved:
             return
         first, folder = max(self.saved, self.total - self.capacity), self.segment_folder
         folder.mkdir(parents=True, exist_ok=True)
         self._copy_segments()
         name = f"rows-{first:015d}-{self.total:015d}.safetensors"
-        for file in self._files(folder):
+        for file in [*folder.iterdir()]:
+            if not _NAME.fullmatch(file.name):
+                continue
             # The segment belongs to an abandoned continuation, or is too old for any checkpoint.
             start, end = _range(file.name)
             if start >= first or end <= self.total - 2 * self.capacity:
@@ -117,21 +116,17 @@ class MemoryMappedReplay(UniformReplay):
         self.source = self.segment_folder
 
     def _is_current(self, name: str) -> bool:
-        """Return whether the replay still has rows of a segment."""
+        """Return whether the replay has rows of a segment."""
         return _range(name)[1] > self.total - self.capacity
 
     def _rows(self, first: int, last: int) -> dict[str, Tensor]:
         """Return a range of all rows ever written, as flat tensors."""
-        stored = self.stored()
-        assert stored is not None
-        rows = stored[torch.arange(first, last) % self.capacity]
+        memory = self.rows()
+        assert memory is not None
+        rows = memory[torch.arange(first, last) % self.capacity]
         # Without torchrl's entry "index", which it writes again when it stores a row.
         flat = rows.exclude("index").flatten_keys(".").to_dict()
         return {key: value.contiguous() for key, value in flat.items()}
-
-    @staticmethod
-    def _files(folder: Path) -> list[Path]:
-        return [file for file in folder.iterdir() if _NAME.fullmatch(file.name)]
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore the rows from the segments.
@@ -147,9 +142,9 @@ class MemoryMappedReplay(UniformReplay):
         self.buffer.empty()
         self.total = self.saved = 0
         if rows is not None:
-            # Restore rows to their places, so that the next row overwrites the oldest.
-            place = torch.arange(total - size, total) % self.capacity
-            self.extend(rows[place.argsort()])
+            # The original order, so that the next row overwrites the oldest.
+            index = torch.arange(total - size, total) % self.capacity
+            self.extend(rows[index.argsort()])
             self.buffer._writer._cursor = total % self.capacity
         self.total = self.saved = total
         self.segments = segments
@@ -165,9 +160,11 @@ class MemoryMappedReplay(UniformReplay):
                 continue
             if first > next_row or last > total:
                 break
-            parts.append(
-                _read_segment(self._file(name, folder), entry, last - first)[next_row - first :]
-            )
+            # A segment is in this run's folder, or in that of the checkpoint.
+            own = (self.segment_folder / name).is_file()
+            self.source = self.segment_folder if own else folder
+            segment = _read_segment(self.source / name, entry, last - first)
+            parts.append(segment[next_row - first :])
             next_row = last
         if next_row != total:
             raise CheckpointError(
@@ -176,14 +173,9 @@ class MemoryMappedReplay(UniformReplay):
             )
         return torch.cat(parts) if parts else None
 
-    def _file(self, name: str, folder: Path) -> Path:
-        """Return the path of a segment, in this run's folder or in the checkpoint's."""
-        self.source = self.segment_folder if (self.segment_folder / name).is_file() else folder
-        return self.source / name
-
 
 def _range(name: str) -> tuple[int, int]:
-    """Return the range of a segment's rows, counted from the first row ever written."""
+    """Return the first and the last row of a segment, among all rows ever written."""
     match = _NAME.fullmatch(name)
     assert match is not None
     return int(match[1]), int(match[2])
@@ -212,8 +204,8 @@ def _read_segment(file: Path, entry: tuple[int, str], rows: int) -> TensorDict:
             f"{file} has changed since it was written: its size or digest differs"
         )
     try:
-        with safe_open(file, framework="pt") as opened:
-            flat = {nested(key): opened.get_tensor(key) for key in opened.keys()}
+        with safe_open(file, framework="pt") as tensors:
+            flat = {nested(key): tensors.get_tensor(key) for key in tensors.keys()}
         return TensorDict(flat, batch_size=[rows])
     except (SafetensorError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{file} does not hold the rows of a replay: {error}") from error

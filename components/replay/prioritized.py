@@ -20,9 +20,8 @@ class PrioritizedReplay(UniformReplay):
     """Replay of the last ``capacity`` steps, ``P(i) ~ p_i^alpha``, ``p_i = |delta_i| + eps``.
 
     ``P(i)`` is the probability of row ``i``, ``p_i`` its priority and ``delta_i`` its error. A new
-    row has the greatest priority so far, so that it is drawn soon. The stage
-    :class:`~components.replay.prioritized.Reprioritise` updates the errors of drawn rows. Drawn
-    rows have ``index`` and ``priority_weight`` ``[N]``, with which torchrl's losses weight rows.
+    row has the greatest priority so far. :class:`Reprioritise` updates the priorities. Samples have
+    ``index`` and ``priority_weight`` ``[N]``, with which torchrl's losses weight rows.
 
     Args:
         capacity: largest number of rows; a full replay overwrites the oldest.
@@ -53,22 +52,22 @@ class PrioritizedReplay(UniformReplay):
         """Store rows ``[R]`` at the greatest priority; a full replay overwrites the oldest."""
         first = self.cursor
         super().extend(rows)
-        written = (first + torch.arange(len(rows))) % self.capacity
+        index = (first + torch.arange(len(rows))) % self.capacity
         priority = torch.zeros(len(self))
         priority[: len(self.priority)] = self.priority
-        priority[written] = self.greatest
+        priority[index] = self.greatest
         self.priority = priority
 
     def sample(self, rows: int) -> TensorDict:
         """Return ``rows`` rows, drawn with replacement by priority."""
-        stored = self.stored()
-        assert stored is not None
+        memory = self.rows()
+        assert memory is not None
         probability = priority_probability(self.priority, self.alpha)
         index = draw_by_probability(probability, torch.rand(rows, generator=self.generator))
-        drawn: TensorDict = stored[index]
-        drawn["index"] = index
-        drawn["priority_weight"] = importance_weight(probability[index], len(self), self.beta)
-        return drawn
+        sample: TensorDict = memory[index]
+        sample["index"] = index
+        sample["priority_weight"] = importance_weight(probability[index], len(self), self.beta)
+        return sample
 
     def reprioritise(self, index: Tensor, error: Tensor) -> None:
         """Set the priorities of rows by their errors; a non-finite error changes no priority.
@@ -106,12 +105,12 @@ class PrioritizedReplay(UniformReplay):
 
 
 class Reprioritise(Component):
-    """Stage that passes the errors of a loss's last rows to a prioritised replay.
+    """Stage after the learner that passes the errors of a loss to a prioritised replay.
 
-    It comes after the learner. Records ``replay/error``, the mean error in reward units.
+    Records ``replay/error``, the mean error in reward units.
 
     Args:
-        loss: the loss with the errors.
+        loss: the loss with the errors of its last rows.
         replay: the replay of the rows.
     """
 

@@ -23,8 +23,8 @@ class UniformReplay(nn.Module):
     """Replay of the last ``capacity`` steps with uniform draws, on torchrl's buffer.
 
     Draws are with replacement. A checkpoint holds the rows, the position of the next row and the
-    generator, so that a resumed run draws the same rows. (torchrl's ``state_dict`` loses the batch
-    size of the storage in a file.)
+    generator, so that a resumed run draws the same rows. (torchrl's ``state_dict`` loses the
+    storage's batch size.)
 
     Args:
         capacity: largest number of rows; a full replay overwrites the oldest.
@@ -54,14 +54,14 @@ class UniformReplay(nn.Module):
 
     def sample(self, rows: int) -> TensorDict:
         """Return ``rows`` rows, drawn with replacement."""
-        drawn: TensorDict = self.buffer.sample(rows)
-        return drawn
+        sample: TensorDict = self.buffer.sample(rows)
+        return sample
 
     def check_draws(self, rows: int) -> None:
         """Refuse a batch of ``rows`` rows if it is larger than the capacity.
 
         Raises:
-            ConfigError: the batch is larger; the message names both numbers.
+            ConfigError: the batch is larger.
         """
         if rows > self.capacity:
             raise ConfigError(
@@ -70,8 +70,8 @@ class UniformReplay(nn.Module):
             )
 
     @property
-    def written(self) -> int:
-        """The number of rows that this object has written so far."""
+    def write_count(self) -> int:
+        """The number of rows that this object has written."""
         count: int = self.buffer.write_count
         return count
 
@@ -81,13 +81,13 @@ class UniformReplay(nn.Module):
         position: int = self.buffer._writer._cursor
         return position
 
-    def stored(self) -> TensorDict | None:
+    def rows(self) -> TensorDict | None:
         """Return the rows in the order of the storage; None if there are none."""
         return self.buffer[: len(self)] if len(self) else None
 
     def run_state(self) -> dict[str, object]:
         """Return the rows as flat tensors, and the position of the next row."""
-        rows = self.stored()
+        rows = self.rows()
         flat = {} if rows is None else rows.flatten_keys(".").to_dict()
         # Sorted, because a restored replay has the same entries in another order.
         return {"rows": dict(sorted(flat.items())), "cursor": self.cursor}
@@ -104,12 +104,11 @@ class UniformReplay(nn.Module):
         cursor = field(state, "cursor", NonNegativeInt)
         sizes = {entry.shape[:1] for entry in entries.values()}
         size = next(iter(sizes))[0] if sizes else 0
-        is_full = size >= self.capacity
         if (
             len(sizes) > 1
             or size > self.capacity
             or cursor >= self.capacity
-            or (not is_full and cursor != size)
+            or (size < self.capacity and cursor != size)
         ):
             raise CheckpointError(
                 f"{size} rows with the next row at {cursor} do not fit capacity={self.capacity}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import PositiveInt, Probability
@@ -22,10 +23,8 @@ class Curriculum(TaskSampler):
     """Pass-rate curriculum: a sampler with part of the batch from a band of pass rates.
 
     A share of the batch is drawn, uniformly and without replacement, from the examples whose latest
-    pass rate is in ``[low, high]``. The rest of the batch comes from shuffled epochs over all
-    training examples, and fills up a small band. Pass rates come from ``feedback=pass_rate``;
-    without it this is ``sampler=epochs``. Pass rates and the place in the epoch are part of a
-    checkpoint.
+    pass rate is in ``[low, high]``. The rest comes from shuffled epochs over all training examples.
+    Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
@@ -33,12 +32,10 @@ class Curriculum(TaskSampler):
     ``curriculum/tried``, the number of examples with a pass rate.
 
     Args:
-        task: the task of the examples; held-out prompts are left out.
-        tokenizer: the tokenizer; measures the prompts once, at construction.
+        task: the task of the examples, without its held-out prompts.
         batch_size: prompts per batch (``B``).
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        max_new_tokens: tokens for an answer, which a prompt must leave free.
+        prompt: prompt format; None: plain text.
         low: least pass rate of the band.
         high: largest pass rate of the band.
         exploration: expected share of the batch outside the band.
@@ -89,27 +86,27 @@ class Curriculum(TaskSampler):
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples, each at most once."""
-        chosen = {index: self.task.example(index) for index in self._in_band(count)}
-        record("curriculum/in_band", len(chosen) / count)
+        examples = {index: self.task.example(index) for index in self._draw_band(count)}
+        record("curriculum/in_band", len(examples) / count)
         record("curriculum/tried", len(self.pass_rates))
-        walk = self.examples.numbered()
-        while len(chosen) < count:
-            chosen.setdefault(*next(walk))
-        return list(chosen.items())
+        epochs = self.examples.numbered()
+        while len(examples) < count:
+            examples.setdefault(*next(epochs))
+        return list(examples.items())
 
-    def _in_band(self, count: int) -> Iterator[int]:
-        """Draw the non-exploration share from the band, or all of a smaller band."""
+    def _draw_band(self, count: int) -> Iterator[int]:
+        """Draw the non-exploration share of a batch from the band, or all of a smaller band."""
         band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
-        known = torch.rand(count, generator=self.generator) >= self.exploration
+        exploit = torch.rand(count, generator=self.generator) >= self.exploration
         order = torch.randperm(len(band), generator=self.generator)
-        return (band[place] for place in order[: int(known.sum())].tolist())
+        return (band[i] for i in order[: int(exploit.sum())].tolist())
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
         """Store the latest pass rate of each example."""
         self.pass_rates.update(pass_rates)
 
     def run_state(self) -> dict[str, Any]:
-        """Return the place in the epoch and the pass rates, for a checkpoint."""
+        """Return the position in the epoch and the pass rates."""
         return {
             "examples": self.examples.run_state(),
             "tried": torch.tensor(list(self.pass_rates), dtype=torch.int64),
@@ -117,13 +114,19 @@ class Curriculum(TaskSampler):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the place in the epoch and the pass rates."""
+        """Restore the position in the epoch and the pass rates."""
         self.examples.load_run_state(field(state, "examples", dict))
-        tried = tensor_field(state, "tried", torch.int64)
-        rates = tensor_field(state, "pass_rates", torch.float64, tried.shape)
-        known = bool(((tried >= 0) & (tried < len(self.task))).all())
-        if not known or len({*tried.tolist()}) < len(tried):
-            raise CheckpointError("'tried' must hold indices of the task, none of them twice")
+        indices = task_indices(state, self.task)
+        rates = tensor_field(state, "pass_rates", torch.float64, indices.shape)
         if not bool(((rates >= 0) & (rates <= 1)).all()):
             raise CheckpointError("'pass_rates' must lie in [0, 1]")
-        self.pass_rates = dict(zip(tried.tolist(), rates.tolist(), strict=True))
+        self.pass_rates = dict(zip(indices.tolist(), rates.tolist(), strict=True))
+
+
+def task_indices(state: dict[str, Any], task: Task) -> Tensor:
+    """Return the entry ``tried`` of a state: distinct indices of the task."""
+    indices = tensor_field(state, "tried", torch.int64)
+    in_range = bool(((indices >= 0) & (indices < len(task))).all())
+    if not in_range or len({*indices.tolist()}) < len(indices):
+        raise CheckpointError("'tried' must hold indices of the task, none of them twice")
+    return indices

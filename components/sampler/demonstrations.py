@@ -29,16 +29,13 @@ class Demonstrations(Component):
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
-    EOS, and in a conversation every turn of the assistant), ``prompt``,
-    ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a
-    new batch.
+    EOS, and in a conversation every turn of the assistant), ``prompt``, ``answer`` (``[B, W]``
+    uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a new batch.
 
     Args:
         task: the task of the examples; each training example comes exactly once per epoch.
-        tokenizer: the policy's tokenizer.
         batch_size: demonstrations per batch (``B``); a batch may span two epochs.
-        context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -47,12 +44,7 @@ class Demonstrations(Component):
 
     reads = ()
     writes: ClassVar[tuple[Key, ...]] = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "prompt",
-        "answer",
-        "answer_ends",
+        *("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends"),
     )
     fresh = True
 
@@ -91,9 +83,9 @@ class Demonstrations(Component):
         return rows.update(prompt_batch(examples))
 
     def run_state(self) -> dict[str, int]:
-        """Return the place in the epoch, for a checkpoint."""
+        """Return the position in the epoch."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Restore the place in the epoch."""
+        """Restore the position in the epoch."""
         self.examples.load_run_state(state)

@@ -1,4 +1,4 @@
-"""Difficulty pools, in which solved and hopeless prompts rest for some time."""
+"""Difficulty pools: solved and hopeless prompts rest for some epochs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from components.sampler.curriculum import task_indices
 from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.checkpoint.state_fields import field, tensor_field
 from rlcomp.data.sampling import ShuffledEpochs, TaskSampler
@@ -22,11 +23,10 @@ class DifficultyPools(TaskSampler):
     """Sampler with difficulty pools: solved and hopeless prompts rest for some epochs.
 
     A prompt rests after its pass rate was at least ``solved``, or at most ``hopeless``,
-    ``patience`` times in a row. The shuffled epochs then skip it ``release_after`` times, and its
-    record is cleared. So it is drawn in ``patience`` of ``patience + release_after`` epochs, for
-    any number of prompts. If all prompts of an epoch rest, those with the shortest remaining rest
-    are drawn. Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``.
-    Pools and the place in the epoch are part of a checkpoint.
+    ``patience`` times in a row. The shuffled epochs then skip it ``release_after`` times, so that
+    it is drawn in ``patience`` of ``patience + release_after`` epochs. If all prompts of an epoch
+    rest, those with the shortest remaining rest are drawn. Pass rates come from
+    ``feedback=pass_rate``; without it this is ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
@@ -34,12 +34,10 @@ class DifficultyPools(TaskSampler):
     batch, and ``retired/released``, the number of prompts released for it.
 
     Args:
-        task: the task of the examples; held-out prompts are left out.
-        tokenizer: the tokenizer; measures the prompts once, at construction.
+        task: the task of the examples, without its held-out prompts.
         batch_size: prompts per batch (``B``).
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        max_new_tokens: tokens for an answer, which a prompt must leave free.
+        prompt: prompt format; None: plain text.
         solved: least pass rate of a solved prompt.
         hopeless: largest pass rate of a hopeless prompt.
         patience: number of such pass rates in a row.
@@ -52,7 +50,7 @@ class DifficultyPools(TaskSampler):
 
     Source:
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, which samples groups of equal rewards
-        and drops them. That such prompts rest instead is this project's.
+        and drops them. To rest such prompts instead is this project's.
     """
 
     writes = ("prompt", "answer", "answer_ends", "example_id")
@@ -96,23 +94,23 @@ class DifficultyPools(TaskSampler):
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples that do not rest, each at most once."""
-        chosen: dict[int, Example] = {}
-        passed: dict[int, Example] = {}
+        batch: dict[int, Example] = {}
+        skipped: dict[int, Example] = {}
         resting, first_epoch = {*self.resting}, self.examples.epoch
         for index, example in self.examples.numbered():
-            (passed if self._rests(index) else chosen)[index] = example
-            if self.examples.epoch > first_epoch + 1:  # a whole epoch has passed
-                passed = {number: passed[number] for number in passed if number in self.resting}
-                chosen |= self._called_back(passed, count - len(chosen))
-            if len(chosen) == count:
+            (skipped if self._skip(index) else batch)[index] = example
+            if self.examples.epoch > first_epoch + 1:  # a whole epoch was read
+                skipped = {i: skipped[i] for i in skipped if i in self.resting}
+                batch |= self._recall(skipped, count - len(batch))
+            if len(batch) == count:
                 break
         record("retired/released", len(resting - {*self.resting}))
         record("retired/solved", sum(self.streaks[index] > 0 for index in self.resting))
         record("retired/hopeless", sum(self.streaks[index] < 0 for index in self.resting))
-        return list(chosen.items())
+        return list(batch.items())
 
-    def _rests(self, index: int) -> bool:
-        """Return whether a prompt is skipped; release it when its rest is over."""
+    def _skip(self, index: int) -> bool:
+        """Return whether a prompt rests in this epoch; release it at the end of its rest."""
         if index not in self.resting:
             return False
         if self.resting[index] == 0:
@@ -121,20 +119,20 @@ class DifficultyPools(TaskSampler):
         self.resting[index] -= 1
         return True
 
-    def _called_back(self, passed: Mapping[int, Example], count: int) -> dict[int, Example]:
-        """Release the prompts with the shortest remaining rest, as many as a batch lacks."""
-        first = sorted(passed, key=self.resting.__getitem__)[:count]
+    def _recall(self, skipped: Mapping[int, Example], count: int) -> dict[int, Example]:
+        """Release the ``count`` prompts with the shortest remaining rest."""
+        first = sorted(skipped, key=self.resting.__getitem__)[:count]
         for index in first:
             self._release(index)
-        return {index: passed[index] for index in first}
+        return {index: skipped[index] for index in first}
 
     def _release(self, index: int) -> None:
         del self.resting[index], self.streaks[index]
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Count solved and hopeless prompts, and retire those with enough in a row.
+        """Update the streaks of the prompts; those with a streak of ``patience`` rest.
 
-        Skip prompts that rest already: their answers were sampled before (a delayed collector).
+        Pass rates of resting prompts are ignored: their answers are old (a delayed collector).
         """
         for index, rate in pass_rates.items():
             if index in self.resting:
@@ -148,34 +146,30 @@ class DifficultyPools(TaskSampler):
                 self.resting[index] = self.release_after
 
     def run_state(self) -> dict[str, Any]:
-        """Return the place in the epoch and the pools, for a checkpoint."""
-        streaks, resting = self.streaks, self.resting
-        numbers = {
-            "tried": [*streaks],
-            "streaks": [*streaks.values()],
-            "turns": [resting.get(index, -1) for index in streaks],
+        """Return the position in the epoch and the pools."""
+        entries = {
+            "tried": [*self.streaks],
+            "streaks": [*self.streaks.values()],
+            "turns": [self.resting.get(index, -1) for index in self.streaks],
         }
         return {
             "examples": self.examples.run_state(),
-            **{name: torch.tensor(each, dtype=torch.int64) for name, each in numbers.items()},
+            **{name: torch.tensor(entry, dtype=torch.int64) for name, entry in entries.items()},
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the place in the epoch and the pools."""
+        """Restore the position in the epoch and the pools."""
         self.examples.load_run_state(field(state, "examples", dict))
-        tried = tensor_field(state, "tried", torch.int64)
-        known = bool(((tried >= 0) & (tried < len(self.task))).all())
-        if not known or len({*tried.tolist()}) < len(tried):
-            raise CheckpointError("'tried' must hold indices of the task, none of them twice")
-        streaks = tensor_field(state, "streaks", torch.int64, tried.shape)
-        turns = self._turns_left(state, tried.shape)
+        indices = task_indices(state, self.task)
+        streaks = tensor_field(state, "streaks", torch.int64, indices.shape)
+        turns = self._load_turns(state, indices.shape)
         if bool(((streaks == 0) | (turns < -1)).any()):
             raise CheckpointError("'streaks' must hold no 0, and 'turns' nothing below -1")
-        self.streaks = dict(zip(tried.tolist(), streaks.tolist(), strict=True))
-        rests = zip(tried.tolist(), turns.clamp(max=self.release_after).tolist(), strict=True)
+        self.streaks = dict(zip(indices.tolist(), streaks.tolist(), strict=True))
+        rests = zip(indices.tolist(), turns.clamp(max=self.release_after).tolist(), strict=True)
         self.resting = {index: rest for index, rest in rests if rest >= 0}
 
-    def _turns_left(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
+    def _load_turns(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
         """Return the number of epochs that skip each prompt; -1 if it does not rest."""
         if "until" in state and "turns" not in state:  # an older checkpoint counts batches
             until = tensor_field(state, "until", torch.int64, shape)

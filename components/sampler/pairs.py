@@ -32,8 +32,8 @@ class Pairs(Component):
 
     The demonstration of an example is its chosen answer, its column ``rejected`` the other one.
     The columns ``weight``, ``label_noise`` and ``annotator`` give the weight of its label and the
-    probability that it is wrong, ``margin`` the margin of a reward model. ``tie`` says that neither
-    is preferred; then the order has no meaning.
+    probability that it is wrong, ``margin`` the margin of a reward model. With ``tie`` neither is
+    preferred, and the order has no meaning.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, answer, EOS), ``attention_mask`` and
     ``response_mask`` (``[B, T]`` bool; the latter covers answer and EOS), ``chosen``, ``group_id``
@@ -43,10 +43,8 @@ class Pairs(Component):
 
     Args:
         task: the task of the examples; each training example comes exactly once per epoch.
-        tokenizer: the policy's tokenizer.
         batch_size: pairs per batch; a batch may span two epochs.
-        context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
         annotator_weight: weight of each annotator's labels (human and AI labels mixed).
         annotator_noise: probability that a label of each annotator is wrong; then every example has
             an annotator or its own ``label_noise``.
@@ -64,14 +62,8 @@ class Pairs(Component):
         "tied": ("B", "bool", "the row's pair is a tie"),
     }
     writes = (
-        "tokens",
-        "attention_mask",
-        "response_mask",
-        "chosen",
-        "group_id",
-        "prompt",
-        "answer",
-        "answer_ends",
+        *("tokens", "attention_mask", "response_mask", "chosen", "group_id"),
+        *("prompt", "answer", "answer_ends"),
     )
     may_write = ("columns", "pair_weight", "label_noise", "pair_margin", "tied")
     fresh = True
@@ -109,15 +101,15 @@ class Pairs(Component):
             "pair_margin": pair_margins(examples),
             "tied": tied_pairs(examples),
         }
-        for key, of_pairs in entries.items():
-            if of_pairs is not None:
-                rows[key] = of_pairs.repeat_interleave(2)
+        for key, entry in entries.items():
+            if entry is not None:
+                rows[key] = entry.repeat_interleave(2)
         return rows
 
     def run_state(self) -> dict[str, int]:
-        """Return the place in the epoch, for a checkpoint."""
+        """Return the position in the epoch."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Restore the place in the epoch."""
+        """Restore the position in the epoch."""
         self.examples.load_run_state(state)

@@ -1,4 +1,4 @@
-"""Task mixture with a schedule of the shares."""
+"""Task mixture with a schedule of its weights."""
 
 from __future__ import annotations
 
@@ -23,20 +23,18 @@ class TaskPools(PromptSampler):
 
     For a curriculum from easy to hard put ``weights_start`` on the easy task and ``weights_end`` on
     the hard one. Equal weights give a fixed mixture. Within a task, prompts come in shuffled
-    epochs. The places in the epochs are part of a checkpoint.
+    epochs. The positions in the epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
     (``[B, W]`` bool) of a new batch. Records ``pools/<task>``, the share of each task in the batch.
 
     Args:
-        tasks: tasks by name; held-out prompts of each are left out.
+        tasks: tasks by name, without their held-out prompts.
         weights_start: weight of each task at the start of the phase; they need not sum to 1.
         weights_end: weight of each task at the end of the phase.
-        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``).
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        max_new_tokens: tokens for an answer, which a prompt must leave free.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: weights name other tasks or are all 0, or a task has no training examples.
@@ -78,13 +76,13 @@ class TaskPools(PromptSampler):
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples, with a random number from each task."""
         share = torch.tensor(self.shares(progress()), dtype=torch.float64)
-        drawn = torch.multinomial(share, count, replacement=True, generator=self.generator)
-        chosen: list[tuple[int, Example]] = []
-        for place, (name, examples) in enumerate(self.examples.items()):
-            own = int((drawn == place).sum())
-            record(f"pools/{name}", own / count)
-            chosen += islice(examples.numbered(), own)
-        return chosen
+        tasks = torch.multinomial(share, count, replacement=True, generator=self.generator)
+        batch: list[tuple[int, Example]] = []
+        for number, (name, examples) in enumerate(self.examples.items()):
+            rows = int((tasks == number).sum())
+            record(f"pools/{name}", rows / count)
+            batch += islice(examples.numbered(), rows)
+        return batch
 
     def shares(self, at: float) -> list[float]:
         """Return the expected share of each task at a progress in [0, 1] of the phase."""
@@ -92,14 +90,14 @@ class TaskPools(PromptSampler):
             [weights[name] / sum(weights.values()) for name in self.tasks]
             for weights in (self.weights_start, self.weights_end)
         )
-        return [(1 - at) * first + at * last for first, last in zip(start, end, strict=True)]
+        return [(1 - at) * low + at * high for low, high in zip(start, end, strict=True)]
 
     def run_state(self) -> dict[str, Any]:
-        """Return the places in the epochs, for a checkpoint."""
+        """Return the positions in the epochs."""
         return {name: examples.run_state() for name, examples in self.examples.items()}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the places in the epochs."""
+        """Restore the positions in the epochs."""
         check_fields(state, [*self.examples])
         for name, examples in self.examples.items():
             examples.load_run_state(state[name])

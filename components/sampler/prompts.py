@@ -18,9 +18,8 @@ from rlcomp.seed import new_generator
 class Epochs(TaskSampler):
     """Sampler of shuffled epochs: each training prompt exactly once per epoch.
 
-    A batch may span two epochs. The place in the epoch is part of a checkpoint.
-
-    Reads, writes and arguments: see :class:`rlcomp.data.sampling.TaskSampler`.
+    A batch may span two epochs. Reads, writes and arguments: see
+    :class:`rlcomp.data.sampling.TaskSampler`.
     """
 
     def start(self) -> None:
@@ -32,11 +31,11 @@ class Epochs(TaskSampler):
         return list(islice(self.examples.numbered(), count))
 
     def run_state(self) -> dict[str, int]:
-        """Return the place in the epoch, for a checkpoint."""
+        """Return the position in the epoch."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Restore the place in the epoch."""
+        """Restore the position in the epoch."""
         self.examples.load_run_state(state)
 
 

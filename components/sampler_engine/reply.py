@@ -1,4 +1,4 @@
-"""Checked replies of a completions server: sampled ids, log-probs and reasons of the end."""
+"""Parser of the replies of a completions server: sampled ids and their log-probs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOWEST = -9999.0
 
 
 class WrongReplyError(RlcompError):
-    """Error of a reply that cannot be a row; a second request would give the same."""
+    """Error of a malformed reply, which a second request would not mend."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Response:
     """Sampled response.
 
     Attributes:
-        tokens: ids, at least one; includes the stop token that ended it.
+        tokens: ids, at least one, with the stop token.
         log_probs: log-prob of each token, nats.
-        truncated: whether the limit ended it.
-        sampling_mask: the set of tokens that each was drawn from, packed, shape
+        truncated: whether the limit of tokens ended the response.
+        sampling_mask: the candidate set of each token, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
         routes: the experts of each token, prompt included, shape ``[P + S, L, K]``, uint8; None if
             not requested.
@@ -58,125 +58,119 @@ def read_responses(
     Args:
         reply: the JSON of ``POST /v1/completions`` with ``return_token_ids``.
         request: the request.
-        prompt: the ids that were sent.
+        prompt: ids of the prompt.
         versioned: whether the reply must hold ``weight_version``.
 
     Raises:
-        WrongReplyError: the reply is wrong; names the option of the server that corrects it.
+        WrongReplyError: the reply is wrong; the message names the server's option that corrects it.
     """
     _check_version(reply, request.version, versioned)
     choices = reply.get("choices")
     if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
         raise WrongReplyError("it has no list of choices: is its API that of /v1/completions?")
-    places = sorted(each.get("index", -1) for each in choices if type(each.get("index")) is int)
-    if places != list(range(request.group_size)) or len(choices) != request.group_size:
+    indices = sorted(choice["index"] for choice in choices if type(choice.get("index")) is int)
+    if indices != list(range(request.group_size)) or len(choices) != request.group_size:
         raise WrongReplyError(
-            f"{request.group_size} responses were asked for, it has those numbered {places}"
+            f"{request.group_size} responses were requested, it has those numbered {indices}"
         )
-    responses = [
-        _response(each, request, prompt) for each in sorted(choices, key=lambda each: each["index"])
-    ]
-    count, there = (
-        _part(reply, "usage").get("completion_tokens"),
-        sum(len(r.tokens) for r in responses),
-    )
-    if count is not None and count != there:
-        raise WrongReplyError(f"it counts {count} sampled tokens and has the ids of {there}")
+    ordered = sorted(choices, key=lambda choice: choice["index"])
+    responses = [_parse_choice(choice, request, prompt) for choice in ordered]
+    count = _object(reply, "usage").get("completion_tokens")
+    total = sum(len(response.tokens) for response in responses)
+    if count is not None and count != total:
+        raise WrongReplyError(f"it counts {count} sampled tokens and has the ids of {total}")
     return responses
 
 
 def _check_version(reply: Mapping[str, Any], version: int, versioned: bool) -> None:
-    elsewhere = _part(reply, "metadata").get("weight_version")  # the place in SGLang's replies
-    actual = reply.get("weight_version", elsewhere)
+    nested = _object(reply, "metadata").get("weight_version")  # SGLang's form
+    actual = reply.get("weight_version", nested)
     if actual is None and versioned:
         raise WrongReplyError(
-            "it does not tell weight_version, so that nobody knows which weights sampled: set "
-            "sampler_engine.versioned=false for a server that knows none (vLLM)"
+            "it has no weight_version, so that the weights that sampled are unknown: set "
+            "sampler_engine.versioned=false for a server without versions (vLLM)"
         )
     if actual is not None and str(actual) != str(version):
         raise WrongReplyError(
-            f"it is of weight_version {actual!r:.40}, and version {version} was asked: does "
-            "another run use the server?"
+            f"it has weight_version {actual!r:.40}, not the requested {version}: does another run "
+            "use the server?"
         )
 
 
-def _part(reply: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object of a reply; an empty one if it is no object."""
+def _object(reply: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an entry of a reply; an empty mapping if it is no object."""
     value = reply.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
-def _response(
+def _parse_choice(
     choice: Mapping[str, Any], request: SamplingRequest, prompt: Sequence[int]
 ) -> Response:
-    tokens, scores = choice.get("token_ids"), choice.get("logprobs")
+    tokens = choice.get("token_ids")
     if not isinstance(tokens, list) or not tokens:
         raise WrongReplyError(
-            "a choice has no token_ids: the server has to know return_token_ids (vLLM from 0.10.2 "
-            "on); texts are not tokenised again, which may give other ids"
+            "a choice has no token_ids: the server must support return_token_ids (vLLM from 0.10.2 "
+            "on); to tokenise its text again may give other ids"
         )
     if choice.get("prompt_token_ids") not in (None, list(prompt)):
         raise WrongReplyError(
             "it read other prompt_token_ids than were sent: it must add no BOS and no template"
         )
     _check_ids(tokens, request)
-    log_probs = _log_probs(
-        scores.get("token_logprobs") if isinstance(scores, dict) else None, tokens
-    )
-    truncated = _truncated(choice.get("finish_reason"), tokens, request)
-    greedy = request.decoding.temperature == 0
-    sets = None
+    log_probs = _parse_log_probs(_object(choice, "logprobs").get("token_logprobs"), tokens)
+    truncated = _is_truncated(choice.get("finish_reason"), tokens, request)
+    if request.decoding.temperature == 0:  # a greedy policy has probability 1
+        log_probs = [0.0] * len(tokens)
+    sets = routes = None
     if request.decoding.replays:
-        bits = (len(tokens), -(-request.vocabulary // 8))
-        sets = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
+        shape: tuple[int, ...] = (len(tokens), -(-request.vocabulary // 8))
+        sets = _decode_bytes(
+            choice, "sampling_mask", shape, "decoding.replay", "=false decoding=full"
+        )
         if not bool(mask_contains(sets, torch.tensor(tokens)).all()):
-            raise WrongReplyError(
-                "its sampling_mask bars a token that it sampled: which set is it?"
-            )
-    # A greedy policy takes its token with probability 1.
-    routes = None
+            raise WrongReplyError("its sampling_mask excludes a token that it sampled")
     if request.routing is not None:
         shape = (len(prompt) + len(tokens), *request.routing)
-        routes = _packed(choice, "routed_experts", shape, "decoding.keep_routing", "=proximal")
-    return Response(tokens, [0.0] * len(tokens) if greedy else log_probs, truncated, sets, routes)
+        routes = _decode_bytes(
+            choice, "routed_experts", shape, "decoding.keep_routing", "=proximal"
+        )
+    return Response(tokens, log_probs, truncated, sets, routes)
 
 
 def _check_ids(tokens: Sequence[object], request: SamplingRequest) -> None:
-    known, barred = range(request.vocabulary), {*request.suppressed}
-    wrong = [one for one in tokens if type(one) is not int or one not in known]
-    if wrong:
+    for token in tokens:
+        if type(token) is not int or token not in range(request.vocabulary):
+            raise WrongReplyError(
+                f"it sampled token id {token!r:.40}, the policy has {request.vocabulary}: does it "
+                "serve another model?"
+            )
+    if suppressed := {*request.suppressed}.intersection(tokens):
         raise WrongReplyError(
-            f"it sampled token id {wrong[0]!r:.40}, the policy has {request.vocabulary}: does it "
-            "serve another model?"
-        )
-    lost = [one for one in tokens if one in barred]
-    if lost:
-        raise WrongReplyError(
-            f"it sampled token id {lost[0]}, which the policy never does: it must heed logit_bias"
+            f"it sampled the suppressed token id {min(suppressed)}: it must heed logit_bias"
         )
 
 
-def _log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
+def _parse_log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
     if not isinstance(log_probs, list) or len(log_probs) != len(tokens):
-        there = len(log_probs) if isinstance(log_probs, list) else "no"
-        raise WrongReplyError(f"it has {len(tokens)} token_ids and {there} token_logprobs")
-    for place, value in enumerate(log_probs):
+        count = len(log_probs) if isinstance(log_probs, list) else "no"
+        raise WrongReplyError(f"it has {len(tokens)} token_ids and {count} token_logprobs")
+    for index, value in enumerate(log_probs):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise WrongReplyError(f"the log-prob of its token {place} is {value!r:.40}: no number")
+            raise WrongReplyError(f"the log-prob of its token {index} is {value!r:.40}: no number")
         if not _LOWEST < value <= _ROUNDING:  # also true for NaN
             raise WrongReplyError(
-                f"the log-prob of its token {place} is {value!r:.40}: not one of a sampled token "
+                f"the log-prob of its token {index} is {value!r:.40}: not one of a sampled token "
                 "(vLLM needs --logprobs-mode processed_logprobs)"
             )
     return [float(value) for value in log_probs]  # JSON writes 0 for 0.0
 
 
-def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) -> bool:
-    """Return whether the limit ended a response; refuse one without a reason of its end."""
-    ends = [place for place, token in enumerate(tokens) if token in request.stops]
+def _is_truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) -> bool:
+    """Return whether the limit of tokens ended a response; refuse any other end but a stop."""
+    ends = [index for index, token in enumerate(tokens) if token in request.stops]
     if ends and ends[0] < len(tokens) - 1:
         raise WrongReplyError(
-            f"it went on behind stop token {tokens[ends[0]]}: it must heed stop_token_ids"
+            f"it sampled more after stop token {tokens[ends[0]]}: it must heed stop_token_ids"
         )
     if len(tokens) > request.max_new_tokens:
         raise WrongReplyError(
@@ -194,8 +188,8 @@ def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) 
     )
 
 
-def _packed(
-    choice: Mapping[str, Any], name: str, shape: tuple[int, ...], setting: str, otherwise: str
+def _decode_bytes(
+    choice: Mapping[str, Any], name: str, shape: tuple[int, ...], setting: str, fallback: str
 ) -> Tensor:
     """Decode an entry of a choice from base64 to a tensor of bytes."""
     try:
@@ -204,8 +198,8 @@ def _packed(
         raw = b""
     if len(raw) != math.prod(shape):
         raise WrongReplyError(
-            f"a choice has no {name} of its tokens, which {setting} needs: the server has to know "
-            f"return_{name} (rlcomp's own does); use {setting}{otherwise}"
+            f"a choice has no {name} of its tokens for {setting}: the server must support "
+            f"return_{name}, like rlcomp's own; or set {setting}{fallback}"
         )
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(shape)
 
@@ -218,18 +212,13 @@ def as_sampled(responses: Sequence[Response]) -> SampledResponses:
         tensor([[5, 1],
                 [7, 0]])
     """
-    steps = max(len(each.tokens) for each in responses)
     sets = [each.sampling_mask for each in responses if each.sampling_mask is not None]
     routes = [each.routes for each in responses if each.routes is not None]
     return SampledResponses(
-        tokens=torch.tensor([_filled(each.tokens, steps) for each in responses]),
-        log_probs=torch.tensor([_filled(each.log_probs, steps) for each in responses]),
+        tokens=pad_sequence([torch.tensor(each.tokens) for each in responses], True),
+        log_probs=pad_sequence([torch.tensor(each.log_probs) for each in responses], True),
         lengths=torch.tensor([len(each.tokens) for each in responses]),
         truncated=torch.tensor([each.truncated for each in responses]),
         sampling_mask=pad_sequence(sets, True) if sets else None,
         routes=pad_sequence(routes, True, UNKNOWN) if routes else None,
     )
-
-
-def _filled(values: Sequence[Any], steps: int) -> list[Any]:
-    return [*values, *[0] * (steps - len(values))]

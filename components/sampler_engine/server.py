@@ -13,13 +13,8 @@ from typing import Any, TypeVar
 
 from transformers import PreTrainedModel
 
-from components.sampler_engine.reply import (
-    Response,
-    WrongReplyError,
-    as_sampled,
-    read_responses,
-)
-from components.sampler_engine.weight_folder import check_whole, drop_others, write_weights
+from components.sampler_engine.reply import Response, WrongReplyError, as_sampled, read_responses
+from components.sampler_engine.weight_folder import check_no_adapters, drop_others, write_weights
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import SampledResponses
@@ -32,18 +27,17 @@ from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
 
-# Most bytes of a reply per token (an id, a log-prob and its text twice), and of the rest.
-_TOKEN_BYTES, _REST = 512, 1 << 20
+# Most bytes of a reply: per token (an id, a log-prob and its text twice), and besides.
+_TOKEN_BYTES, _OTHER_BYTES = 512, 1 << 20
 
 
 class ServerEngine(metaclass=Checked):
     """Engine that samples by ``POST url/completions``, with a request for each prompt.
 
     Prompts and responses are token ids, never text; each response token has its log-prob. A request
-    is repeated with the same seed, so that results do not change, if there is no connection, no
-    whole reply within ``timeout``, a status 429 or 5xx, or no JSON. Without a reply after ``tries``
-    the run stops. A reply with wrong rows stops the run at once
-    (:func:`components.sampler_engine.reply.read_responses`).
+    without a connection, a whole reply within ``timeout`` or JSON, or with a status 429 or 5xx, is
+    repeated with the same seed; after ``tries`` the run stops. A malformed reply stops the run at
+    once (:func:`components.sampler_engine.reply.read_responses`).
 
     The weights of a version are sent before its first request: a folder ``folder/version-N``, then
     the requests of ``update`` with its ``{folder}`` and ``{version}``.
@@ -54,12 +48,12 @@ class ServerEngine(metaclass=Checked):
     Args:
         url: URL of the API, ``http://127.0.0.1:8000/v1``; the path is added if it is missing.
         model: the server's name of the model.
-        folder: folder of the weights; the server must see it under the same path.
+        folder: folder of the weights, under the same path on the server.
         update: requests that make the server read the folder, in order: ``path`` from the server's
             root, and ``body``. Empty: its weights never change.
         versioned: whether replies hold ``weight_version``.
         workers: requests at a time.
-        timeout: seconds until the whole reply of a request must be there.
+        timeout: time limit of a whole reply, in seconds.
         tries: most requests for one prompt.
         pause: seconds before the second try; doubled for each further one.
 
@@ -80,29 +74,28 @@ class ServerEngine(metaclass=Checked):
         tries: PositiveInt = 3,
         pause: NonNegativeFloat = 1.0,
     ) -> None:
-        self._where = api_address(url, "sampler_engine.url", "/completions")
-        self.url = self._where.geturl()
+        self._address = api_address(url, "sampler_engine.url", "/completions")
+        self.url = self._address.geturl()
         self.model = model
         self.folder = folder
-        self.calls = [_call(each) for each in update]
+        self.calls = [_parse_call(entry) for entry in update]
         self.versioned = versioned
         self.workers = workers
         self.timeout = timeout
         self.tries = tries
         self.pause = pause
-        self._root = self._where._replace(path=self._where.path.removesuffix("/v1"))
-        self._served: int | None = None
+        self._root = self._address._replace(path=self._address.path.removesuffix("/v1"))
+        self._server_version: int | None = None
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
         """Refuse truncated sampling without replayed sets, and updates with adapters."""
         if self.calls:
-            check_whole(model)
+            check_no_adapters(model)
         if decoding.truncates and not decoding.replay:
             raise ConfigError(
-                f"decoding is {decoding}, and sampler_engine.url={self.url} samples: it tells "
-                "log-probs over the tokens that it kept, and not which these are; use "
-                "decoding=full, or decoding.replay=true with a server that knows "
-                "return_sampling_mask"
+                f"decoding is {decoding}: the log-probs of sampler_engine.url={self.url} are over "
+                "a subset of the tokens that it does not return; set decoding=full, or "
+                "decoding.replay=true with a server that supports return_sampling_mask"
             )
 
     def reach(self) -> None:
@@ -112,32 +105,32 @@ class ServerEngine(metaclass=Checked):
             ConfigError: there is no server.
         """
         try:
-            connect(self._where)
+            connect(self._address)
         except NoAnswer as error:
             raise ConfigError(
-                f"sampler_engine.url is {self.url}: nobody is there ({error}), tried before the "
-                "run: start the server (docs/engines.md), or set sampler_engine.url=..."
+                f"sampler_engine.url is {self.url}: no server answers ({error}): start it before "
+                "the run (docs/engines.md), or set sampler_engine.url=..."
             ) from error
 
     def update(self, version: int, model: PreTrainedModel) -> None:
         """Send the weights of a version, unless the server has them."""
-        if not self.calls or version == self._served:
+        if not self.calls or version == self._server_version:
             return
         start = time.monotonic()
-        self._served = None  # after a failure the server may have old weights, or a mix
+        self._server_version = None  # after a failure the server may have old weights, or a mix
         folder = Path(self.folder).absolute()
-        place = write_weights(folder, version, model)
-        for path, body in self.calls:
-            filled = _filled(body, {"{folder}": str(place), "{version}": str(version)})
-            self._asked(f"take version {version}", partial(self._update, path, filled))
+        weights = write_weights(folder, version, model)
+        for path, template in self.calls:
+            body = _fill(template, {"{folder}": str(weights), "{version}": str(version)})
+            self._retry(f"take version {version}", partial(self._post_update, path, body))
         drop_others(folder, version)
-        self._served = version
+        self._server_version = version
         record_total("time/weights", time.monotonic() - start)
 
-    def _update(self, path: str, body: Mapping[str, Any]) -> None:
-        sent = json.dumps(body).encode()
-        answer = post(self._root, path, sent, seconds=self.timeout, max_bytes=_REST)
-        reply = _json(answer) if answer.strip() else {}
+    def _post_update(self, path: str, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        answer = post(self._root, path, data, seconds=self.timeout, max_bytes=_OTHER_BYTES)
+        reply = _parse_reply(answer) if answer.strip() else {}
         if isinstance(reply, dict) and reply.get("success") is False:
             raise RequestRefused(f"{path}: {reply.get('message')!r:.200}", 200)
 
@@ -157,22 +150,24 @@ class ServerEngine(metaclass=Checked):
 
     def _responses(self, request: SamplingRequest, number: int) -> list[Response]:
         prompt = list(request.prompts[number])
-        sent = json.dumps(self._body(request, number)).encode()
-        rows = request.group_size * request.max_new_tokens
-        each = _TOKEN_BYTES + 2 * math.prod(request.routing or (0,))
-        each += -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
-        most = _REST + (rows + len(prompt) * request.group_size) * each
+        data = json.dumps(self._body(request, number)).encode()
+        tokens = request.group_size * (request.max_new_tokens + len(prompt))
+        token_bytes = _TOKEN_BYTES + 2 * math.prod(request.routing or (0,))
+        token_bytes += -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
+        limit = _OTHER_BYTES + tokens * token_bytes
 
-        def once() -> list[Response]:
-            answer = post(self._where, "/completions", sent, seconds=self.timeout, max_bytes=most)
-            if len(answer) > most:
-                raise WrongReplyError(f"it answers with more than {most:,} bytes")
-            reply = _json(answer)
+        def send() -> list[Response]:
+            answer = post(
+                self._address, "/completions", data, seconds=self.timeout, max_bytes=limit
+            )
+            if len(answer) > limit:
+                raise WrongReplyError(f"it answers with more than {limit:,} bytes")
+            reply = _parse_reply(answer)
             if not isinstance(reply, dict):
                 raise WrongReplyError("it answers with no JSON object")
             return read_responses(reply, request, prompt, versioned=self.versioned)
 
-        return self._asked(f"answer prompt {number}", once)
+        return self._retry(f"answer prompt {number}", send)
 
     def _body(self, request: SamplingRequest, number: int) -> dict[str, Any]:
         decoding = request.decoding
@@ -183,12 +178,12 @@ class ServerEngine(metaclass=Checked):
             "max_tokens": request.max_new_tokens,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
-            "top_k": decoding.top_k or -1,  # OpenAI has none, vLLM and SGLang write -1 for all
+            "top_k": decoding.top_k or -1,  # vLLM's and SGLang's value for all tokens
             "min_p": decoding.min_p,
             "logprobs": 0,
             "return_token_ids": True,
             "stop_token_ids": list(request.stops),
-            "logit_bias": {str(one): -100 for one in request.suppressed},
+            "logit_bias": {str(token): -100 for token in request.suppressed},
             "seed": named_seed(request.seed, f"prompt {number}"),
         }
         if decoding.replays:
@@ -197,34 +192,34 @@ class ServerEngine(metaclass=Checked):
             body["return_routed_experts"] = True
         return body
 
-    def _asked(self, what: str, once: Callable[[], _T]) -> _T:
+    def _retry(self, task: str, send: Callable[[], _T]) -> _T:
         """Return the result of a request; repeat it if a second try may succeed."""
-        why = ""
+        reason = ""
         for number in range(self.tries):
             if number:
                 time.sleep(self.pause * 2 ** (number - 1))
             try:
-                return once()
+                return send()
             except NoAnswer as error:
-                why = str(error)
+                reason = str(error)
             except (RequestRefused, WrongReplyError) as error:
-                raise RlcompError(f"sampler_engine.url={self.url}: to {what}: {error}") from error
+                raise RlcompError(f"sampler_engine.url={self.url}: to {task}: {error}") from error
         raise RlcompError(
-            f"sampler_engine.url={self.url}: it did not {what} in {self.tries} tries "
-            f"(sampler_engine.timeout={self.timeout:g} s): {why}. Does the server run? The same "
-            "command goes on from the last checkpoint"
+            f"sampler_engine.url={self.url}: it did not {task} in {self.tries} tries "
+            f"(sampler_engine.timeout={self.timeout:g} s): {reason}. Does the server run? The same "
+            "command continues from the last checkpoint"
         )
 
 
-def _json(reply: bytes) -> Any:  # noqa: ANN401
+def _parse_reply(reply: bytes) -> Any:  # noqa: ANN401
     try:
         return parse_json(reply)
     except (ValueError, RecursionError) as error:
         raise NoAnswer(f"it answers with no JSON: {str(error)[:200]}") from error
 
 
-def _call(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Return path and body of a request of ``update``."""
+def _parse_call(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the path and the body of an entry of ``update``."""
     if {*entry} != {"path", "body"} or not str(entry["path"]).startswith("/"):
         raise ConfigError(
             f"sampler_engine.update: {entry!r:.100} must be a path, which begins with /, and a body"
@@ -232,14 +227,14 @@ def _call(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return str(entry["path"]), entry["body"]
 
 
-def _filled(value: Any, words: Mapping[str, str]) -> Any:  # noqa: ANN401
+def _fill(value: Any, placeholders: Mapping[str, str]) -> Any:  # noqa: ANN401
     """Return a value with its placeholders replaced."""
     if isinstance(value, str):
-        for word, other in words.items():
-            value = value.replace(word, other)
+        for placeholder, text in placeholders.items():
+            value = value.replace(placeholder, text)
         return value
     if isinstance(value, Mapping):
-        return {key: _filled(each, words) for key, each in value.items()}
+        return {key: _fill(item, placeholders) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [_filled(each, words) for each in value]
+        return [_fill(item, placeholders) for item in value]
     return value

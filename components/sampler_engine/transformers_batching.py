@@ -15,8 +15,7 @@ from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
-# Logger of a warning at every batch, that the support of the processor is unknown.
-_QUIET = "ContinuousBatchingLogger"
+_LOGGER = "ContinuousBatchingLogger"  # warns at every batch of an unknown processor
 
 
 class TransformersBatching(metaclass=Checked):
@@ -42,31 +41,31 @@ class TransformersBatching(metaclass=Checked):
         del model
         if decoding.truncates:
             raise ConfigError(
-                f"decoding is {decoding}, and sampler_engine=transformers_batching does not tell "
-                "which tokens it kept, over which its log-probs are: use decoding=full, or "
+                f"decoding is {decoding}: the log-probs of sampler_engine=transformers_batching "
+                "are over a subset of the tokens that it does not return: set decoding=full, or "
                 "sampler_engine=own"
             )
         if decoding.keep_routing == "rollout":
             raise ConfigError(
-                "decoding.keep_routing is rollout, and sampler_engine=transformers_batching does "
-                "not tell its routes: use keep_routing=proximal, or sampler_engine=own"
+                "decoding.keep_routing is rollout, but sampler_engine=transformers_batching "
+                "returns no routes: set keep_routing=proximal, or sampler_engine=own"
             )
 
     def update(self, version: int, model: PreTrainedModel) -> None:
-        """No-op: it uses the policy's own weights."""
+        """No-op: the model is the policy's own."""
 
     def generate(self, request: SamplingRequest, model: PreTrainedModel) -> SampledResponses:
-        """Sample with a seed for torch's global generator, and restore that."""
+        """Sample with the request's seed; torch's global generator is restored."""
         settings = ContinuousBatchingConfig(
             return_logprobs=True,
             page_size=self.page_size,
             num_blocks=self._pages(request, model),
             seed=request.seed,
         )
-        inputs = [list(one) for one in request.prompts for _ in range(request.group_size)]
-        quiet, attention = logging.getLogger(_QUIET), model.config._attn_implementation
-        level = quiet.level
-        quiet.setLevel(logging.ERROR)
+        inputs = [list(prompt) for prompt in request.prompts for _ in range(request.group_size)]
+        logger, attention = logging.getLogger(_LOGGER), model.config._attn_implementation
+        level = logger.level
+        logger.setLevel(logging.ERROR)
         try:
             with torch.random.fork_rng():
                 torch.manual_seed(request.seed)
@@ -76,20 +75,19 @@ class TransformersBatching(metaclass=Checked):
                     continuous_batching_config=settings,
                 )
         finally:
-            quiet.setLevel(level)
+            logger.setLevel(level)
             model.set_attn_implementation(attention)
         if len(outputs) != len(inputs):
             raise RlcompError(
-                f"generate_batch gave {len(outputs)} responses of {len(inputs)}: what it logged "
-                "says why"
+                f"generate_batch gave {len(outputs)} responses of {len(inputs)}: see its log"
             )
-        return as_sampled([_response(one, request) for one in outputs.values()])
+        return as_sampled([_response(output, request) for output in outputs.values()])
 
     def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:
         if self.num_blocks is not None or model.device.type != "cpu":
             return self.num_blocks
-        tokens = [len(prompt) + request.max_new_tokens for prompt in request.prompts]
-        return request.group_size * sum(-(-each // self.page_size) for each in tokens)
+        lengths = [len(prompt) + request.max_new_tokens for prompt in request.prompts]
+        return request.group_size * sum(-(-length // self.page_size) for length in lengths)
 
 
 def _config(request: SamplingRequest) -> GenerationConfig:

@@ -17,38 +17,26 @@ CURRENT = "current"
 _NAME = re.compile(r"\.?version-\d+")
 
 
-def check_whole(model: PreTrainedModel) -> None:
-    """Refuse a model with adapters.
-
-    Raises:
-        ConfigError: it has adapters.
-    """
+def check_no_adapters(model: PreTrainedModel) -> None:
+    """Refuse a model with adapters (ConfigError)."""
     if any("lora_" in name for name, _ in model.named_parameters()):
         raise ConfigError(
-            "sampler_engine hands whole models to its server, and the policy has adapters: use "
+            "sampler_engine sends whole models to its server, but the policy has adapters: set "
             "adapter=none, or sampler_engine=transformers_batching"
         )
 
 
 def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
-    """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``.
+    """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``; return its path.
 
     The folder and the link ``folder/current`` to it are written under other names and renamed, so
     that a server reads a complete folder.
-
-    Args:
-        folder: parent folder; made if it is not there.
-        version: the number ``N``.
-        model: a model without adapters.
-
-    Returns:
-        The folder of the version.
 
     Raises:
         ConfigError: the model has adapters.
         RlcompError: the folder cannot be written.
     """
-    check_whole(model)
+    check_no_adapters(model)
     place, draft = folder / f"version-{version}", folder / f".version-{version}"
     try:
         shutil.rmtree(draft, ignore_errors=True)
@@ -63,8 +51,8 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         os.replace(link, folder / CURRENT)
     except OSError as error:
         raise RlcompError(
-            f"the weights of version {version} cannot be written into {folder}: {error}; it needs "
-            "room for two versions (sampler_engine.folder)"
+            f"the weights of version {version} cannot be written into {folder}: {error}; make room "
+            "for two versions, or set sampler_engine.folder"
         ) from error
     return place
 

@@ -18,9 +18,8 @@ from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.server import HttpLimits, serving
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.episode import Episode
+from rlcomp.episodes.episode import Episode, episode_rows
 from rlcomp.episodes.rollout import EpisodeLimits
-from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import SupportsAgentCalls, check_turns
 from rlcomp.interfaces.prompt import PromptFormat
@@ -102,8 +101,8 @@ class TracePlayer(metaclass=Checked):
             seed: seed of the policy's draws and of the agents, which get one seed each.
 
         Returns:
-            The rows of :func:`rlcomp.episodes.rows.episode_rows` with the entries of their prompts:
-            at least one row per episode, rows of an episode adjacent.
+            The rows of :func:`rlcomp.episodes.episode.episode_rows`, with the prompt's entries: at
+            least one row for each episode, rows of an episode adjacent.
         """
         del generator
         examples = [each for each in _examples(batch) for _ in range(group_size)]

@@ -110,7 +110,7 @@ class Trace:
         for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new_row(context)
             episode, text = self.rows[row], self.texts.decode(turn.tokens)
-            episode.sampled(turn, self.texts.decode_plain(turn.tokens), None)
+            episode.append_turn(turn, self.texts.decode_plain(turn.tokens), None)
             episode.truncated = turn.truncated
             episode.turns[-1].number = self.calls
             recorded = RecordedAnswer(
@@ -128,7 +128,7 @@ class Trace:
             return self._new_row(context)
         rest = context.text[len(call.text) :]
         if rest:
-            self.rows[call.row].observed(context.ids, remove_marks(rest))
+            self.rows[call.row].set_observation(context.ids, remove_marks(rest))
         return call.row
 
     def _new_row(self, context: Context) -> int:

@@ -13,10 +13,10 @@ from rlcomp.interfaces.batched_environment import BatchedEnvironment
 
 @runtime_checkable
 class ActsInTokens(Protocol):
-    """Interface of policies whose steps are tokens: first the observation, then the action.
+    """Interface of policies whose steps are tokens: ``D`` of the observation, then the action.
 
     Attributes:
-        observation_size: number of tokens of the observation in a step (``D``).
+        observation_size: ``D``.
     """
 
     observation_size: int
@@ -33,18 +33,18 @@ class ActsInTokens(Protocol):
 def play_rows(
     environment: BatchedEnvironment,
     policy: ActsInTokens,
-    observed: TensorDict,
+    observation: TensorDict,
     generator: torch.Generator | None,
     goal_reward: float,
 ) -> TensorDict:
     """Play an episode in every copy of an environment, to its end or to the goal.
 
     Args:
-        environment: an environment that has just been reset.
-        policy: chooses the actions.
-        observed: the observations after the reset.
-        generator: draws the actions; None: take the most likely ones.
-        goal_reward: an episode has succeeded and is over at the first reward of at least this.
+        environment: an environment after a reset.
+        policy: the policy of the actions.
+        observation: the observations after the reset.
+        generator: draws the actions; None: the most likely ones.
+        goal_reward: least reward of a step at the goal.
 
     Returns:
         A row for each copy: ``tokens``, ``attention_mask``, ``response_mask`` (the tokens of
@@ -55,13 +55,13 @@ def play_rows(
     steps: list[TensorDict] = []
     over = torch.zeros(environment.num_envs, dtype=torch.bool)
     while not bool(over.all()):
-        tokens, log_probs = policy.act(observed, generator)
-        stepped = environment.step(observed.set("action", policy.decode_action(tokens)))["next"]
-        success = ~over & (stepped["reward"][:, 0] >= goal_reward)
+        tokens, log_probs = policy.act(observation, generator)
+        after = environment.step(observation.set("action", policy.decode_action(tokens)))["next"]
+        success = ~over & (after["reward"][:, 0] >= goal_reward)
         steps.append(_columns(tokens, log_probs, success, ~over, len(steps)))
-        over = over | success | stepped["done"][:, 0]
-        observed = stepped
-    rows = {key: torch.cat([each[key] for each in steps], dim=1) for key in steps[0].keys()}
+        over = over | success | after["done"][:, 0]
+        observation = after
+    rows = {key: torch.cat([step[key] for step in steps], dim=1) for key in steps[0].keys()}
     return TensorDict(
         {
             **rows,
@@ -77,19 +77,19 @@ def _columns(
 ) -> TensorDict:
     """Return the columns ``[B, D + A]`` of a step."""
     size = tokens.shape[1] - log_probs.shape[1]
-    there = alive[:, None].expand(tokens.shape)
-    acted = there & (torch.arange(tokens.shape[1]) >= size)
-    recorded = torch.cat([log_probs.new_zeros(len(tokens), size), log_probs], dim=1)
-    paid = torch.zeros(tokens.shape)
-    paid[:, -1] = success.float()
+    mask = alive[:, None].expand(tokens.shape)
+    action_mask = mask & (torch.arange(tokens.shape[1]) >= size)
+    token_log_probs = torch.cat([log_probs.new_zeros(len(tokens), size), log_probs], dim=1)
+    reward = torch.zeros(tokens.shape)
+    reward[:, -1] = success.float()
     return TensorDict(
         {
-            "tokens": torch.where(there, tokens, 0),
-            "attention_mask": there.clone(),
-            "response_mask": acted,
-            "rollout_log_probs": torch.where(acted, recorded, 0.0),
-            "turn_id": torch.where(acted, step, -1),
-            "turn_reward": paid,
+            "tokens": torch.where(mask, tokens, 0),
+            "attention_mask": mask.clone(),
+            "response_mask": action_mask,
+            "rollout_log_probs": torch.where(action_mask, token_log_probs, 0.0),
+            "turn_id": torch.where(action_mask, step, -1),
+            "turn_reward": reward,
         },
         batch_size=tokens.shape,
     )

@@ -11,8 +11,8 @@ from rlcomp.interfaces.environment import Turn
 class Attempts:
     """Attempts at a question, each with a score; an attempt with score 1 is right.
 
-    The reward of an attempt is the rise of the best score, so that the rewards of an episode sum to
-    its best score.
+    The reward of an attempt is the rise of the best score, so that an episode's rewards sum to its
+    best score.
 
     Args:
         most: number of attempts.
@@ -25,8 +25,8 @@ class Attempts:
         self.used = 0
         self.best = 0.0
 
-    def judged(self, score: float) -> Turn:
-        """Return the turn that answers an attempt with a score.
+    def answer(self, score: float) -> Turn:
+        """Return the turn after an attempt with a score.
 
         Raises:
             ValueError: the score is not finite, so that there is no verdict.

@@ -20,7 +20,7 @@ class BranchingBudget:
     Attributes:
         rows: maximum number of episodes of each prompt, ``M``.
         initial: episodes that start from the prompt, ``N``; branches are added up to ``M``.
-        fill: start the remaining episodes from the prompt when all others have ended.
+        fill: whether the remaining episodes start from the prompt when all others have ended.
         rule: maps changes of entropy at observations, shape ``[N]``, to probabilities of a branch.
     """
 
@@ -53,14 +53,14 @@ class BranchingRollout(Rollout):
     """Episodes that fork after observations.
 
     All episodes that may start from the prompt are opened together, and their environments reset;
-    an episode is not played if a branch takes its place in the budget. The draws of an episode are
-    the same as without branches.
+    each branch then replaces one of them in the budget. The draws of an episode are the same as
+    without branches.
     """
 
     def grow(
         self, starts: Sequence[Start], budget: BranchingBudget, generator: torch.Generator
     ) -> None:
-        """Roll out the episodes of all prompts to their ends.
+        """Roll out the episodes of all prompts.
 
         Args:
             starts: ``budget.rows`` for each prompt, prompt 0 first.
@@ -68,29 +68,29 @@ class BranchingRollout(Rollout):
             generator: draws the decisions to branch, on the CPU.
         """
         self.budget, self.generator = budget, generator
-        self.places = [EpisodeOrigin(row // budget.rows) for row in range(len(starts))]
-        # Episodes of each prompt that have not begun, and episodes that are not played.
+        self.origins = [EpisodeOrigin(row // budget.rows) for row in range(len(starts))]
+        # Episodes of each prompt that have not begun, and episodes that never begin.
         numbers = range(0, len(starts), budget.rows)
         self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in numbers]
-        self.unplayed: set[int] = set()
+        self.unused: set[int] = set()
         self.deltas: list[Tensor] = []
         try:
             alive = self._open(starts)
-            self._wave([row for row in alive if row % budget.rows < budget.initial])
+            self._play([row for row in alive if row % budget.rows < budget.initial])
             left = {row for rows in self.spare for row in rows}
             self.spare = [[] for _ in self.spare]
             if budget.fill:
-                self._wave([row for row in alive if row in left])
+                self._play([row for row in alive if row in left])
             else:
-                self.unplayed |= left
-            self._take_facts()
+                self.unused |= left
+            self._read_facts()
         finally:
             self.host.close()
 
     def order(self) -> list[int]:
         """Return the numbers of the episodes, prompt by prompt, each parent before its children."""
-        played = [row for row in range(len(self.places)) if row not in self.unplayed]
-        return sorted(played, key=lambda row: (self.places[row].prompt, row))
+        episodes = [row for row in range(len(self.origins)) if row not in self.unused]
+        return sorted(episodes, key=lambda row: (self.origins[row].prompt, row))
 
     def delta_entropy(self) -> Tensor:
         """Return the change of entropy at each observation against the first turn of its tree."""
@@ -108,55 +108,55 @@ class BranchingRollout(Rollout):
             ``turn_entropy`` ``[B, T]``.
         """
         row_of = {number: row for row, number in enumerate(order)} | {-1: -1}
-        places = [self.places[number] for number in order]
+        origins = [self.origins[number] for number in order]
         entropy = torch.zeros(len(order), width)
-        for row, (number, place) in enumerate(zip(order, places, strict=True)):
+        for row, (number, origin) in enumerate(zip(order, origins, strict=True)):
             starts = [turn.start for turn in self.episodes[number].turns]
-            entropy[row, starts] = torch.tensor(place.entropies)
+            entropy[row, starts] = torch.tensor(origin.entropies)
         return {
-            "group_id": torch.tensor([place.prompt for place in places]),
-            "branch_depth": torch.tensor([place.depth for place in places]),
-            "branch_parent": torch.tensor([row_of[place.parent] for place in places]),
-            "branch_share": torch.tensor([place.share for place in places]),
+            "group_id": torch.tensor([origin.prompt for origin in origins]),
+            "branch_depth": torch.tensor([origin.depth for origin in origins]),
+            "branch_parent": torch.tensor([row_of[origin.parent] for origin in origins]),
+            "branch_share": torch.tensor([origin.share for origin in origins]),
             "turn_entropy": entropy,
         }
 
-    def _wave(self, alive: list[int]) -> None:
+    def _play(self, alive: list[int]) -> None:
         """Play new episodes and their branches to the end."""
         for number in range(self.limits.turns):
             if not alive:
                 break
-            delta = self._look(alive)
+            delta = self._entropy_change(alive)
             if number:
                 alive = alive + self._branch(alive, delta)
             alive = self._turn(alive, last=number + 1 == self.limits.turns)
 
-    def _look(self, rows: list[int]) -> Tensor:
+    def _entropy_change(self, rows: list[int]) -> Tensor:
         """Record the entropy before a turn of each row; return its change since the first turn."""
         entropies = normalised_entropy(self.session.logits(rows)).tolist()
         for row, entropy in zip(rows, entropies, strict=True):
-            self.places[row].entropies.append(entropy)
-        first = torch.tensor([self.places[row].entropies[0] for row in rows])
+            self.origins[row].entropies.append(entropy)
+        first = torch.tensor([self.origins[row].entropies[0] for row in rows])
         return torch.tensor(entropies) - first
 
     def _branch(self, rows: list[int], delta: Tensor) -> list[int]:
-        """Fork rows at random, in order, while the budget of their prompts lasts."""
+        """Fork rows at random, in order, within the budget of their prompts."""
         self.deltas.append(delta)
-        drawn = torch.rand(len(rows), generator=self.generator)
-        chosen = (drawn < self.budget.rule(delta)).tolist()
+        uniform = torch.rand(len(rows), generator=self.generator)
+        forks = (uniform < self.budget.rule(delta)).tolist()
         return [
             self._fork(row)
-            for row, branches in zip(rows, chosen, strict=True)
-            if branches and self.spare[self.places[row].prompt]
+            for row, forked in zip(rows, forks, strict=True)
+            if forked and self.spare[self.origins[row].prompt]
         ]
 
     def _fork(self, row: int) -> int:
         """Add a branch in place of an episode that has not begun."""
-        new, old = super()._fork(row), self.places[row]
+        new, old = super()._fork(row), self.origins[row]
         old.share /= 2
         depth = len(self.episodes[row].ids)
-        self.places.append(EpisodeOrigin(old.prompt, row, depth, old.share, [*old.entropies]))
+        self.origins.append(EpisodeOrigin(old.prompt, row, depth, old.share, [*old.entropies]))
         spare = self.spare[old.prompt].pop()
-        self.unplayed.add(spare)
+        self.unused.add(spare)
         self.session.close([spare])
         return new

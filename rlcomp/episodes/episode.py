@@ -1,66 +1,37 @@
-"""Episodes and their descriptions."""
+"""Episodes, and their conversion to rows of a batch."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import hashlib
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+import torch
+from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.arguments import Unbuilt
+from rlcomp.batch import encode_texts
 from rlcomp.engine.session import TurnSample
+from rlcomp.text.rows import pad_id, pad_rows
+from rlcomp.text.tokenizer import decode_rows
 
-_TARGET, _ARGUMENTS = "_target_", "_arguments_"
-
-
-def to_json(value: object) -> object:
-    """Convert the descriptions in a value to mappings; values of other types stay unchanged.
-
-    Examples:
-        >>> to_json({"tool": Unbuilt("a.B", {"n": 1})})
-        {'tool': {'_target_': 'a.B', '_arguments_': {'n': 1}}}
-    """
-    if isinstance(value, Unbuilt):
-        return {_TARGET: value.target, _ARGUMENTS: to_json(value.arguments)}
-    if isinstance(value, Mapping):
-        return {name: to_json(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(each) for each in value]
-    return value
-
-
-def from_json(value: object) -> object:
-    """Invert :func:`to_json`, with lists for tuples.
-
-    Examples:
-        >>> from_json({"_target_": "a.B", "_arguments_": {}})
-        Unbuilt(target='a.B', arguments={})
-    """
-    if isinstance(value, dict):
-        entries = {name: from_json(each) for name, each in value.items()}
-        return _described(entries) if entries.keys() == {_TARGET, _ARGUMENTS} else entries
-    return [from_json(each) for each in value] if isinstance(value, list) else value
-
-
-def _described(entries: dict[str, object]) -> Unbuilt:
-    target, arguments = entries[_TARGET], entries[_ARGUMENTS]
-    assert isinstance(target, str)
-    assert isinstance(arguments, dict)
-    return Unbuilt(target, arguments)
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass
-class TurnOf:
-    """A turn of the policy in an episode.
+class EpisodeTurn:
+    """Turn of the policy in an episode.
 
     Attributes:
         start: index of its first token.
         end: index after its last token.
         anchor: the state before the turn, if states can be compared.
-        reward: the environment's reward for it.
-        number: its number in an episode with several rows; None: the turns of this row are
-            counted from 0.
+        reward: the environment's reward.
+        number: number of the turn in an episode of several rows; None: its index in this row.
     """
 
     start: int
@@ -72,25 +43,25 @@ class TurnOf:
 
 @dataclass
 class Episode:
-    """A growing row: the prompt, then turns of the policy and observations.
+    """Row of the prompt, the policy's turns and the observations so far.
 
     Attributes:
-        ids: tokens; after the first turn they are only appended to.
+        ids: tokens, append-only after the first turn.
         trained: whether the policy sampled each token.
-        log_probs: the log-prob of each token, nats; 0 if it was not sampled.
+        log_probs: log-prob of each token, nats; 0 for tokens that were not sampled.
         turns: turns of the policy, in order.
-        kept: for each turn the sets that its tokens were drawn from; None if not recorded.
+        sampling_masks: the candidate sets of each turn's tokens; None if not recorded.
         texts: the texts after the prompt, piece by piece.
         truncated: whether a limit ended it: of a turn, of turns, or of the context.
-        broken: why the environment failed; '' if it did not.
+        broken: reason of the environment's failure; '' without one.
         facts: numbers of the environment about the episode.
     """
 
     ids: list[int]
     trained: list[bool] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
-    turns: list[TurnOf] = field(default_factory=list)
-    kept: list[Tensor | None] = field(default_factory=list)
+    turns: list[EpisodeTurn] = field(default_factory=list)
+    sampling_masks: list[Tensor | None] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     truncated: bool = False
     broken: str = ""
@@ -101,25 +72,25 @@ class Episode:
         self.log_probs = [0.0] * len(self.ids)
 
     def fork(self) -> Episode:
-        """Return an independent copy to continue from."""
+        """Return an independent copy."""
         other = copy.copy(self)
         other.ids, other.trained = [*self.ids], [*self.trained]
-        other.log_probs, other.kept = [*self.log_probs], [*self.kept]
+        other.log_probs, other.sampling_masks = [*self.log_probs], [*self.sampling_masks]
         other.turns, other.texts = [replace(turn) for turn in self.turns], [*self.texts]
         return other
 
-    def sampled(self, said: TurnSample, text: str, anchor: str | None) -> None:
+    def append_turn(self, sample: TurnSample, text: str, anchor: str | None) -> None:
         """Append a turn of the policy."""
         start = len(self.ids)
-        self._append(said.tokens, True, said.log_probs)
-        self.turns.append(TurnOf(start, len(self.ids), anchor))
-        self.kept.append(said.sampling_mask)
+        self._append(sample.tokens, True, sample.log_probs)
+        self.turns.append(EpisodeTurn(start, len(self.ids), anchor))
+        self.sampling_masks.append(sample.sampling_mask)
         self.texts.append(text)
 
-    def observed(self, ids: Sequence[int], text: str) -> None:
-        """Set the ids with an observation after the present turns.
+    def set_observation(self, ids: Sequence[int], text: str) -> None:
+        """Replace the ids by those with a new observation at the end.
 
-        An observation before the first turn may stand inside the prompt.
+        An observation before the first turn may be inside the prompt.
         """
         assert not self.turns or self.ids == ids[: len(self.ids)], "a row was rewritten"
         if not self.turns:
@@ -132,3 +103,102 @@ class Episode:
         self.ids += tokens
         self.trained += [trained] * len(tokens)
         self.log_probs += log_probs
+
+
+def episode_rows(
+    episodes: Sequence[Episode],
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    group_size: int,
+    version: int,
+    device: torch.device,
+) -> TensorDict:
+    """Return a row for each episode, prompt 0 first.
+
+    Args:
+        episodes: ``B`` episodes.
+        tokenizer: decodes the last turn, the ``response``.
+        group_size: episodes of a prompt.
+        version: version of the policy's weights.
+        device: device of the rows.
+
+    Returns:
+        The keys of a collector without those of the prompt, and ``trajectory_id``, ``turn_id``,
+        ``turn_reward``, ``anchor_id``, ``transcript``, ``episode_error`` and ``facts``;
+        ``sampling_mask`` if the sets were recorded.
+    """
+    count = len(episodes)
+    tokens, filled = pad_rows([episode.ids for episode in episodes], pad_id(tokenizer))
+    sampled = _pad([[*map(int, each.trained)] for each in episodes], 0).bool()
+    columns = {
+        "tokens": tokens,
+        "attention_mask": filled,
+        "response_mask": sampled,
+        "rollout_log_probs": _pad([each.log_probs for each in episodes], 0.0),
+        "policy_version": sampled * version,
+        "group_id": torch.arange(count) // group_size,
+        "trajectory_id": torch.arange(count),
+        "truncated": torch.tensor([each.truncated for each in episodes]),
+        "response": encode_texts(_last_turns(episodes, tokenizer)),
+        "transcript": encode_texts(["".join(each.texts) for each in episodes]),
+        "episode_error": encode_texts([each.broken for each in episodes]),
+        **_turns(episodes, tokens.shape[1]),
+    }
+    rows = TensorDict(columns, batch_size=[count])
+    rows["facts"] = _facts(episodes)
+    if any(piece is not None for each in episodes for piece in each.sampling_masks):
+        rows["sampling_mask"] = _sampling_masks(episodes, tokens.shape[1])
+    return rows.to(device)
+
+
+def _pad(rows: Sequence[Sequence[float]], fill: float) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])
+
+
+def _last_turns(episodes: Sequence[Episode], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    last = [(each.ids, each.turns[-1:]) for each in episodes]
+    return decode_rows(
+        tokenizer, [ids[turn[0].start : turn[0].end] if turn else [] for ids, turn in last]
+    )
+
+
+def _turns(episodes: Sequence[Episode], width: int) -> dict[str, Tensor]:
+    """Return each token's turn and anchor, and the reward of a turn at its last token."""
+    turn = torch.full((len(episodes), width), -1)
+    anchor, reward = turn.clone(), torch.zeros(len(episodes), width)
+    for row, episode in enumerate(episodes):
+        for number, each in enumerate(episode.turns):
+            turn[row, each.start : each.end] = number if each.number is None else each.number
+            reward[row, each.end - 1] = each.reward
+            if each.anchor is not None:
+                anchor[row, each.start : each.end] = anchor_id(each.anchor)
+    return {"turn_id": turn, "anchor_id": anchor, "turn_reward": reward}
+
+
+def anchor_id(anchor: str) -> int:
+    """Return the number of a state: 63 bits of the SHA-256 of its text.
+
+    Examples:
+        >>> anchor_id("room 3") == anchor_id("room 3"), anchor_id("room 4") >= 0
+        (True, True)
+    """
+    return int.from_bytes(hashlib.sha256(anchor.encode()).digest()[:8], "big") >> 1
+
+
+def _facts(episodes: Sequence[Episode]) -> TensorDict:
+    names = dict.fromkeys(name for each in episodes for name in each.facts)
+    values = {
+        name: torch.tensor([each.facts.get(name, math.nan) for each in episodes]) for name in names
+    }
+    return TensorDict(values, batch_size=[len(episodes)])
+
+
+def _sampling_masks(episodes: Sequence[Episode], width: int) -> Tensor:
+    pieces = [piece for each in episodes for piece in each.sampling_masks if piece is not None]
+    masks = pieces[0].new_zeros(len(episodes), width, pieces[0].shape[-1])
+    for row, episode in enumerate(episodes):
+        for turn, piece in zip(episode.turns, episode.sampling_masks, strict=True):
+            if piece is not None:
+                masks[row, turn.start : turn.end] = piece
+    return masks.cpu()

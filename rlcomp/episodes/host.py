@@ -53,8 +53,8 @@ class Host(Protocol):
     def fork(self, episode: int) -> int:
         """Add an episode in the same state as another one; return its number.
 
-        It uses the environment's own ``fork``, or plays the episode again from the same seed with
-        the same actions. The new episode is broken if the environment then says something else.
+        It uses the environment's own ``fork``, or replays the episode from the same seed with the
+        same actions. The new episode is broken if the replay differs.
         """
         ...
 

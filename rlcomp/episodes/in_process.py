@@ -6,10 +6,12 @@ import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import EnvironmentFailure, Host, Start
-from rlcomp.episodes.remote import SAYS_ELSE, digest
+from rlcomp.episodes.remote import REPLAY_DIFFERS, turn_digest
 from rlcomp.errors import ConfigError, in_one_line
 from rlcomp.interfaces.environment import (
     Environment,
@@ -21,8 +23,6 @@ from rlcomp.interfaces.environment import (
 )
 from rlcomp.workers.function_call import load
 
-Make = Callable[[], Environment]
-
 
 class InProcessHosts:
     """Environments in the trainer's own process, stepped one after the other."""
@@ -33,37 +33,23 @@ class InProcessHosts:
         Raises:
             ConfigError: no such environment can be made.
         """
-        return InProcessHost(maker(environment))
-
-
-def maker(environment: object) -> Make:
-    """Return a function that makes an environment from its class or description.
-
-    Raises:
-        ConfigError: its module cannot be imported.
-    """
-    if not isinstance(environment, Unbuilt):
-        assert callable(environment)
-        return environment
-    described = environment
-
-    def make() -> Environment:
-        return load(described.target, described.arguments)  # type: ignore[return-value]
-
-    return make
+        make: Any = environment
+        if isinstance(environment, Unbuilt):
+            make = partial(load, environment.target, environment.arguments)
+        return InProcessHost(make)
 
 
 @dataclass
-class _Played:
-    """An episode so far: its actions, a digest of its turns, and the reason if it is lost."""
+class _History:
+    """Actions of an episode, a digest of its turns, and the reason of a failed fork."""
 
     start: Start
     actions: list[str] = field(default_factory=list)
-    heard: bytes = b""
-    lost: str = ""
+    digest: bytes = b""
+    failure: str = ""
 
-    def hear(self, turn: Turn) -> None:
-        self.heard = digest(self.heard, turn)
+    def append(self, turn: Turn) -> None:
+        self.digest = turn_digest(self.digest, turn)
 
 
 class InProcessHost:
@@ -76,78 +62,82 @@ class InProcessHost:
         ConfigError: the environment cannot be made, or has no texts that end a turn (``stops``).
     """
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: Callable[[], Environment]) -> None:
         self.make = make
-        self.stops = stops_of(make)
+        try:
+            environment = make()
+            self.stops = check_stops(environment)
+            environment.close()
+        except Exception as error:
+            raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
         self.environments: dict[int, Environment] = {}
-        self.played: list[_Played] = []
+        self.histories: list[_History] = []
 
     def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
         """Make an environment for each episode and reset it."""
         self.close()
-        self.played = [_Played(start) for start in starts]
-        return [self._opened(number, start) for number, start in enumerate(starts)]
+        self.histories = [_History(start) for start in starts]
+        return [self._open(number, start) for number, start in enumerate(starts)]
 
-    def _opened(self, number: int, start: Start) -> Turn | EnvironmentFailure:
+    def _open(self, number: int, start: Start) -> Turn | EnvironmentFailure:
         try:
             self.environments[number] = self.make()
-            # A copy, so that changes of the example stay within this episode.
-            example = copy.deepcopy(start.example)
+            example = copy.deepcopy(start.example)  # the environment may change it
             turn = check_turn(self.environments[number].reset(example, start.seed))
         except Exception as error:
             return EnvironmentFailure(in_one_line(error))
-        self.played[number].hear(turn)
+        self.histories[number].append(turn)
         return turn
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:
         """Answer the actions of some episodes, by their numbers."""
-        return {number: self._stepped(number, action) for number, action in actions.items()}
+        return {number: self._step(number, action) for number, action in actions.items()}
 
-    def _stepped(self, number: int, action: str) -> Turn | EnvironmentFailure:
-        played = self.played[number]
-        if played.lost:
-            return EnvironmentFailure(played.lost)
+    def _step(self, number: int, action: str) -> Turn | EnvironmentFailure:
+        history = self.histories[number]
+        if history.failure:
+            return EnvironmentFailure(history.failure)
         try:
             turn = check_turn(self.environments[number].step(action))
         except Exception as error:
             return EnvironmentFailure(in_one_line(error))
-        played.actions.append(action)
-        played.hear(turn)
+        history.actions.append(action)
+        history.append(turn)
         return turn
 
     def fork(self, episode: int) -> int:
         """Add an episode in the same state as another one; return its number."""
-        number, old = len(self.played), self.played[episode]
+        number, old = len(self.histories), self.histories[episode]
         environment = self.environments[episode]
-        self.played.append(_Played(old.start))
+        self.histories.append(_History(old.start))
         if isinstance(environment, Forkable):
-            self.played[number] = replace(old, actions=[*old.actions])
+            self.histories[number] = replace(old, actions=[*old.actions])
             try:
                 self.environments[number] = environment.fork()
             except Exception as error:
-                self.played[number].lost = in_one_line(error)
+                self.histories[number].failure = in_one_line(error)
         else:
             self._replay(number, old)
         return number
 
-    def _replay(self, number: int, old: _Played) -> None:
+    def _replay(self, number: int, old: _History) -> None:
         """Play an episode again from its seed, with the same actions."""
-        turn = self._opened(number, old.start)
+        turn = self._open(number, old.start)
         for action in old.actions:
             if not isinstance(turn, EnvironmentFailure):
-                turn = self._stepped(number, action)
-        new = self.played[number]
+                turn = self._step(number, action)
+        new = self.histories[number]
         if isinstance(turn, EnvironmentFailure):
-            new.lost = turn.reason
-        elif new.heard != old.heard:
-            new.lost = (
-                f"{SAYS_ELSE}: let all that it draws follow from the seed of reset, or give it a "
+            new.failure = turn.reason
+        elif new.digest != old.digest:
+            new.failure = (
+                f"{REPLAY_DIFFERS}: derive its random draws from the seed of reset, or give it a "
                 "method fork"
             )
 
     def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
         """Return the facts of each environment about its episode."""
-        return [_facts(self.environments.get(number)) for number in range(len(self.played))]
+        return [_facts(self.environments.get(number)) for number in range(len(self.histories))]
 
     def close(self) -> None:
         """Close the environments; ignore failures."""
@@ -155,21 +145,6 @@ class InProcessHost:
             with contextlib.suppress(Exception):
                 environment.close()
         self.environments = {}
-
-
-def stops_of(make: Make) -> tuple[str, ...]:
-    """Return the texts that end a turn of an environment.
-
-    Raises:
-        ConfigError: the environment cannot be made, or has no such texts.
-    """
-    try:
-        environment = make()
-        stops = check_stops(environment)
-        environment.close()
-    except Exception as error:
-        raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
-    return stops
 
 
 def _facts(environment: Environment | None) -> Mapping[str, float] | EnvironmentFailure:

@@ -1,26 +1,35 @@
-"""Matches of several seats; each player has a transcript of its own."""
+"""Matches between seats: each player has a transcript and a row of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
-from rlcomp.engine.session import TurnSample
-from rlcomp.episodes.episode import Episode
-from rlcomp.episodes.host import EnvironmentFailure, Host, Start
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt, Unbuilt
+from rlcomp.batch import decode_texts, keep_prompt
+from rlcomp.engine.decoding import Decoding
+from rlcomp.episodes.episode import Episode, episode_rows
+from rlcomp.episodes.host import EnvironmentFailure, Host, Hosts, Start
+from rlcomp.episodes.player import Player, owners, starts
 from rlcomp.episodes.rollout import Rollout, as_text
-from rlcomp.interfaces.environment import Turn
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Environment, Turn
+from rlcomp.interfaces.policy import SupportsTurns
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.token_bytes import row_bytes
 
 
-class Seat(Rollout):
+class SeatRollout(Rollout):
     """The transcripts of one player, one a match.
 
-    The policy reads the context anew for each turn: a seat may wait for its first turn while others
-    move.
+    Each turn has a new session, because a seat may wait while others move.
 
     Attributes:
-        weights: context that puts the seat's weights in place.
+        weights: context manager that loads the weights of the seat.
     """
 
     weights: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -28,107 +37,102 @@ class Seat(Rollout):
     def move(self, matches: Sequence[int]) -> dict[int, str]:
         """Play one turn in some matches; return the actions.
 
-        A turn that met its limit is still an action: the game decides the cost of an illegal one,
-        and no player can leave a lost match by writing on.
+        A truncated turn is an action, too: the game decides the cost of an illegal one, and no
+        player can leave a lost match by a long turn.
         """
-        limits = [self._room(match) for match in matches]
+        limits = [self._turn_limit(match) for match in matches]
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
-            places = list(range(len(matches)))
-            turns = self.generate(session, places, limits)
-        return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
+            turns = self.generate(session, range(len(matches)), limits)
+        actions: dict[int, str] = {}
+        for match, turn in zip(matches, turns, strict=True):
+            self._append_turn(match, turn)
+            self.episodes[match].truncated = False
+            actions[match] = as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
+        return actions
 
-    def _moved(self, match: int, turn: TurnSample) -> str:
-        self._said(match, turn)
-        self.episodes[match].truncated = False
-        return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
-
-    def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
-        """Take the observation before its next turn in a match; return whether it can move."""
-        return self._goes_on(match, turn, last=last)
+    def receive(self, match: int, turn: Turn, *, last: bool) -> bool:
+        """Append the observation before the next turn; return whether the seat can move."""
+        return self._continue(match, turn, last=last)
 
     def pay(self, match: int, amount: float) -> None:
-        """Add to the reward of its last turn; no-op for a seat that has not moved."""
+        """Add to the reward of the last turn; no-op without a turn."""
         if turns := self.episodes[match].turns:
             turns[-1].reward += amount
 
-    def _check(self, row: int) -> None:
+    def _check_context(self, row: int) -> None:
         """No-op: the session is opened anew from the transcript."""
 
 
 class Matches:
     """Matches that are played together.
 
-    ``Turn.seat`` is the seat that moves next and reads ``observation``; ``reward`` goes to the seat
-    that has moved, ``payoffs`` has a number for each seat.
+    ``Turn.seat`` moves next and reads ``observation``; ``reward`` is that of the seat that moved
+    last, ``payoffs`` has a number for each seat.
 
     Args:
         seats: the players in order.
-        host: host of the environments, one a match.
+        host: host of the environments, one for each match.
         turns: most turns of a match, of all seats together.
     """
 
-    def __init__(self, seats: Sequence[Seat], host: Host, turns: int) -> None:
+    def __init__(self, seats: Sequence[SeatRollout], host: Host, turns: int) -> None:
         self.seats = seats
         self.host = host
         self.turns = turns
 
     def run(self, starts: Sequence[Start]) -> list[list[Episode]]:
-        """Play until every match is over.
-
-        Returns:
-            The transcripts of each seat, one a match.
-        """
+        """Play until every match is over; return each seat's transcripts, one for each match."""
         try:
-            movers = self._heard(dict(enumerate(self.host.open(starts))), {}, last=False)
+            movers = self._receive(dict(enumerate(self.host.open(starts))), {}, last=False)
             for number in range(self.turns):
                 if not movers:
                     break
-                actions = self._moved(movers)
-                movers = self._heard(self.host.step(actions), movers, last=number + 1 == self.turns)
+                turns = self.host.step(self._move(movers))
+                movers = self._receive(turns, movers, last=number + 1 == self.turns)
             for match, facts in enumerate(self.host.facts()):
-                self._tell(match, facts)
+                self._set_facts(match, facts)
         finally:
             self.host.close()
         return [seat.episodes for seat in self.seats]
 
-    def _moved(self, movers: Mapping[int, int]) -> dict[int, str]:
+    def _move(self, movers: Mapping[int, int]) -> dict[int, str]:
+        """Play one turn of each match's mover; return the actions."""
         actions: dict[int, str] = {}
         for number, seat in enumerate(self.seats):
             if matches := [match for match, mover in movers.items() if mover == number]:
                 actions |= seat.move(matches)
         return dict(sorted(actions.items()))
 
-    def _heard(
+    def _receive(
         self,
         turns: Mapping[int, Turn | EnvironmentFailure],
         movers: Mapping[int, int],
         *,
         last: bool,
     ) -> dict[int, int]:
-        """Take the turns of environments; return the next mover of each match that goes on."""
-        going: dict[int, int] = {}
+        """Process the turns of environments; return the next mover of each match."""
+        next_movers: dict[int, int] = {}
         for match, turn in turns.items():
-            if why := self._fault(match, turn, movers):
-                self._break(match, why)
+            if reason := self._fault(match, turn, movers):
+                self._mark_broken(match, reason)
             elif isinstance(turn, Turn):
                 self._pay(match, turn, movers)
                 if turn.done:
                     continue
-                if self.seats[turn.seat].hears(match, turn, last=last):
-                    going[match] = turn.seat
+                if self.seats[turn.seat].receive(match, turn, last=last):
+                    next_movers[match] = turn.seat
                 else:
-                    self._cut(match, turn.seat)
-        return going
+                    self._end(match, self.seats[turn.seat].episodes[match])
+        return next_movers
 
-    def _cut(self, match: int, seat: int) -> None:
-        """End a match for all seats: the transcript of one met a limit or failed."""
-        ended = self.seats[seat].episodes[match]
-        if ended.broken:
-            self._break(match, ended.broken)
+    def _end(self, match: int, transcript: Episode) -> None:
+        """End a match for all seats, because one transcript is truncated or broken."""
+        if transcript.broken:
+            self._mark_broken(match, transcript.broken)
             return
-        for each in self.seats:
-            each.episodes[match].truncated = True
+        for seat in self.seats:
+            seat.episodes[match].truncated = True
 
     def _fault(self, match: int, turn: Turn | EnvironmentFailure, movers: Mapping[int, int]) -> str:
         if isinstance(turn, EnvironmentFailure):
@@ -148,14 +152,137 @@ class Matches:
         for seat, amount in zip(self.seats, turn.payoffs, strict=False):
             seat.pay(match, amount)
 
-    def _tell(self, match: int, facts: Mapping[str, float] | EnvironmentFailure) -> None:
+    def _set_facts(self, match: int, facts: Mapping[str, float] | EnvironmentFailure) -> None:
         if isinstance(facts, EnvironmentFailure):
-            self._break(match, facts.reason)
+            self._mark_broken(match, facts.reason)
             return
         for seat in self.seats:
             seat.episodes[match].facts = dict(facts)
 
-    def _break(self, match: int, why: str) -> None:
+    def _mark_broken(self, match: int, reason: str) -> None:
         """Mark all transcripts of a match as broken."""
         for seat in self.seats:
-            seat.episodes[match].broken = seat.episodes[match].broken or why
+            seat.episodes[match].broken = seat.episodes[match].broken or reason
+
+
+class MatchPlayer(Player):
+    """Player of matches between seats (self-play); each seat has a row of its own.
+
+    The environment names the seat that moves next (``Turn.seat``), gives that seat an observation,
+    and rewards each seat (``Turn.payoffs``). A group is the rows of one seat and one prompt, so
+    that every baseline is role-wise. Other arguments: see :class:`rlcomp.episodes.player.Player`.
+
+    Args:
+        policies: the policy of each seat, in order; the same policy may play several seats.
+        max_turns: most turns of a match, of all seats together.
+
+    Raises:
+        ConfigError: there are fewer than two seats, the policies have different tokenizers, or the
+            player refuses an argument.
+    """
+
+    def __init__(
+        self,
+        *,
+        policies: Sequence[SupportsTurns],
+        environment: Callable[..., Environment] | Unbuilt,
+        hosts: Hosts | None = None,
+        max_turns: PositiveInt = 8,
+        max_new_tokens: PositiveInt,
+        observation_tokens: PositiveInt = 256,
+        prompt: PromptFormat | None = None,
+    ) -> None:
+        if len(policies) < 2:
+            raise ConfigError(
+                f"player.policies has {len(policies)} entries: a game needs one for each of its "
+                "seats, at least two; policies=['${policy}', '${policy}'] plays both by one policy"
+            )
+        super().__init__(
+            policy=policies[0],
+            environment=environment,
+            hosts=hosts,
+            max_turns=max_turns,
+            max_new_tokens=max_new_tokens,
+            observation_tokens=observation_tokens,
+            prompt=prompt,
+        )
+        words = self.policy.tokenizer.get_vocab()
+        for number, policy in enumerate(policies):
+            if policy.tokenizer.get_vocab() != words:
+                raise ConfigError(
+                    f"player.policies: seat {number} has another tokenizer than seat 0: the seats "
+                    "of a game need the same"
+                )
+            self.prompt.check_policy(policy)
+        self.policies = list(policies)
+
+    def play(
+        self,
+        batch: TensorDict,
+        *,
+        group_size: int,
+        decoding: Decoding | None,
+        generator: torch.Generator,
+        seed: int,
+        weights: Sequence[Callable[[], AbstractContextManager[object]]] = (),
+    ) -> TensorDict:
+        """Play ``group_size`` matches of each prompt.
+
+        Args:
+            batch: see :meth:`rlcomp.episodes.player.Player.play`.
+            group_size: matches of each prompt.
+            decoding: decoding settings; None: each policy's own.
+            generator: draws the policies' tokens.
+            seed: determines the seeds of the environments.
+            weights: for each seat a context manager that loads its weights
+                (:meth:`rlcomp.model.weight_snapshot.WeightSnapshot.in_place`); empty: its policy's.
+
+        Returns:
+            Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
+            the rows of seat 0, then those of seat 1, and so on.
+        """
+        owner = owners(batch, group_size)
+        dialogues = self._dialogues(batch)
+        seats = []
+        for number, policy in enumerate(self.policies):
+            seat = SeatRollout(
+                partial(policy.session, decoding=decoding, generator=generator),
+                [dialogues[n] for n in owner],
+                self.host,
+                policy.tokenizer,
+                self.table,
+                self.limits,
+            )
+            if weights:
+                seat.weights = weights[number]
+            seats.append(seat)
+        matches = Matches(seats, self.host, self.limits.turns)
+        return self._seat_rows(matches.run(starts(batch, owner, seed)), batch, group_size)
+
+    def _seat_rows(
+        self, seats: list[list[Episode]], batch: TensorDict, group_size: int
+    ) -> TensorDict:
+        """Return the rows, grouped by prompt and seat."""
+        indices = [
+            (prompt, number, prompt * group_size + index)
+            for prompt in range(len(batch))
+            for number in range(len(seats))
+            for index in range(group_size)
+        ]
+        owner, seat, match = torch.tensor(indices, device=self.policy.device).T
+        rows = episode_rows(
+            [seats[number][index] for _, number, index in indices],
+            self.policy.tokenizer,
+            group_size=group_size,
+            version=self.policy.version,
+            device=self.policy.device,
+        )
+        versions = torch.tensor([policy.version for policy in self.policies], device=seat.device)
+        rows["policy_version"] = rows["response_mask"] * versions[seat][:, None]
+        rows["seat"], rows["match_id"] = seat, match
+        rows = keep_prompt(rows, batch, owner)
+        moved = rows["response_mask"].any(1)
+        failed = torch.tensor(
+            [bool(text) for text in decode_texts(rows["episode_error"])], device=moved.device
+        )
+        return rows[moved | failed]

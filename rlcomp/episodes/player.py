@@ -15,11 +15,10 @@ from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.branching import BranchingBudget, BranchingRollout
-from rlcomp.episodes.episode import Episode
+from rlcomp.episodes.episode import Episode, episode_rows
 from rlcomp.episodes.host import Hosts, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import EpisodeLimits, Rollout
-from rlcomp.episodes.rows import episode_rows
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.policy import SupportsTurns, check_turns
 from rlcomp.interfaces.prompt import Dialogue, PromptFormat
@@ -31,14 +30,13 @@ from rlcomp.text.token_bytes import token_bytes
 RolloutT = TypeVar("RolloutT", bound=Rollout)
 
 
-class Continued(NamedTuple):
+class Continuations(NamedTuple):
     """Episodes that continue others from before one of their turns.
 
     Attributes:
-        rows: whole episodes, including the part they share with others; the episodes from one
-            state are a group.
-        of: the row of the episode that each one continues, int64, shape ``[C]``.
-        turn: the first turn of its own, int64, shape ``[C]``.
+        rows: whole episodes, with the turns of the others; the episodes from one state are a group.
+        of: row of the continued episode, int64, shape ``[C]``.
+        turn: first turn that the two episodes do not share, int64, shape ``[C]``.
     """
 
     rows: TensorDict
@@ -80,19 +78,18 @@ class Player(metaclass=Checked):
     text, or a message of a chat).
 
     Args:
-        policy: takes the turns.
         environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
             one object an episode, or its description.
-        hosts: owns the environments; they are in this process if not given.
+        hosts: owner of the environments; None: they are in this process.
         max_turns: most turns of the policy in an episode.
-        max_new_tokens: longest turn, in tokens.
-        observation_tokens: longest observation; a longer one is cut, its closing text kept.
-        prompt: encodes prompts as tokens; plain text if not given.
+        max_new_tokens: most tokens of a turn.
+        observation_tokens: most tokens of an observation without its closing text; a longer one is
+            cut.
+        prompt: prompt format; None: plain text.
 
     Raises:
-        ConfigError: the environment cannot be made; or the policy takes no turns, or does not stop
-            where the format of the prompts ends a response; or that format has no place for
-            observations.
+        ConfigError: the environment cannot be made, the policy takes no turns or has other stop
+            tokens than the prompt format, or that format has no observations.
     """
 
     def __init__(
@@ -132,12 +129,12 @@ class Player(metaclass=Checked):
             batch: ``prompt`` ``[P, W]``; the policy reads ``policy_prompt`` if there is one;
                 ``answer`` and ``columns`` go to the environment.
             group_size: episodes of each prompt.
-            decoding: the distribution to draw from; the policy's own if None.
+            decoding: decoding settings; None: the policy's own.
             generator: draws the policy's tokens.
-            seed: fixes the seed of the environment of each row.
+            seed: determines the seeds of the environments.
 
         Returns:
-            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with the keys of the prompt.
+            The rows of :func:`rlcomp.episodes.episode.episode_rows`, with the keys of the prompt.
         """
         owner = owners(batch, group_size)
         rollout = self._rollout(Rollout, batch, owner, decoding, generator)
@@ -151,15 +148,15 @@ class Player(metaclass=Checked):
         continuations: int,
         generator: torch.Generator,
         seed: int,
-    ) -> tuple[TensorDict, Continued | None]:
+    ) -> tuple[TensorDict, Continuations | None]:
         """Roll out episodes, and further episodes from the state before each of their turns.
 
         Args:
             batch: see :meth:`play`, also for the other arguments.
             group_size: episodes of each prompt.
-            continuations: further episodes from each such state.
+            continuations: number of further episodes from each state.
             generator: draws the policy's tokens, the same as in :meth:`play`.
-            seed: fixes the seeds of the environments.
+            seed: determines the seeds of the environments.
 
         Returns:
             The rows of :meth:`play`, and the further ones; None if no episode took a turn.
@@ -176,7 +173,7 @@ class Player(metaclass=Checked):
             return rows, None
         of_prompt = [owner[row] for row in of.tolist()]
         more = self._rows(episodes[len(owner) :], batch, of_prompt, continuations)
-        return rows, Continued(more, of.to(more.device), turn.to(more.device))
+        return rows, Continuations(more, of.to(more.device), turn.to(more.device))
 
     def play_trees(
         self, batch: TensorDict, *, budget: BranchingBudget, generator: torch.Generator, seed: int
@@ -184,10 +181,10 @@ class Player(metaclass=Checked):
         """Roll out trees: episodes that fork after an observation.
 
         Args:
-            batch: see :meth:`play`, also for the generator and the seed.
-            budget: the episodes of each prompt, and how they start.
+            batch: see :meth:`play`.
+            budget: number of episodes of each prompt, and their starts.
             generator: draws the policy's tokens.
-            seed: fixes the seeds of the environments and the decisions to branch.
+            seed: determines the seeds of the environments and the decisions to branch.
 
         Returns:
             The rows of :meth:`play`, with ``branch_depth``, ``branch_parent``, ``branch_share`` and
@@ -198,7 +195,7 @@ class Player(metaclass=Checked):
         draws = torch.Generator().manual_seed(named_seed(seed, "branches"))
         rollout.grow(starts(batch, owner, seed), budget, draws)
         order = rollout.order()
-        owner = [rollout.places[n].prompt for n in order]
+        owner = [rollout.origins[n].prompt for n in order]
         rows = self._rows([rollout.episodes[n] for n in order], batch, owner, budget.rows)
         columns = rollout.columns(order, rows["tokens"].shape[1])
         rows.update({key: column.to(rows["tokens"].device) for key, column in columns.items()})

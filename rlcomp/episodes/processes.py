@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.episodes.episode import to_json
 from rlcomp.episodes.host import EnvironmentFailure, Start
+from rlcomp.episodes.remote import to_json
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.workers.executor import CallOutcome, FailedCall
@@ -24,11 +24,11 @@ class ProcessHosts(metaclass=Checked):
     """Environments in worker processes, under limits of time, memory and output.
 
     An episode stays in one process. If it hangs, crashes or raises, only this episode is lost: the
-    others of its process are played again in a new one, from their seeds with their actions, and
-    must give the same turns. This protects against mistakes, not against malice.
+    others of its process are replayed in a new one, from their seeds with their actions, and must
+    give the same turns. This protects against mistakes, not against malice.
 
     Args:
-        num_workers: processes; null: one for each processor.
+        num_workers: number of processes; null: one for each processor.
         timeout: limit of a reset or a step, in seconds.
         memory_gib: address space of each process.
         output_limit: most characters that a step may print, and that it may return.
@@ -58,7 +58,7 @@ class ProcessHosts(metaclass=Checked):
         Raises:
             ConfigError: it is no description in JSON, or no such environment can be made.
         """
-        return ProcessHost(self, described(environment))
+        return ProcessHost(self, serialise(environment))
 
     def close(self) -> None:
         """End the processes; a later batch starts new ones."""
@@ -66,7 +66,7 @@ class ProcessHosts(metaclass=Checked):
             pool.close()
 
 
-def described(environment: object) -> list[object]:
+def serialise(environment: object) -> list[object]:
     """Return the dotted path and the arguments of a class of environments.
 
     Raises:
@@ -74,16 +74,16 @@ def described(environment: object) -> list[object]:
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(
-            f"environment is {environment!r:.100}, an object, which no other process has: name its "
-            "class (environment._target_=...), or take environment_pool=in_process"
+            f"environment is {environment!r:.100}, an object of this process: name its class "
+            "(environment._target_=...), or set environment_pool=in_process"
         )
     description = [environment.target, to_json(environment.arguments)]
     try:
         json.dumps(description)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"environment ({environment.target}) has an argument that is no JSON ({error}): other "
-            "processes are sent texts, numbers and lists of them; take environment_pool=in_process"
+            f"environment ({environment.target}) has an argument that is no JSON ({error}), which "
+            "other processes need: change it, or set environment_pool=in_process"
         ) from error
     return description
 
@@ -107,9 +107,9 @@ class ProcessHost:
             raise ConfigError(f"environment ({environment[0]}) cannot be made: {outcome.message}")
         assert isinstance(outcome.value, list)
         self.stops = tuple(outcome.value)
-        self._begin([])
+        self._reset([])
 
-    def _begin(self, starts: Sequence[Start]) -> None:
+    def _reset(self, starts: Sequence[Start]) -> None:
         self.batch = next(self.hosts.batches)
         self.starts = [
             {
@@ -121,12 +121,12 @@ class ProcessHost:
             for start in starts
         ]
         self.actions: list[list[str]] = [[] for _ in starts]
-        self.heard = [""] * len(starts)
-        self.told: list[Mapping[str, float]] = [{} for _ in starts]
+        self.digests = [""] * len(starts)
+        self.latest_facts: list[Mapping[str, float]] = [{} for _ in starts]
 
     def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
         """Make an environment for each episode and reset it."""
-        self._begin(starts)
+        self._reset(starts)
         turns = self._act(range(len(starts)))
         return [turns[episode] for episode in range(len(starts))]
 
@@ -137,11 +137,11 @@ class ProcessHost:
         return self._act([*actions])
 
     def fork(self, episode: int) -> int:
-        """Add an episode; the process of its first step plays it again."""
+        """Add an episode; it is replayed at its first step."""
         self.starts.append(self.starts[episode])
         self.actions.append([*self.actions[episode]])
-        self.heard.append(self.heard[episode])
-        self.told.append(self.told[episode])
+        self.digests.append(self.digests[episode])
+        self.latest_facts.append(self.latest_facts[episode])
         return len(self.starts) - 1
 
     def _act(self, episodes: Sequence[int]) -> dict[int, Turn | EnvironmentFailure]:
@@ -149,22 +149,24 @@ class ProcessHost:
         shares = [[each for each in episodes if each % workers == n] for n in range(workers)]
         with ThreadPoolExecutor(workers) as threads:
             parts = [
-                threads.submit(self._call, worker, "act", [self._order(each) for each in share])
+                threads.submit(
+                    self._call, worker, "act", [self._call_arguments(each) for each in share]
+                )
                 for worker, share in enumerate(shares)
                 if share
             ]
             outcomes = [outcome for part in parts for outcome in part.result()]
-        order = [episode for share in shares for episode in share]
-        turns = {each: self._turn(each, out) for each, out in zip(order, outcomes, strict=True)}
+        numbers = [episode for share in shares for episode in share]
+        turns = {each: self._turn(each, out) for each, out in zip(numbers, outcomes, strict=True)}
         return {episode: turns[episode] for episode in episodes}
 
-    def _order(self, episode: int) -> dict[str, object]:
+    def _call_arguments(self, episode: int) -> dict[str, object]:
         return {
             "batch": self.batch,
             "episode": episode,
             "start": self.starts[episode],
             "actions": self.actions[episode],
-            "heard": self.heard[episode],
+            "digest": self.digests[episode],
         }
 
     def _call(
@@ -178,13 +180,13 @@ class ProcessHost:
         if isinstance(outcome, FailedCall):
             return EnvironmentFailure(outcome.message)
         reply: Any = outcome.value
-        self.heard[episode] = reply.pop("heard")
-        self.told[episode] = reply.pop("facts")
+        self.digests[episode] = reply.pop("digest")
+        self.latest_facts[episode] = reply.pop("facts")
         return Turn(**{**reply, "payoffs": tuple(reply["payoffs"])})
 
     def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
         """Return the facts of each environment about its episode, as of the last turn."""
-        return [*self.told]
+        return [*self.latest_facts]
 
     def close(self) -> None:
         """Close the environments; a process that hangs is killed."""

@@ -1,4 +1,4 @@
-"""Functions of a worker that holds environments of another process's episodes. No torch."""
+"""Functions of a worker process with environments of another process's episodes, without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
-from rlcomp.episodes.episode import from_json
+from rlcomp.arguments import Unbuilt
 from rlcomp.interfaces.environment import (
     Environment,
     Turn,
@@ -19,26 +19,62 @@ from rlcomp.interfaces.environment import (
 from rlcomp.interfaces.task import Example
 from rlcomp.workers.function_call import load
 
-SAYS_ELSE = "played again from its seed, the environment says something else"
+REPLAY_DIFFERS = "the environment, replayed from its seed, gave another turn"
+
+_TARGET, _ARGUMENTS = "_target_", "_arguments_"
 
 
-class _Held:
-    """An environment of this process, and the number of actions it has answered."""
+def to_json(value: object) -> object:
+    """Convert the descriptions in a value to mappings; values of other types stay unchanged.
+
+    Examples:
+        >>> to_json({"tool": Unbuilt("a.B", {"n": 1})})
+        {'tool': {'_target_': 'a.B', '_arguments_': {'n': 1}}}
+    """
+    if isinstance(value, Unbuilt):
+        return {_TARGET: value.target, _ARGUMENTS: to_json(value.arguments)}
+    if isinstance(value, Mapping):
+        return {name: to_json(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(each) for each in value]
+    return value
+
+
+def from_json(value: object) -> object:
+    """Invert :func:`to_json`, with lists for tuples.
+
+    Examples:
+        >>> from_json({"_target_": "a.B", "_arguments_": {}})
+        Unbuilt(target='a.B', arguments={})
+    """
+    if isinstance(value, dict):
+        entries = {name: from_json(each) for name, each in value.items()}
+        if entries.keys() != {_TARGET, _ARGUMENTS}:
+            return entries
+        target, arguments = entries[_TARGET], entries[_ARGUMENTS]
+        assert isinstance(target, str)
+        assert isinstance(arguments, dict)
+        return Unbuilt(target, arguments)
+    return [from_json(each) for each in value] if isinstance(value, list) else value
+
+
+class _LiveEpisode:
+    """Environment of an episode, with its last turn and the number of its actions."""
 
     def __init__(self, environment: Environment, turn: Turn) -> None:
         self.environment = environment
         self.actions = 0
-        self.heard = digest(b"", turn)
+        self.digest = turn_digest(b"", turn)
         self.turn = turn
 
     def step(self, action: str) -> None:
         self.turn = check_turn(self.environment.step(action))
-        self.heard = digest(self.heard, self.turn)
+        self.digest = turn_digest(self.digest, self.turn)
         self.actions += 1
 
 
-# The environments of the current batch of episodes, and its number.
-_held: dict[int, _Held] = {}
+# The episodes of the current batch, and its number.
+_episodes: dict[int, _LiveEpisode] = {}
 _batch: list[int] = [-1]
 
 
@@ -49,11 +85,11 @@ def act(
     episode: int,
     start: Mapping[str, Any],
     actions: Sequence[str],
-    heard: str,
+    digest: str,
 ) -> dict[str, Any]:
     """Return the environment's turn after the last of the actions, or after the reset.
 
-    A process that does not hold the episode in the right state plays it again from its start.
+    A process without the episode in that state replays it from its start.
 
     Args:
         environment: dotted path and arguments of the class.
@@ -61,49 +97,49 @@ def act(
         episode: number of the episode.
         start: ``prompt``, ``answer``, ``columns`` of the example, and ``seed``.
         actions: all actions so far.
-        heard: digest of the turns before the last action.
+        digest: digest of the turns before the last action.
 
     Returns:
-        The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts`` and ``heard``.
+        The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts`` and ``digest``.
 
     Raises:
-        RuntimeError: played again, the environment says something else.
+        RuntimeError: the replay gave another turn.
     """
     if batch != _batch[0]:
         forget(batch=batch)
-    held = _held.pop(episode, None)
-    if held is None or held.actions != len(actions) - 1:
-        _close([held.environment] if held else [])
-        held = _replayed(environment, start, actions[:-1])
-    with _closed_on_error(held.environment):
+    live = _episodes.pop(episode, None)
+    if live is None or live.actions != len(actions) - 1:
+        _close([live.environment] if live else [])
+        live = _replay(environment, start, actions[:-1])
+    with _closed_on_error(live.environment):
         if actions:
-            if held.heard.hex() != heard:
+            if live.digest.hex() != digest:
                 raise RuntimeError(
-                    f"{SAYS_ELSE}: let all that it draws follow from the seed of reset, or take "
+                    f"{REPLAY_DIFFERS}: derive all its random draws from the seed of reset, or set "
                     "environment_pool=in_process"
                 )
-            held.step(actions[-1])
-        facts = check_facts(held.environment.facts())
-    _held[episode] = held
-    return {**asdict(held.turn), "facts": facts, "heard": held.heard.hex()}
+            live.step(actions[-1])
+        facts = check_facts(live.environment.facts())
+    _episodes[episode] = live
+    return {**asdict(live.turn), "facts": facts, "digest": live.digest.hex()}
 
 
-def _made(environment: Sequence[Any]) -> Any:  # noqa: ANN401
+def _make(environment: Sequence[Any]) -> Any:  # noqa: ANN401
     target, arguments = environment
     values: Any = from_json(arguments)
     return load(target, values)
 
 
-def _replayed(
+def _replay(
     environment: Sequence[Any], start: Mapping[str, Any], actions: Iterable[str]
-) -> _Held:
-    instance = _made(environment)
+) -> _LiveEpisode:
+    instance = _make(environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
     with _closed_on_error(instance):
-        held = _Held(instance, check_turn(instance.reset(example, start["seed"])))
+        live = _LiveEpisode(instance, check_turn(instance.reset(example, start["seed"])))
         for action in actions:
-            held.step(action)
-    return held
+            live.step(action)
+    return live
 
 
 @contextlib.contextmanager
@@ -117,27 +153,27 @@ def _closed_on_error(environment: Environment) -> Iterator[None]:
 
 def forget(*, batch: int) -> None:
     """Close the environments of this process at the end of a batch."""
-    _close(each.environment for each in _held.values())
-    _held.clear()
+    _close(each.environment for each in _episodes.values())
+    _episodes.clear()
     _batch[0] = batch
 
 
 def stops(*, environment: Sequence[Any]) -> list[str]:
     """Return the texts that end a turn of an environment."""
-    instance = _made(environment)
+    instance = _make(environment)
     try:
         return [*check_stops(instance)]
     finally:
         instance.close()
 
 
-def digest(before: bytes, turn: Turn) -> bytes:
-    """Return the digest of the turns so far; a replayed environment must give the same."""
+def turn_digest(before: bytes, turn: Turn) -> bytes:
+    """Return the digest of the turns so far, by which a replay is checked."""
     fields = astuple(turn)
     return hashlib.sha256(before + repr(fields).encode("utf-8", "replace")).digest()
 
 
 def _close(environments: Iterable[Environment]) -> None:
-    for each in environments:
+    for environment in environments:
         with contextlib.suppress(Exception):  # the episode is over anyway
-            each.close()
+            environment.close()

@@ -63,7 +63,7 @@ class Rollout:
         open_session: opens a session of the policy from the first ids of each episode.
         dialogues: the format of each episode.
         host: host of the environments.
-        tokenizer: the policy's.
+        tokenizer: the policy's tokenizer.
         table: the bytes of each token.
         limits: limits of each episode.
     """
@@ -86,7 +86,7 @@ class Rollout:
         self.limits = limits
         self.stops = [text.encode() for text in host.stops]
         self.episodes = [Episode(dialogue.opening(NO_OBSERVATION)) for dialogue in dialogues]
-        # The state before the next turn of each episode.
+        # The state before each episode's next turn.
         self.anchors: list[str | None] = [None] * len(self.episodes)
         self.branches: list[EpisodeBranch] = []
 
@@ -95,10 +95,10 @@ class Rollout:
 
         Args:
             starts: the start of each episode.
-            continuations: how many episodes continue each of these from before each of its turns.
+            continuations: number of episodes that continue each of these before each turn.
 
         Returns:
-            The episodes, then the continuations; those from one state stand side by side.
+            The episodes, then the continuations; those from one state are adjacent.
         """
         try:
             alive = self._open(starts)
@@ -108,20 +108,19 @@ class Rollout:
                 first = [row for row in alive if row < len(starts)]
                 alive += [self._fork(row) for row in first for _ in range(continuations)]
                 alive = self._turn(alive, last=number + 1 == self.limits.turns)
-            self._take_facts()
+            self._read_facts()
         finally:
             self.host.close()
         return self.episodes
 
     def _open(self, starts: Sequence[Start]) -> list[int]:
-        """Reset the environments and open the session; return the episodes that have begun."""
-        opened = dict(enumerate(self.host.open(starts)))
-        alive = self._heard(opened, last=False)
+        """Reset the environments and open the session; return the episodes that continue."""
+        alive = self._receive(dict(enumerate(self.host.open(starts))), last=False)
         self.session = self.open_session([episode.ids for episode in self.episodes])
-        self.session.close([row for row in opened if row not in alive])
+        self.session.close([row for row in range(len(starts)) if row not in alive])
         return alive
 
-    def _take_facts(self) -> None:
+    def _read_facts(self) -> None:
         for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
             if isinstance(facts, EnvironmentFailure):
                 episode.broken = episode.broken or facts.reason
@@ -139,17 +138,17 @@ class Rollout:
         return new
 
     def _turn(self, rows: list[int], *, last: bool) -> list[int]:
-        """Play one turn of some episodes; return those that go on."""
-        limits = [self._room(row) for row in rows]
+        """Play one turn of some episodes; return those that continue."""
+        limits = [self._turn_limit(row) for row in rows]
         turns = self.generate(self.session, rows, limits)
         actions: dict[int, str] = {}
         for row, turn in zip(rows, turns, strict=True):
-            action = self._said(row, turn)
+            action = self._append_turn(row, turn)
             if action is not None:
                 actions[row] = action
-        alive = self._heard(self.host.step(actions), last=last)
+        alive = self._receive(self.host.step(actions), last=last)
         for row in alive:
-            self._read(row)
+            self._extend(row)
         self.session.close([row for row in rows if row not in alive])
         return alive
 
@@ -158,21 +157,21 @@ class Rollout:
     ) -> list[TurnSample]:
         """Sample a turn in some rows; a stop text inside a string of a call does not end it."""
         turns = session.generate(rows, limits=limits, texts=self.stops)
-        going = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
-        while going:
+        open_rows = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
+        while open_rows:
             turns = [
-                replace(turn, truncated=True) if n in going else turn
+                replace(turn, truncated=True) if n in open_rows else turn
                 for n, turn in enumerate(turns)
             ]
-            going = [n for n in going if len(turns[n].tokens) < limits[n]]
-            left = [limits[n] - len(turns[n].tokens) for n in going]
-            some = [rows[n] for n in going]
-            answers = session.generate(some, limits=left, texts=self.stops) if going else []
-            more = dict(zip(going, answers, strict=True))
+            open_rows = [n for n in open_rows if len(turns[n].tokens) < limits[n]]
+            left = [limits[n] - len(turns[n].tokens) for n in open_rows]
+            some = [rows[n] for n in open_rows]
+            answers = session.generate(some, limits=left, texts=self.stops) if open_rows else []
+            more = dict(zip(open_rows, answers, strict=True))
             turns = [
                 join_turns(turn, more[n]) if n in more else turn for n, turn in enumerate(turns)
             ]
-            going = [n for n in going if self._is_open(turns[n], more[n])]
+            open_rows = [n for n in open_rows if self._is_open(turns[n], more[n])]
         return turns
 
     def _is_open(self, turn: TurnSample, newest: TurnSample) -> bool:
@@ -182,28 +181,28 @@ class Rollout:
             return False
         return self._end(row_bytes(self.table, turn.tokens)) is None
 
-    def _said(self, row: int, turn: TurnSample) -> str | None:
-        """Append a turn of the policy; return its action, None if it was cut short."""
+    def _append_turn(self, row: int, turn: TurnSample) -> str | None:
+        """Append a turn of the policy; return its action, None if it is truncated."""
         episode = self.episodes[row]
-        written = row_bytes(self.table, turn.tokens)
-        episode.sampled(turn, as_text(written), self.anchors[row])
+        text_bytes = row_bytes(self.table, turn.tokens)
+        episode.append_turn(turn, as_text(text_bytes), self.anchors[row])
         episode.truncated = turn.truncated
-        self._check(row)
-        return None if turn.truncated else as_text(self._until_stop(written))
+        self._check_context(row)
+        return None if turn.truncated else as_text(self._until_stop(text_bytes))
 
-    def _until_stop(self, written: bytes) -> bytes:
-        """Return the bytes up to the end of the stop text; the last token may be longer."""
-        return written[: self._end(written)]
+    def _until_stop(self, text_bytes: bytes) -> bytes:
+        """Return the bytes up to the end of the stop text, which a token may exceed."""
+        return text_bytes[: self._end(text_bytes)]
 
-    def _end(self, written: bytes) -> int | None:
+    def _end(self, text_bytes: bytes) -> int | None:
         """Return the end of the first stop text that is not inside a string of a call."""
         ends = [
-            match.end() for text in self.stops for match in re.finditer(re.escape(text), written)
+            match.end() for text in self.stops for match in re.finditer(re.escape(text), text_bytes)
         ]
-        return next((n for n in sorted(ends) if not ends_in_string(as_text(written[:n]))), None)
+        return next((n for n in sorted(ends) if not ends_in_string(as_text(text_bytes[:n]))), None)
 
-    def _heard(self, turns: Mapping[int, Turn | EnvironmentFailure], *, last: bool) -> list[int]:
-        """Take the turns of environments; return the episodes that go on."""
+    def _receive(self, turns: Mapping[int, Turn | EnvironmentFailure], *, last: bool) -> list[int]:
+        """Process the turns of environments; return the episodes that continue."""
         alive = []
         for row, turn in turns.items():
             episode = self.episodes[row]
@@ -215,25 +214,25 @@ class Rollout:
             elif turn.reward:
                 episode.broken = f"reset returned reward {turn.reward}, which no turn has earned"
                 continue
-            if not turn.done and self._goes_on(row, turn, last=last):
+            if not turn.done and self._continue(row, turn, last=last):
                 alive.append(row)
         return alive
 
-    def _goes_on(self, row: int, turn: Turn, *, last: bool) -> bool:
-        """Take an observation; return whether the episode can go on after it."""
+    def _continue(self, row: int, turn: Turn, *, last: bool) -> bool:
+        """Process an observation; return whether the episode continues."""
         episode = self.episodes[row]
         try:
-            episode.truncated = last or not self._observe(row, turn)
+            episode.truncated = last or not self._append_observation(row, turn)
         except DataError as error:  # the tokenizer cannot write it
             episode.broken = f"observation: {in_one_line(error)}"
             return False
         self.anchors[row] = turn.anchor
         return not episode.truncated
 
-    def _observe(self, row: int, turn: Turn) -> bool:
-        """Append an observation to its episode; return whether there is room for another token."""
+    def _append_observation(self, row: int, turn: Turn) -> bool:
+        """Append an observation to its episode; return whether another token fits."""
         episode, dialogue = self.episodes[row], self.dialogues[row]
-        observed = self._observed(turn)
+        observed = self._encode_observation(turn)
         if episode.turns:
             ids = [*episode.ids, *dialogue.reply(observed, episode.ids[-1:])]
         else:
@@ -241,39 +240,39 @@ class Rollout:
         if self.limits.context is not None and len(ids) >= self.limits.context:
             return False
         if ids != episode.ids:
-            episode.observed(ids, observed.text)
+            episode.set_observation(ids, observed.text)
         return True
 
-    def _observed(self, turn: Turn) -> Observation:
+    def _encode_observation(self, turn: Turn) -> Observation:
         """Encode an observation, cut after a token."""
         most = self.limits.observation_tokens
         text = turn.observation[: most * _CHARACTERS]
-        ids, closing = self._plain(text), self._plain(turn.closing)
+        ids, closing = self._encode_text(text), self._encode_text(turn.closing)
         start = ids[:most]
         if start != ids or text != turn.observation:
             text = as_text(row_bytes(self.table, start))
         return Observation([*start, *closing], text + turn.closing)
 
-    def _read(self, row: int) -> None:
+    def _extend(self, row: int) -> None:
         """Extend the policy's context by the new tokens of its episode."""
         new = self.episodes[row].ids[len(self.session.contexts[row]) :]
         if new:
             self.session.extend(row, new)
-        self._check(row)
+        self._check_context(row)
 
-    def _plain(self, text: str) -> list[int]:
+    def _encode_text(self, text: str) -> list[int]:
         """Return the ids of a text, without special tokens."""
         return encode_continuation(self.tokenizer, self.table, text)
 
-    def _room(self, row: int) -> int:
+    def _turn_limit(self, row: int) -> int:
         most, room = self.limits.turn_tokens, self.limits.context
         return most if room is None else min(most, room - len(self.episodes[row].ids))
 
-    def _check(self, row: int) -> None:
+    def _check_context(self, row: int) -> None:
         """Assert the prefix property: the policy's context is the episode, which only grows."""
         assert self.session.contexts[row] == self.episodes[row].ids, "a context was rewritten"
 
 
-def as_text(written: bytes) -> str:
+def as_text(text_bytes: bytes) -> str:
     """Decode a turn; mark bytes that are no character."""
-    return written.decode("utf-8", "replace")
+    return text_bytes.decode("utf-8", "replace")

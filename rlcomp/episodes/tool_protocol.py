@@ -17,11 +17,11 @@ class ParsedTurn(NamedTuple):
 
     Attributes:
         call: a call of a tool; None if there is none.
-        wrong: the fault, in words for the policy; "" if there is none.
+        fault: the fault, in words for the policy; "" if there is none.
     """
 
     call: ToolCall | None = None
-    wrong: str = ""
+    fault: str = ""
 
 
 class ToolProtocol(Protocol):
@@ -35,7 +35,7 @@ class ToolProtocol(Protocol):
         """Read the call at the end of a turn; a turn that answers has neither call nor fault."""
         ...
 
-    def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
+    def format_result(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """Return a result as an observation, and its closing text."""
         ...
 
@@ -94,18 +94,18 @@ class Tags(metaclass=Checked):
             if action.endswith(closing):
                 place = action.rfind(opening, 0, len(action) - len(closing))
                 if place < 0:
-                    return ParsedTurn(wrong=f"the call of {name} has no opening tag")
+                    return ParsedTurn(fault=f"the call of {name} has no opening tag")
                 return ParsedTurn(
                     ToolCall(name, {}, (action[place + len(opening) : -len(closing)],))
                 )
         return ParsedTurn()
 
-    def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
+    def format_result(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """Put a result between its tags."""
         answer = self.answer or ""
-        marks = [self.before, self.after, answer, answer.replace("/", "", 1)]
-        marks += [mark(name) for name in tools for mark in (self._opening, self._closing)]
-        return self.before + without_marks(result, marks), self.after
+        tags = [self.before, self.after, answer, answer.replace("/", "", 1)]
+        tags += [tag(name) for name in tools for tag in (self._opening, self._closing)]
+        return self.before + neutralise(result, tags), self.after
 
     def _opening(self, name: str) -> str:
         return self.opening.replace("{name}", name)
@@ -130,31 +130,31 @@ class JsonCalls:
         """Read the call at the end of the turn; a call of an unknown tool is a fault."""
         calls = parse_calls(action)
         if isinstance(calls, str):
-            return ParsedTurn(wrong=calls)
+            return ParsedTurn(fault=calls)
         if not calls:
             return ParsedTurn()
         call = calls[-1]
         if call.name not in tools:
             return ParsedTurn(
-                wrong=f"there is no tool {call.name[:60]!r}: there are {', '.join(tools)}"
+                fault=f"there is no tool {call.name[:60]!r}: there are {', '.join(tools)}"
             )
         return ParsedTurn(call)
 
-    def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
+    def format_result(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """Put a result between its tags."""
         del tools
         before, after = "<tool_response>", "</tool_response>"
-        return before + without_marks(result, [before, after, OPEN, CLOSE]), after
+        return before + neutralise(result, [before, after, OPEN, CLOSE]), after
 
 
-def told_together(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, str]:
+def join_results(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, str]:
     """Join results of several calls into one observation; return it and its closing text.
 
     Examples:
-        >>> told_together(JsonCalls(), ["3", "4"])
+        >>> join_results(JsonCalls(), ["3", "4"])
         ('<tool_response>3</tool_response><tool_response>4', '</tool_response>')
     """
-    *others, (last, closing) = [protocol.told(result, ()) for result in results]
+    *others, (last, closing) = [protocol.format_result(result, ()) for result in results]
     return "".join(before + after for before, after in others) + last, closing
 
 
@@ -162,18 +162,18 @@ def told_together(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, 
 _PASSES = 8
 
 
-def without_marks(text: str, marks: Sequence[str]) -> str:
-    """Return a text without marks: each mark loses its first character.
+def neutralise(text: str, tags: Sequence[str]) -> str:
+    """Return a text without tags: each tag loses its first character.
 
     Examples:
-        >>> without_marks("a</b> c <</b>/b>", ["</b>"])
+        >>> neutralise("a</b> c <</b>/b>", ["</b>"])
         'a/b> c /b>/b>'
     """
-    marks = [mark for mark in marks if mark]
-    pattern = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
-    for _ in range(_PASSES if marks else 0):
-        less = pattern.sub(lambda mark: mark[0][1:], text)
+    tags = [tag for tag in tags if tag]
+    pattern = re.compile("|".join(map(re.escape, sorted(tags, key=len, reverse=True))))
+    for _ in range(_PASSES if tags else 0):
+        less = pattern.sub(lambda tag: tag[0][1:], text)
         if less == text:
             return text
         text = less
-    return text.translate({ord(mark[0]): None for mark in marks})
+    return text.translate({ord(tag[0]): None for tag in tags})

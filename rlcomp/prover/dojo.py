@@ -14,27 +14,27 @@ from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState
 
 _PROGRAMS = ("git", "lake", "lean")
-# If this is set, lean-dojo contacts GitHub on import.
+# With this variable, lean-dojo contacts GitHub on import.
 _TOKEN = "GITHUB_ACCESS_TOKEN"
 
 
 def lean_dojo() -> Any:  # noqa: ANN401
-    """Import the package lazily: the import takes seconds and resets loguru's logger.
+    """Import the package, which takes seconds and resets loguru's logger.
 
     Raises:
-        ConfigError: the package or one of its programs is missing; names it.
+        ConfigError: the package or one of its programs is missing.
     """
-    lacks = [name for name in _PROGRAMS if shutil.which(name) is None]
-    if lacks:
+    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if missing:
         raise ConfigError(
-            f"lean_backend=dojo needs {' and '.join(lacks)} in PATH: install git and elan "
+            f"lean_backend=dojo needs {' and '.join(missing)} in PATH: install git and elan "
             "(https://lean-lang.org/install), which brings lake and lean; without them "
             "lean_backend=wasm checks files, lean_backend=replay plays recordings"
         )
-    return _imported()
+    return _import()
 
 
-def _imported() -> Any:  # noqa: ANN401
+def _import() -> Any:  # noqa: ANN401
     token = os.environ.pop(_TOKEN, None)
     try:
         import lean_dojo as package
@@ -53,9 +53,9 @@ class DojoLean(metaclass=Checked):
     """Lean backend for theorems of a repository: columns ``file_path`` and ``full_name``.
 
     The repository is traced first, which takes hours for Mathlib. A tactic that takes too long ends
-    the process: otherwise lean-dojo would give its reply to the next tactic. A finished proof
-    counts only if the whole file is accepted (``check_proof``): a tactic that prints can forge
-    lean-dojo's protocol.
+    the process, because lean-dojo would give its reply to the next tactic. A proof counts only if
+    the whole file is accepted (``check_proof``), because a tactic that prints can forge lean-dojo's
+    protocol.
 
     Args:
         url: address of the repository.
@@ -73,7 +73,7 @@ class DojoLean(metaclass=Checked):
         self.url = url
         self.commit = commit
         self.timeout = timeout
-        self.open_: AbstractContextManager[Any] | None = None
+        self.session: AbstractContextManager[Any] | None = None
         self.dojo: Any = None
         self.theorem: Any = None
 
@@ -94,11 +94,11 @@ class DojoLean(metaclass=Checked):
             )
         repo = self.package.LeanGitRepo(self.url, self.commit)
         self.theorem = self.package.Theorem(repo, *names)
-        self.open_ = self.package.Dojo(self.theorem, timeout=self.timeout)
+        self.session = self.package.Dojo(self.theorem, timeout=self.timeout)
         try:
-            self.dojo, first = self.open_.__enter__()
+            self.dojo, first = self.session.__enter__()
         except self.package.DojoInitError as error:
-            self.open_ = None
+            self.session = None
             raise DataError(f"{names[1]}: lean-dojo cannot begin it: {error}") from error
         return LeanState(str(names[1]), _goals(first.pp), handle=first)
 
@@ -110,7 +110,7 @@ class DojoLean(metaclass=Checked):
             ChildProcessError: Lean has crashed.
         """
         if self.dojo is None:
-            raise ChildProcessError("this proof's Lean has been ended")
+            raise ChildProcessError("Lean's process of this proof has ended")
         package = self.package
         try:
             result = self.dojo.run_tac(state.handle, tactic)
@@ -122,9 +122,9 @@ class DojoLean(metaclass=Checked):
         except package.DojoCrashError as error:
             self.close()
             raise ChildProcessError(f"Lean has crashed: {error}") from error
-        return self._read(result, state, tactic)
+        return self._parse(result, state, tactic)
 
-    def _read(self, result: Any, state: LeanState, tactic: str) -> LeanState | str:  # noqa: ANN401
+    def _parse(self, result: Any, state: LeanState, tactic: str) -> LeanState | str:  # noqa: ANN401
         package, tactics = self.package, (*state.tactics, tactic)
         if isinstance(result, package.LeanError):
             return str(result.error)
@@ -143,10 +143,10 @@ class DojoLean(metaclass=Checked):
 
     def close(self) -> None:
         """End Lean's process."""
-        if self.open_ is not None:
-            self.open_.__exit__(None, None, None)
-        self.open_ = self.dojo = None
+        if self.session is not None:
+            self.session.__exit__(None, None, None)
+        self.session = self.dojo = None
 
 
-def _goals(shown: str) -> tuple[str, ...]:
-    return tuple(part for part in shown.split("\n\n") if "⊢" in part)
+def _goals(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split("\n\n") if "⊢" in part)

@@ -11,7 +11,7 @@ from rlcomp.interfaces.task import Example
 
 
 class Proposal(NamedTuple):
-    """A tactic that the policy has sampled in a state.
+    """Tactic that the policy has sampled in a state.
 
     Attributes:
         tactic: its text.
@@ -31,10 +31,10 @@ class ProofNode:
     Attributes:
         state: state of the environment.
         text: the text that the policy reads; states with the same text are one node.
-        solved: no goal is left, or a tactic leads to a solved node.
+        solved: whether no goal is left, or a tactic leads to a solved node.
         log_prob: sum over the tactics of the likeliest path from the root, nats.
         depth: number of tactics of that path.
-        edges: tactics that the environment has accepted.
+        edges: accepted tactics.
         parents: edges that lead to this state.
         expansions: number of expansions by the policy.
         value: the critic's value, in [0, 1]; 0 without a critic.
@@ -56,7 +56,7 @@ class ProofNode:
 
 @dataclass(eq=False)
 class Edge:
-    """A tactic from one state to another.
+    """Tactic from one state to another.
 
     Attributes:
         tactic: its text.
@@ -76,7 +76,7 @@ class Edge:
 
 
 class Trial(NamedTuple):
-    """The application of a tactic to a state.
+    """Application of a tactic to a state.
 
     Attributes:
         node: the node of the state.
@@ -92,7 +92,7 @@ class Trial(NamedTuple):
 
 
 class ProofGraph:
-    """The graph of a search; each tactic is tried once in a state by a call of the environment.
+    """Graph of a search; a call of the environment tries each tactic once in a state.
 
     Args:
         environment: applies tactics.
@@ -113,7 +113,7 @@ class ProofGraph:
         self.nodes = {self.root.text: self.root}
         self.trials: list[Trial] = []
         self.tokens = 0
-        # For the strategy: the path to the node that is expanded.
+        # The strategy's path to the expanded node.
         self.path: list[Edge] = []
 
     @property
@@ -122,37 +122,32 @@ class ProofGraph:
         return len(self.trials)
 
     def expand(self, node: ProofNode, proposals: Sequence[Proposal], most: int) -> list[Trial]:
-        """Try proposals in a node, each at most once.
-
-        Args:
-            node: the node.
-            proposals: the policy's tactics.
-            most: calls that are left.
+        """Try proposals in a node, each at most once, with at most ``most`` calls.
 
         Returns:
-            The trial of each proposal, old or new.
+            The trials of the proposals, old or new.
         """
         node.expansions += 1
         trials = list[Trial]()
         for proposal in proposals:
-            known = node.tried.get(proposal.tactic)
-            if known is not None:
-                trials.append(known._replace(is_new=False))
+            trial = node.tried.get(proposal.tactic)
+            if trial is not None:
+                trials.append(trial._replace(is_new=False))
             elif most > 0:
                 most -= 1
-                trials.append(self._tried(node, proposal))
+                trials.append(self._try(node, proposal))
         return trials
 
-    def _tried(self, node: ProofNode, proposal: Proposal) -> Trial:
+    def _try(self, node: ProofNode, proposal: Proposal) -> Trial:
         state = self.environment.apply(node.state, proposal.tactic)
         trial = Trial(node, proposal, None, False)
         if not isinstance(state, str):
-            trial = self._reached(node, proposal, state)
+            trial = self._add_edge(node, proposal, state)
         node.tried[proposal.tactic] = trial
         self.trials.append(trial)
         return trial
 
-    def _reached(self, node: ProofNode, proposal: Proposal, state: Any) -> Trial:  # noqa: ANN401
+    def _add_edge(self, node: ProofNode, proposal: Proposal, state: Any) -> Trial:  # noqa: ANN401
         solved, text = self.environment.solved(state), self.environment.text(state)
         child = self.nodes.get(text)
         is_new = child is None

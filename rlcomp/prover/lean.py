@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
-# Words that could leave a proof open, add an axiom, run code or reach outside the process, and
-# words that begin another command.
+# Words that could leave a proof open, add an axiom, run code, reach outside the process or begin
+# another command.
 _WORDS = """
     sorry sorryAx admit stop axiom constant opaque native_decide native bv_decide ofReduceBool
     reduceBool ofReduceNat reduceNat trustCompiler unsafe unsafeCast lcProof implemented_by extern
@@ -27,7 +27,7 @@ _REFUSED = frozenset(_WORDS.split())
 _WORD = re.compile(r"[^\W\d][\w'!?]*")
 _SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
 _LONGEST = 2000
-_STATED = re.compile(r"\s*(?:theorem|lemma|example)\b")
+_KEYWORD = re.compile(r"\s*(?:theorem|lemma|example)\b")
 
 
 def refusal(tactic: str) -> str:
@@ -70,13 +70,13 @@ def statement_of(example: Example) -> str:
     statement = example.columns.get("statement")
     if not isinstance(statement, str):
         raise DataError(f"example {example.prompt!r:.60} has no column 'statement' for Lean")
-    stated = _STATED.match(statement)
-    if not stated or ":=" in statement:
+    keyword = _KEYWORD.match(statement)
+    if not keyword or ":=" in statement:
         raise DataError(
             f"column 'statement' is {statement!r:.80}: must be one theorem, lemma or example, "
             "up to its := and without it"
         )
-    if why := refusal(statement[stated.end() :]):
+    if why := refusal(statement[keyword.end() :]):
         raise DataError(f"column 'statement' is {statement!r:.80}: {why}")
     return statement
 
@@ -126,11 +126,11 @@ def rejections(file: TheoremFile, printed: str) -> list[str]:
     """Return why each theorem is rejected; '' if it is accepted.
 
     A theorem is accepted if there is no error and no ``sorry`` from its first line to its command,
-    and if the command has answered, which shows that Lean has read that far.
+    and if the command has answered, so that Lean has read that far.
 
     Args:
-        file: the file that was checked.
-        printed: Lean's output: a message a line, and other lines.
+        file: the checked file.
+        printed: Lean's output: one message per line, and other lines.
 
     Raises:
         ChildProcessError: Lean has not read the file to its end.
@@ -138,10 +138,10 @@ def rejections(file: TheoremFile, printed: str) -> list[str]:
     messages = list(_messages(printed))
     reasons = list[str]()
     for number, (first, last) in enumerate(file.spans):
-        here = [each for each in messages if first <= each[0] <= last]
-        if not any(line == last and f'"N{number}"' in data for line, _, data in here):
+        own = [message for message in messages if first <= message[0] <= last]
+        if not any(line == last and f'"N{number}"' in data for line, _, data in own):
             raise ChildProcessError(f"Lean has not come to theorem {number}: {printed[-200:]!r}")
-        reasons.append(next((data for _, bad, data in here if bad), ""))
+        reasons.append(next((data for _, bad, data in own if bad), ""))
     return reasons
 
 
@@ -161,14 +161,14 @@ def _messages(printed: str) -> Iterator[tuple[int, bool, str]]:
 
 @dataclass(frozen=True)
 class LeanState:
-    """A state of a proof in Lean; states with the same theorem and goals are equal.
+    """State of a proof in Lean; states with the same theorem and goals are equal.
 
     Attributes:
         statement: the theorem, up to its ``:=``.
         goals: the open goals, as Lean prints them.
-        tactics: the tactics that led here.
-        completed: the backend sees no goal left; this alone does not make it a proof.
-        accepted: Lean has accepted the theorem with all tactics as one file.
+        tactics: the tactics so far.
+        completed: whether the backend has no open goals, which alone is no proof.
+        accepted: whether Lean has accepted the theorem with all tactics as one file.
         handle: the backend's identifier of the state.
     """
 
@@ -192,7 +192,7 @@ class LeanBackend(Protocol):
         ...
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """Return the state that a tactic leads to, or Lean's error message."""
+        """Return the state after a tactic, or Lean's error message."""
         ...
 
     def rejection(self, state: LeanState) -> str:

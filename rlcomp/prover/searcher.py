@@ -32,7 +32,7 @@ class SearchStrategy(Protocol):
     samples: int
 
     def select(self, graph: ProofGraph) -> ProofNode:
-        """Return the state to expand next; a state may be expanded again with new samples."""
+        """Return the state to expand next; a state may be expanded several times."""
         ...
 
     def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
@@ -58,13 +58,11 @@ class SearchResult(NamedTuple):
 class Searcher(metaclass=Checked):
     """Search for proofs of several examples in parallel, each within its budgets.
 
-    Each example has its own environment, which is closed at the end.
-
-    A search ends when its goal is proven, or its environment was called ``max_calls`` times, or the
-    policy has sampled ``max_tokens`` tokens for it.
+    A search ends when its goal is proven, or after ``max_calls`` calls of its environment or
+    ``max_tokens`` sampled tokens.
 
     Args:
-        policy: proposes tactics.
+        policy: the policy of the tactics.
         environment: a class of environments with immutable states
             (:class:`rlcomp.interfaces.protocols.Searchable`), or its description.
         strategy: selects the state to expand.
@@ -74,7 +72,7 @@ class Searcher(metaclass=Checked):
         value: a critic that writes ``value``; the value of a state is that of the first token of an
             answer.
         wording: the policy's prompt; the state replaces ``{state}``.
-        prompt: encodes prompts as tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the environment cannot be searched, or the wording has no ``{state}``.
@@ -94,12 +92,12 @@ class Searcher(metaclass=Checked):
         prompt: PromptFormat | None = None,
     ) -> None:
         self.environment = environment
-        sample = self._made()
-        lacks = [name for name in _METHODS if not callable(getattr(sample, name, None))]
-        if lacks:
+        sample = self._make_environment()
+        missing = [name for name in _METHODS if not callable(getattr(sample, name, None))]
+        if missing:
             raise ConfigError(
                 f"environment is a {type(sample).__name__}, which cannot be searched: it has no "
-                f"method {' and no '.join(lacks)}; environment=tactics and environment=lean do"
+                f"method {' and no '.join(missing)}; environment=tactics and environment=lean do"
             )
         if "{state}" not in wording:
             raise ConfigError(f"prover.wording is {wording!r:.60}: must hold {{state}}")
@@ -114,57 +112,51 @@ class Searcher(metaclass=Checked):
         self.prompt.check_policy(policy)
 
     def search(self, examples: Sequence[Example], generator: torch.Generator) -> SearchResult:
-        """Search for a proof of each example.
-
-        Args:
-            examples: ``P`` examples.
-            generator: draws the policy's tokens.
-        """
-        worlds = [self._made() for _ in examples]
+        """Search for a proof of each example; ``generator`` draws the policy's tokens."""
+        environments = [self._make_environment() for _ in examples]
         try:
-            return self._searched(list(zip(worlds, examples, strict=True)), generator)
+            return self._search(list(zip(environments, examples, strict=True)), generator)
         finally:
-            for world in worlds:
-                getattr(world, "close", lambda: None)()
+            for environment in environments:
+                getattr(environment, "close", lambda: None)()
 
-    def _made(self) -> Any:  # noqa: ANN401
-        described = self.environment
-        if isinstance(described, Unbuilt):
-            return load(described.target, described.arguments)
-        return described()
+    def _make_environment(self) -> Any:  # noqa: ANN401
+        if isinstance(self.environment, Unbuilt):
+            return load(self.environment.target, self.environment.arguments)
+        return self.environment()
 
-    def _searched(
+    def _search(
         self, goals: Sequence[tuple[Searchable[Any], Example]], generator: torch.Generator
     ) -> SearchResult:
-        graphs = [ProofGraph(world, example, self._fits) for world, example in goals]
+        graphs = [ProofGraph(environment, example, self._fits) for environment, example in goals]
         rows, count = list[TensorDict](), 0
-        while open_ := [graph for graph in graphs if self._goes_on(graph)]:
-            nodes = [self.strategy.select(graph) for graph in open_]
-            sampled = self._sampled(nodes, generator)
+        while open_graphs := [graph for graph in graphs if self._is_open(graph)]:
+            nodes = [self.strategy.select(graph) for graph in open_graphs]
+            sampled = self._sample(nodes, generator)
             rows.append(sampled)
-            places = range(count, count + sampled.shape[0])
+            indices = range(count, count + sampled.shape[0])
             count += sampled.shape[0]
-            self._expand(open_, nodes, sampled, places)
+            self._expand(open_graphs, nodes, sampled, indices)
         return SearchResult(graphs, cat(rows) if rows else TensorDict({}, batch_size=[0]))
 
-    def _goes_on(self, graph: ProofGraph) -> bool:
+    def _is_open(self, graph: ProofGraph) -> bool:
         return (
             not graph.root.solved
             and graph.calls < self.max_calls
             and graph.tokens < self.max_tokens
         )
 
-    def asked(self, text: str) -> str:
+    def prompt_text(self, text: str) -> str:
         """Return the policy's prompt for the text of a state."""
         return self.wording.replace("{state}", text)
 
     def _fits(self, text: str) -> bool:
         room = self.policy.context_length
-        (ids,) = self.prompt.encode([self.asked(text)], [{}])
+        (ids,) = self.prompt.encode([self.prompt_text(text)], [{}])
         return room is None or len(ids) + self.max_new_tokens <= room
 
-    def _sampled(self, nodes: Sequence[ProofNode], generator: torch.Generator) -> TensorDict:
-        prompts = [self.asked(node.text) for node in nodes]
+    def _sample(self, nodes: Sequence[ProofNode], generator: torch.Generator) -> TensorDict:
+        prompts = [self.prompt_text(node.text) for node in nodes]
         rows = answer_prompts(
             self.policy,
             prompts,
@@ -174,10 +166,10 @@ class Searcher(metaclass=Checked):
             generator=generator,
         )
         if self.value is not None:
-            self._judge(nodes, rows)
+            self._set_values(nodes, rows)
         return rows
 
-    def _judge(self, nodes: Sequence[ProofNode], rows: TensorDict) -> None:
+    def _set_values(self, nodes: Sequence[ProofNode], rows: TensorDict) -> None:
         """Set the critic's value of each state."""
         assert self.value is not None
         first = rows["response_mask"].int().argmax(1, keepdim=True)
@@ -190,7 +182,7 @@ class Searcher(metaclass=Checked):
         graphs: Sequence[ProofGraph],
         nodes: Sequence[ProofNode],
         rows: TensorDict,
-        places: range,
+        indices: range,
     ) -> None:
         tactics, cut = decode_texts(rows["response"]), rows["truncated"].tolist()
         log_probs = rows["rollout_log_probs"].sum(1).tolist()
@@ -199,7 +191,7 @@ class Searcher(metaclass=Checked):
             own = range(number * self.strategy.samples, (number + 1) * self.strategy.samples)
             graph.tokens += sum(lengths[row] for row in own)
             proposals = [
-                Proposal(tactics[row], log_probs[row], places[row]) for row in own if not cut[row]
+                Proposal(tactics[row], log_probs[row], indices[row]) for row in own if not cut[row]
             ]
             trials = graph.expand(node, proposals, self.max_calls - graph.calls)
             self.strategy.update(graph, node, trials)

@@ -1,4 +1,4 @@
-"""Theorem proving in turns: base of environments that answer a tactic with the next state."""
+"""Base of environments of theorem proving, in which a turn is a tactic."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ class ProofTurns(ABC, Generic[S]):
     r"""Base of environments that answer a tactic with the next state or an error.
 
     A proof has reward 1. A turn is one tactic, which a newline ends. A failed tactic leaves the
-    state unchanged. The state is the ``anchor``.
-
-    A subclass has immutable states (:class:`rlcomp.interfaces.protocols.Searchable`), so that a
-    search can use it as well.
+    state unchanged. The state is the ``anchor``. A subclass has immutable states
+    (:class:`rlcomp.interfaces.protocols.Searchable`), for searches.
 
     Facts: ``tactics`` tried, ``failed`` ones among them, ``solved``.
     """
@@ -37,11 +35,11 @@ class ProofTurns(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, example: Example) -> S:
-        """Return the state in which an example begins."""
+        """Return the first state of an example."""
 
     @abstractmethod
     def apply(self, state: S, action: str) -> S | str:
-        """Return the state that a tactic leads to, or its error."""
+        """Return the state after a tactic, or its error."""
 
     @abstractmethod
     def solved(self, state: S) -> bool:
@@ -52,7 +50,7 @@ class ProofTurns(ABC, Generic[S]):
         """Return the text of a state for the policy."""
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin the proof; the prompt already shows the state."""
+        """Begin the proof; the prompt holds the state."""
         del seed
         self.state = self.start(example)
         return Turn(anchor=self.text(self.state))
@@ -80,7 +78,7 @@ class ProofTurns(ABC, Generic[S]):
         }
 
     def fork(self) -> Self:
-        """Return a copy to continue from."""
+        """Return a copy."""
         return copy.copy(self)
 
     def close(self) -> None:

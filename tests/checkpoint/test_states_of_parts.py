@@ -6,14 +6,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.early_stop import Alarm, KLBudget, Plateau
 from components.learner.gradient import Learner
 from components.loss.imitation import SFTLoss
 from components.loss.reduction import TokenMean
 from components.sampler.curriculum import Curriculum
-from components.sampler.frontier import Frontier
 from components.sampler.pools import TaskPools
+from components.sampler.task_curriculum import Frontier
 from components.worlds.sorting.task import Sorting
 from rlcomp.checkpoint.optimizer_state import check_moment_shapes, check_optimizer_state
 from rlcomp.checkpoint.random_state import check_random_state, random_state

@@ -8,9 +8,13 @@ import inspect
 import pytest
 
 from components.advantage.reweighted import DistillationAdvantage
-from components.collector.action_episodes import ActionEpisodes
 from components.collector.flow_samples import FlowSamples
-from components.collector.steps import GoalStepCollector, GymnasiumCollector, StepCollector
+from components.collector.steps import (
+    ActionEpisodes,
+    GoalStepCollector,
+    GymnasiumCollector,
+    StepCollector,
+)
 from components.early_stop import KLBudget
 from components.environment.control import CartPole, Pendulum
 from components.evaluator.episodes import (
@@ -35,28 +39,26 @@ from components.pareto.gradients import LagrangianAggregator, NashMTL
 from components.pareto.scalarisation import Chebyshev, ExpectedUtility, SmoothChebyshev
 from components.randomise import UniformDynamics
 from components.reference.frozen import RefreshedReference
+from components.replay.goals import SampleFuture, SampleHindsight
 from components.replay.memory_mapped import MemoryMappedReplay
 from components.replay.prioritized import PrioritizedReplay
-from components.replay.sample import (
-    Sample,
-    SampleFuture,
-    SampleHalfHalf,
-    SampleHindsight,
-    SampleLabelled,
-)
+from components.replay.stages import Sample, SampleHalfHalf, SampleLabelled
 from components.replay.uniform import UniformReplay
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools
-from components.sampler.families import Families
-from components.sampler.frontier import Frontier
-from components.sampler.labelled import LabelledAnswers, LabelledTextsSampler, RatedAnswers
+from components.sampler.labels import (
+    LabelledAnswers,
+    LabelledTextsSampler,
+    RatedAnswers,
+    StepLabels,
+)
 from components.sampler.pairs import Pairs
 from components.sampler.pools import TaskPools
 from components.sampler.prompts import Points
-from components.sampler.step_labels import StepLabels
+from components.sampler.task_curriculum import Families, Frontier
 from components.shaping.length_penalty import LengthPenalty
-from components.store.replay import AnswerReplay, PairReplay
+from components.store import AnswerReplay, PairReplay
 from components.target import TargetUpdate
 from components.task.composite import HintedTask
 from components.worlds.point_maze.experts import ClumsyReacher

@@ -22,12 +22,10 @@ from components.loss.labels import ImplicitOutcomeLoss
 from components.loss.preference import KTOLoss, PreferenceLoss
 from components.loss.regression import OrdinalRegression
 from components.pairing import BestWorstPairs, JudgedPairs
-from components.pairwise_judge.endpoint import EndpointPairJudge
-from components.pairwise_judge.ensemble import JudgeEnsemble
-from components.pairwise_judge.learned import LearnedJudge
-from components.pairwise_judge.option_log_probs import OptionLogProbJudge
-from components.pairwise_judge.reasoned import ReasoningJudge
-from components.pairwise_judge.simulated import SimulatedJudge
+from components.pairwise_judge.bradley_terry import LearnedJudge, SimulatedJudge
+from components.pairwise_judge.option import EndpointPairJudge, OptionLogProbJudge
+from components.pairwise_judge.rationale import ReasoningJudge
+from components.pairwise_judge.verdicts import JudgeEnsemble
 from components.reward.judge import JudgeScore, Rubric
 from components.reward.reward_model import LearnedReward, ScorerReward
 from components.reward.ruler import Ruler
@@ -39,7 +37,7 @@ from components.shaping.process import (
     TurnPotentialShaping,
 )
 from components.shaping.transform import RaterNoise, RunningNormalisation
-from components.store.collected import CollectedAnswers, CollectedPairs
+from components.store import CollectedAnswers, CollectedPairs
 from components.task.composite import AnswerVerdicts
 from components.task.labels import LabelledTexts
 from components.task.steps import StepLabelTask

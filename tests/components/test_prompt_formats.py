@@ -17,9 +17,9 @@ from components.reward.answer import ExactMatch
 from components.reward.surface import Brevity
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
-from components.sampler.frontier import Frontier
 from components.sampler.pools import TaskPools
 from components.sampler.prompts import Epochs, Uniform
+from components.sampler.task_curriculum import Frontier
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.errors import ConfigError, DataError

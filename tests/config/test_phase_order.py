@@ -168,8 +168,8 @@ def test_what_is_named_has_to_be_there():
         assert errors[0].startswith(told)
 
 
-STORE = {"_target_": "components.store.collected.CollectedAnswers"}
-REPLAY = {"_target_": "components.store.replay.AnswerReplay", "store": "${store}", "batch_size": 4}
+STORE = {"_target_": "components.store.CollectedAnswers"}
+REPLAY = {"_target_": "components.store.AnswerReplay", "store": "${store}", "batch_size": 4}
 
 
 def test_a_store_is_filled_before_it_is_drawn_from():

@@ -12,8 +12,7 @@ from components.loss.trust_region.clip import Clip
 from components.reward.episode import EpisodeReturn
 from components.reward_check import RewardCheck
 from rlcomp.engine.session import TurnSample
-from rlcomp.episodes.episode import Episode, TurnOf
-from rlcomp.episodes.rows import episode_rows
+from rlcomp.episodes.episode import Episode, EpisodeTurn, episode_rows
 from rlcomp.interfaces.turns import last_rows
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
@@ -35,9 +34,9 @@ def whole(policy):
         episode = Episode([2, 3])
         for number, reward in enumerate(paid):
             if number:
-                episode.observed([*episode.ids, 4], "c")
+                episode.set_observation([*episode.ids, 4], "c")
             ids = torch.randint(2, 6, (2,), generator=draw).tolist()
-            episode.sampled(TurnSample(ids, [-1.4, -1.4], False), "", "here")
+            episode.append_turn(TurnSample(ids, [-1.4, -1.4], False), "", "here")
             episode.turns[-1].reward, episode.turns[-1].number = reward, number
         made.append(episode)
     return made
@@ -51,8 +50,8 @@ def cut(episode):
         row.log_probs = [
             each if t else 0.0 for each, t in zip(episode.log_probs, row.trained, strict=False)
         ]
-        row.turns = [TurnOf(turn.start, turn.end, turn.anchor, turn.reward, turn.number)]
-        row.kept = [None]
+        row.turns = [EpisodeTurn(turn.start, turn.end, turn.anchor, turn.reward, turn.number)]
+        row.sampling_masks = [None]
         yield row
 
 

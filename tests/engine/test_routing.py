@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.collector.group import GroupCollector
 from components.learner.checks import check_routes
 from components.old_log_probs import RecomputedLogProbs

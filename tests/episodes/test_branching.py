@@ -209,7 +209,7 @@ def test_a_replay_that_says_something_else_costs_its_row():
 
     whole, refused = decode_texts(found["episode_error"])
     assert whole == ""
-    assert refused.startswith("played again from its seed, the environment says something else")
+    assert refused.startswith("the environment, replayed from its seed, gave another turn")
     assert EpisodeReturn()(found)["reward_valid"].tolist() == [True, False]
 
 
@@ -375,7 +375,7 @@ def test_without_branches_the_episodes_are_those_of_the_plain_collector(forward)
 
 
 def test_more_initial_rollouts_than_episodes_are_refused():
-    with pytest.raises(ConfigError, match=r"rollout.initial_rollouts is 8 .*group_size 4: .*lower"):
+    with pytest.raises(ConfigError, match=r"rollout.initial_rollouts is 8, .*group_size, 4: lower"):
         collector(Told([]), group_size=4, initial_rollouts=8, branching=ALWAYS)
 
 

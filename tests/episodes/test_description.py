@@ -1,11 +1,13 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.episode import from_json, to_json
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.processes import ProcessHosts
+from rlcomp.episodes.remote import from_json, to_json
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
@@ -21,7 +23,7 @@ def test_descriptions_come_back_from_json():
 
 
 def tools(**changed):
-    add = Unbuilt("components.tool.calculator.Calculator", {})
+    add = Unbuilt("components.tool.Calculator", {})
     return Unbuilt("components.environment.tools.Tools", {"tools": {"add": add}} | changed)
 
 
@@ -41,3 +43,9 @@ def test_tools_are_made_in_other_processes():
 def test_an_object_within_a_description_cannot_be_sent():
     with pytest.raises(ConfigError, match=r"has an argument that is no JSON"):
         ProcessHosts(num_workers=1).host(tools(protocol=object()))
+
+
+def test_a_worker_of_environments_imports_no_torch():
+    code = "import sys, rlcomp.episodes.remote; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

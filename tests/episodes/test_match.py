@@ -6,7 +6,7 @@ import torch
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import TurnSample
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.testing import make_batch
@@ -70,7 +70,7 @@ class Bids:
 
 def played(first, second, prompts=("b=",), group_size=1, **changed):
     options = {"environment": Bids, "max_turns": 4, "max_new_tokens": 3} | changed
-    player = SeatedPlayer(policies=[first, second], **options)
+    player = MatchPlayer(policies=[first, second], **options)
     batch = make_batch(prompt=encode_texts(prompts))
     return player.play(
         batch, group_size=group_size, decoding=None, generator=torch.Generator(), seed=0
@@ -198,7 +198,7 @@ def test_an_observation_that_cannot_be_written_costs_the_whole_match():
 
 def test_a_game_needs_a_policy_for_each_seat():
     with pytest.raises(ConfigError, match="has 1 entries: a game needs one for each"):
-        SeatedPlayer(policies=[Told()], environment=Bids, max_turns=1, max_new_tokens=1)
+        MatchPlayer(policies=[Told()], environment=Bids, max_turns=1, max_new_tokens=1)
 
 
 def test_seats_share_a_tokenizer():
@@ -206,7 +206,7 @@ def test_seats_share_a_tokenizer():
     other.tokenizer = character_tokenizer(characters="ab")
 
     with pytest.raises(ConfigError, match="seat 1 has another tokenizer"):
-        SeatedPlayer(policies=[Told(), other], environment=Bids, max_turns=1, max_new_tokens=1)
+        MatchPlayer(policies=[Told(), other], environment=Bids, max_turns=1, max_new_tokens=1)
 
 
 def test_payoffs_are_one_for_each_seat():
@@ -214,7 +214,7 @@ def test_payoffs_are_one_for_each_seat():
         def step(self, action):
             return Turn(done=True, payoffs=(1.0,))
 
-    player = SeatedPlayer(
+    player = MatchPlayer(
         policies=[Told(**{"b=a": "x"}), Told()], environment=Short, max_turns=1, max_new_tokens=1
     )
     batch = make_batch(prompt=["b="])
@@ -224,7 +224,7 @@ def test_payoffs_are_one_for_each_seat():
 
 
 @pytest.mark.parametrize(
-    ("part", "numbers"), [(SeatedPlayer, {"max_turns": 8, "observation_tokens": 256})]
+    ("part", "numbers"), [(MatchPlayer, {"max_turns": 8, "observation_tokens": 256})]
 )
 def test_numbers_that_nobody_gives(part, numbers):
     given = inspect.signature(part.__init__).parameters.values()

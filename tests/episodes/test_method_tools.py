@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from rlcomp.episodes.method_tools import bind, call_method, described, public_methods
 from rlcomp.episodes.tool_calls import ToolCall
+from rlcomp.episodes.tool_execution import bind, call_method, public_methods, tool_schemas
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.tool import ToolError
 
@@ -71,7 +71,7 @@ def test_arguments_that_do_not_fit_are_refused():
 
 
 def test_a_schema_a_line():
-    (line,) = described({"buy": METHODS["buy"]}).splitlines()
+    (line,) = tool_schemas({"buy": METHODS["buy"]}).splitlines()
 
     function = json.loads(line)["function"]
     assert (function["name"], function["description"]) == ("buy", "Buy.")

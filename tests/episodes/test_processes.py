@@ -146,7 +146,7 @@ def test_one_that_cannot_be_played_again_is_told_so(counter, hosts):
     (told,) = host.step({0: "x>"}).values()
 
     assert isinstance(told, EnvironmentFailure)
-    assert "played again from its seed, the environment says something else" in told.reason
+    assert "the environment, replayed from its seed, gave another turn" in told.reason
 
 
 def test_environments_are_closed_after_each_batch(counter, hosts, tmp_path):
@@ -167,7 +167,7 @@ def test_one_that_cannot_be_made_is_a_mistake(counter, hosts):
 
 
 def test_an_object_cannot_be_sent(hosts):
-    with pytest.raises(ConfigError, match="take environment_pool=in_process"):
+    with pytest.raises(ConfigError, match="set environment_pool=in_process"):
         hosts.host(dict)
     with pytest.raises(ConfigError, match="has an argument that is no JSON"):
         hosts.host(Unbuilt("counting_world.Counter", {"first": object()}))
@@ -207,7 +207,7 @@ def test_an_episode_that_cannot_be_played_again_is_not_forked(counter, hosts):
         assert [host.fork(0), host.fork(1)] == [2, 3]
         said = host.step({0: "x>", 2: "x>", 3: "x>"})
 
-        assert "played again from its seed, the environment says something else" in said[2].reason
+        assert "the environment, replayed from its seed, gave another turn" in said[2].reason
         assert not isinstance(said[0], EnvironmentFailure)
         assert not isinstance(said[3], EnvironmentFailure)
 

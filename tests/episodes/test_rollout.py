@@ -157,8 +157,10 @@ def test_a_long_observation_is_cut_and_its_closing_text_is_kept():
 
 def test_a_huge_observation_costs_no_more_than_what_is_kept(monkeypatch):
     encoded = []
-    plain = Rollout._plain
-    monkeypatch.setattr(Rollout, "_plain", lambda self, t: encoded.append(len(t)) or plain(self, t))
+    plain = Rollout._encode_text
+    monkeypatch.setattr(
+        Rollout, "_encode_text", lambda self, t: encoded.append(len(t)) or plain(self, t)
+    )
 
     (episode,) = rolled(
         Scripted("ab", ["c>", "d>"]), make=lambda: Echo(observation="e" * 1_000_000), observed=3
@@ -275,7 +277,7 @@ def test_special_tokens_in_an_observation_are_plain_text():
     make = InProcessHosts().host(lambda: Echo(observation="<eos>"))
     rollout = Rollout(None, [], make, tokenizer, token_bytes(tokenizer), limits)
 
-    found, text = rollout._observed(Turn(observation="<eos>"))
+    found, text = rollout._encode_observation(Turn(observation="<eos>"))
 
     assert tokenizer.eos_token_id not in found
     assert (len(found), text) == (5, "<eos>")

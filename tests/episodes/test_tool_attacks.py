@@ -5,10 +5,10 @@ import torch
 
 from components.environment.tools import Tools
 from rlcomp.engine.session import TurnSample
+from rlcomp.episodes.episode import episode_rows
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import EpisodeLimits, Rollout
-from rlcomp.episodes.rows import episode_rows
 from rlcomp.episodes.tool_protocol import JsonCalls, Tags
 from rlcomp.interfaces.task import Example
 from rlcomp.text.chat import ChatPrompt

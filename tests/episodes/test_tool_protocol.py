@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.episodes.tool_protocol import JsonCalls, ParsedTurn, Tags, without_marks
+from rlcomp.episodes.tool_protocol import JsonCalls, ParsedTurn, Tags, neutralise
 from rlcomp.errors import ConfigError
 
 TWO = ["search", "add"]
@@ -37,12 +37,12 @@ def test_a_closing_tag_alone_is_told():
 def test_an_opening_tag_within_the_closing_one_opens_nothing():
     tags = Tags(opening="/", closing="/.")
 
-    assert tags.read("1/.", ["a"]).wrong == "the call of a has no opening tag"
+    assert tags.read("1/.", ["a"]).fault == "the call of a has no opening tag"
 
 
 def test_results_stand_between_their_tags():
-    assert Tags().told("gold", TWO) == ("<information>gold", "</information>")
-    assert Tags(before="", after="|").told("gold", TWO) == ("gold", "|")
+    assert Tags().format_result("gold", TWO) == ("<information>gold", "</information>")
+    assert Tags(before="", after="|").format_result("gold", TWO) == ("gold", "|")
 
 
 def test_one_tool_needs_no_name_and_two_do():
@@ -70,7 +70,7 @@ def test_json_calls():
         "there is no tool 'find': there are search, add"
     )
     assert called(calls, "<tool_call>7</tool_call>").startswith("call 1 must be one object")
-    assert calls.told("a", TWO) == ("<tool_response>a", "</tool_response>")
+    assert calls.format_result("a", TWO) == ("<tool_response>a", "</tool_response>")
 
 
 MARKS = ["<information>", "</information>", "<search>", "</search>", "<answer>", "</answer>", "|"]
@@ -78,23 +78,23 @@ MARKS = ["<information>", "</information>", "<search>", "</search>", "<answer>",
 
 @given(st.lists(st.sampled_from([*MARKS, "<", "</", "information>", "search>", "x"]), max_size=12))
 def test_no_mark_is_left(pieces):
-    text = without_marks("".join(pieces), MARKS)
+    text = neutralise("".join(pieces), MARKS)
 
     assert not any(mark in text for mark in MARKS)
 
 
 def test_what_is_no_mark_stays():
-    assert without_marks("1 < 2 > <b> x", MARKS) == "1 < 2 > <b> x"
-    assert without_marks("a|b", ["|", ""]) == "ab"
-    assert without_marks("ab", []) == "ab"
+    assert neutralise("1 < 2 > <b> x", MARKS) == "1 < 2 > <b> x"
+    assert neutralise("a|b", ["|", ""]) == "ab"
+    assert neutralise("ab", []) == "ab"
 
 
 def test_tags_that_stand_in_one_another_without_end_are_taken_apart():
     deep = "<" * 40 + "information>" * 40
 
-    assert "<information>" not in without_marks(deep, MARKS)
+    assert "<information>" not in neutralise(deep, MARKS)
     nested = "</information>"
     for _ in range(20):
         nested = nested[:5] + nested + nested[5:]
         nested = nested[:4000]
-    assert "</information>" not in without_marks(nested, MARKS)
+    assert "</information>" not in neutralise(nested, MARKS)

@@ -8,7 +8,7 @@ import torch
 from torch.optim import SGD
 
 from components.advantage.group import GroupMean
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.collector.group import GroupCollector
 from components.evaluator.accuracy import Accuracy
 from components.kl import KLObserver

@@ -57,7 +57,7 @@ class Process:
 def lean(monkeypatch):
     monkeypatch.setattr(adapter.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setenv("GITHUB_ACCESS_TOKEN", "x")
-    package = adapter._imported()
+    package = adapter._import()
     ended, files = [], []
 
     def begin(self):
@@ -89,7 +89,7 @@ def test_a_proof_is_paid_when_check_proof_accepts_the_file(lean):
 
 
 def test_what_lean_dojo_calls_finished_is_not_believed(lean, monkeypatch):
-    monkeypatch.setattr(adapter._imported(), "check_proof", lambda theorem, proof: False)
+    monkeypatch.setattr(adapter._import(), "check_proof", lambda theorem, proof: False)
     proof = LeanEnvironment(backend=lean)
     proof.reset(Example("", "", "", columns=COLUMNS), seed=0)
     proof.step("intro h\n")

@@ -8,19 +8,18 @@ from components.environment.proofs import LeanEnvironment
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.repl import is_proof, replies
-from rlcomp.prover.replay import ReplayLean, sessions
+from rlcomp.prover.repl import ReplayLean, is_proof, read_sessions, replay
 
 
 @pytest.fixture
 def recorded(shared_data):
-    return sessions(shared_data / "lean" / "repl_transcripts.jsonl")
+    return read_sessions(shared_data / "lean" / "repl_transcripts.jsonl")
 
 
 def test_all_sessions_are_played_again(recorded):
     assert len(recorded) == 33
     for session in recorded:
-        ask = replies(session.commands, session.replies)
+        ask = replay(session.commands, session.replies)
         assert [ask(command) for command in session.commands] == [*session.replies]
 
 
@@ -158,4 +157,4 @@ def test_a_line_without_one_of_its_texts_is_told_with_its_place(tmp_path, lackin
     path.write_text(json.dumps(row))
 
     with pytest.raises(DataError, match="line 1: must hold texts"):
-        sessions(path)
+        read_sessions(path)

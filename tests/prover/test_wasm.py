@@ -26,7 +26,7 @@ def stand_in(tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
     for name in ("lean.js", "lean.wasm"):
         (tmp_path / name).touch()
-    wasm._checked.cache_clear()
+    wasm._check.cache_clear()
 
     def says(*messages):
         asked = []
@@ -35,7 +35,7 @@ def stand_in(tmp_path, monkeypatch):
             asked.append(path.read_text(encoding="utf-8"))
             return "\n".join(messages)
 
-        monkeypatch.setattr(wasm, "_printed", printed)
+        monkeypatch.setattr(wasm, "_run_lean", printed)
         return WasmLean(folder=str(tmp_path)), asked
 
     return says

@@ -70,7 +70,7 @@ SEARCHED = ("solved", "calls", "tokens", "proof_length")
 # By module: which test pins which of its metrics.
 BESIDE = [
     (
-        "components/store/collected.py",
+        "components/store.py",
         dict.fromkeys(
             ["*/kept_fraction", "*/rows"],
             TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
@@ -217,7 +217,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/vine.py",
+        "components/collector/branching.py",
         dict.fromkeys(
             ["vine/tokens", "vine/value", "vine/invalid_fraction"],
             TESTS + "collector/test_vine_collector.py::test_values_by_hand",
@@ -261,7 +261,7 @@ BESIDE = [
         },
     ),
     (
-        "components/collector/action_episodes.py",
+        "components/collector/steps.py",
         dict.fromkeys(
             ["episode/success", "episode/length", "collector/frames"],
             TESTS + "collector/test_action_episodes.py::test_success_and_steps_are_recorded",
@@ -332,14 +332,14 @@ BESIDE = [
         },
     ),
     (
-        "components/replay/sample.py",
+        "components/replay/stages.py",
         {
             "replay/demonstrations": TESTS
             + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
         },
     ),
     (
-        "components/replay/extend.py",
+        "components/replay/stages.py",
         {
             "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
         },
@@ -359,7 +359,7 @@ BESIDE = [
         },
     ),
     (
-        "components/replay/extend.py",
+        "components/replay/stages.py",
         {
             "replay/size": TESTS
             + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
@@ -691,7 +691,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/revised.py",
+        "components/collector/revision.py",
         dict.fromkeys(
             ["revision/told", "revision/changed"],
             TESTS + "collector/test_revised.py::test_rows_are_the_prompts_with_the_revisions",
@@ -702,15 +702,15 @@ BESIDE = [
         {"pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"},
     ),
     (
-        "components/pairwise_judge/ensemble.py",
+        "components/pairwise_judge/verdicts.py",
         {
             "judges/disagreement": TESTS
-            + "pairwise_judge/test_recorded_and_ensemble.py"
+            + "pairwise_judge/test_verdicts.py"
             + "::test_the_mean_is_over_the_judges_that_can_tell"
         },
     ),
     (
-        "components/pairwise_judge/reasoned.py",
+        "components/pairwise_judge/rationale.py",
         dict.fromkeys(
             ["reasoned/verdicts", "reasoned/majority"],
             TESTS + "pairwise_judge/test_reasoned.py::test_several_rationales_vote",
@@ -805,7 +805,7 @@ BESIDE = [
     (
         "rlcomp/interfaces/reference.py",
         {
-            "kl/reference": TESTS + "reference/test_reprompted.py::"
+            "kl/reference": TESTS + "reference/test_teacher_prompt.py::"
             "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
         },
     ),
@@ -946,14 +946,14 @@ BESIDE = [
         },
     ),
     (
-        "components/sampler/families.py",
+        "components/sampler/task_curriculum.py",
         {
             "families/*": TESTS + "sampler/test_families.py::"
             "test_each_family_goes_up_and_down_by_its_own_pass_rate",
         },
     ),
     (
-        "components/sampler/frontier.py",
+        "components/sampler/task_curriculum.py",
         {
             "frontier/task": TESTS
             + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"

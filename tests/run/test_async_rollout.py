@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from tensordict import TensorDict
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint

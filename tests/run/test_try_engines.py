@@ -29,6 +29,6 @@ def test_a_run_without_its_server_ends_before_its_first_step(tmp_path):
     url = "http://127.0.0.1:1/v1"
     config = compose_config([*words, f"sampler_engine.url={url}", f"directory={tmp_path}/run"])
 
-    with pytest.raises(ConfigError, match=rf"sampler_engine.url is {url}: nobody is there"):
+    with pytest.raises(ConfigError, match=rf"sampler_engine.url is {url}: no server answers"):
         launch(config, plan_of(config))
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

@@ -9,11 +9,11 @@ from rlcomp.batch import decode_texts, encode_columns
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.session import TurnSample
+from rlcomp.episodes.episode import episode_rows
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.player import Player
 from rlcomp.episodes.rollout import EpisodeLimits, Rollout
-from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from components.tool.calculator import Calculator
+from components.tool import Calculator
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.prompt import NO_OBSERVATION

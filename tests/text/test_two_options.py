@@ -6,7 +6,7 @@ import pytest
 from tensordict import TensorDict
 
 from components.judge import GenerativeJudge
-from components.pairwise_judge.option_log_probs import OptionLogProbJudge
+from components.pairwise_judge.option import OptionLogProbJudge
 from components.reward.judge import JudgeScore
 from components.reward_check import RewardCheck
 from components.writer import LanguageModelWriter

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from components.worlds.bfcl.episode_services import EpisodeServices, GoldSolution, run_gold
 from components.worlds.bfcl.service import Result
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.tool_calls import ToolCall, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_execution import ToolCallExecutor
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.answers import column
@@ -66,7 +66,7 @@ class BfclEnvironment(metaclass=Checked):
         self.services = EpisodeServices((), {})
         self.gold = GoldSolution({}, [])
         self.requests: list[str] = []
-        self.calls = AnsweredCalls(self._answer_call)
+        self.calls = ToolCallExecutor(self._answer_call)
         self.done_requests = 0
         self.solved = False
         # Results of the policy's calls since the last request.

@@ -16,7 +16,7 @@ class Calculation(metaclass=Checked):
     """Task of chains: ``"7*8+9="`` has the answer 65, with operations from left to right.
 
     All intermediate values are in 0 to 99. In each turn the policy may call the calculator
-    (:class:`components.tool.calculator.Calculator`) for one operation: ``<7*8>``, with the result
+    (:class:`components.tool.Calculator`) for one operation: ``<7*8>``, with the result
     ``56|``, then ``<56+9>``.
 
     A demonstration calls the calculator for the next operation with probability ``asked``.

@@ -152,15 +152,15 @@ def test_too_little_shared_memory_is_told_before_it_is_written_to(monkeypatch):
 
     monkeypatch.setattr(local.os, "statvfs", lambda _: Little)
 
-    local._check_room(1_000_000)
+    local._check_shared_memory(1_000_000)
     with pytest.raises(ConfigError, match=r"need 2 MB .* has 1 MB: .*--shm-size"):
-        local._check_room(1_500_001)
+        local._check_shared_memory(1_500_001)
 
 
 def test_a_system_without_that_folder_is_not_asked(monkeypatch):
-    monkeypatch.setattr(local, "_SHARED", "/nowhere")
+    monkeypatch.setattr(local, "_SHARED_MEMORY", "/nowhere")
 
-    local._check_room(2**60)
+    local._check_shared_memory(2**60)
 
 
 def test_weights_go_round_a_ring():

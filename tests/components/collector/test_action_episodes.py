@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.collector.action_episodes import ActionEpisodes
+from components.collector.steps import ActionEpisodes
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.collector.delayed import DelayedCollector
+from components.collector.branching import VineCollector
+from components.collector.delay import DelayedCollector
 from components.collector.mask_game import MaskGame
-from components.collector.vine import VineCollector
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "collector"
 

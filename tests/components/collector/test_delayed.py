@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint

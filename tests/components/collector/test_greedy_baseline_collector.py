@@ -2,7 +2,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.monte_carlo import GreedyBaseline
-from components.collector.group import GreedyBaselineCollector
+from components.collector.group import GreedyBaselineCollector, GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
@@ -39,7 +39,7 @@ def test_so_it_does_in_many_groups_with_the_sampled_ones_in_their_order():
 
     assert batch["group_id"].tolist() == [group for group in range(20) for _ in range(4)]
     assert batch["greedy"].tolist() == [False, False, False, True] * 20
-    sampled = again._sample(given)
+    sampled = GroupCollector.forward(again, given)
     kept = batch["response"][~batch["greedy"]]
     assert decode_texts(kept) == decode_texts(sampled["response"])
 

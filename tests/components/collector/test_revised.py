@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.collector.revised import Revised
+from components.collector.revision import Revised
 from rlcomp.batch import decode_texts, encode_texts, pad_right
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError

@@ -4,7 +4,7 @@ import torch
 from components.collector.episodes import SelfPlayCollector
 from components.filter import SeatFilter
 from components.worlds.matrix_game.environment import MatrixGame
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
@@ -19,7 +19,7 @@ class Rigged(MatrixGame):
 
 def played():
     policy = tiny_policy(tokenizer=character_tokenizer(characters="?abht"), context_length=8)
-    player = SeatedPlayer(
+    player = MatchPlayer(
         policies=[policy, policy],
         environment=lambda: Rigged(moves=["h", "t"], payoffs=[[1, -1], [-1, 1]], roles=["a", "b"]),
         max_turns=2,

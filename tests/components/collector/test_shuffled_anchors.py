@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.collector.shuffled_anchors import ShuffledAnchors
+from components.collector.episodes import ShuffledAnchors
 from rlcomp.component import Component
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from components.advantage.turns import VinePPO
+from components.collector.branching import VineCollector
 from components.collector.episodes import EpisodeCollector
-from components.collector.vine import VineCollector
 from components.reward.episode import EpisodeReturn
 from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import encode_columns

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.collector.delayed import DelayedCollector
+from components.collector.delay import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
 from components.conditioning import TextPrefix
 from components.objectives import MultiObjectiveReward

@@ -8,9 +8,8 @@ from tensordict import TensorDict
 
 from components.judge import EndpointJudge
 from components.pairing import JudgedPairs
-from components.pairwise_judge.endpoint import EndpointPairJudge
-from components.pairwise_judge.parsed import ParsedJudge
-from components.pairwise_judge.reasoned import ReasoningJudge
+from components.pairwise_judge.option import EndpointPairJudge
+from components.pairwise_judge.rationale import ParsedJudge, ReasoningJudge
 from components.reward.judge import JudgeScore, Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament

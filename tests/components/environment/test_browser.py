@@ -103,7 +103,7 @@ def test_a_page_and_its_goal_are_texts(given):
 
 def test_actions_are_what_their_form_says():
     made, hand = Browser(program=sys.executable), Hand()
-    made.told = {"clicks": 0, "texts": 0, "scrolls": 0}
+    made._facts = {"clicks": 0, "texts": 0, "scrolls": 0}
 
     for action in (
         "I press <click>e3</click>",
@@ -111,7 +111,7 @@ def test_actions_are_what_their_form_says():
         "<scroll>down</scroll>",
         "<scroll>up</scroll>",
     ):
-        made._do(hand, action)
+        made._act(hand, action)
 
     assert hand.done == [
         ("click", "e3"),
@@ -119,9 +119,9 @@ def test_actions_are_what_their_form_says():
         ("scroll", 0.5),
         ("scroll", -0.5),
     ]
-    assert made.told == {"clicks": 1, "texts": 1, "scrolls": 2}
+    assert made._facts == {"clicks": 1, "texts": 1, "scrolls": 2}
     with pytest.raises(PageActionError, match="not the form of <click>"):
-        made._do(hand, "</click>")
+        made._act(hand, "</click>")
 
 
 @pytest.mark.slow

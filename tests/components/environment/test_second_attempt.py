@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from components.environment.second_attempt import SecondAttempt
+from components.environment.answer_verification import SecondAttempt
 from components.reward.answer import ExactMatch
 from components.worlds.stack_language.reward import StackProgram
 from rlcomp.arguments import Unbuilt

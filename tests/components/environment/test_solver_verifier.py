@@ -1,6 +1,6 @@
 import pytest
 
-from components.environment.solver_verifier import SolverVerifier
+from components.environment.answer_verification import SolverVerifier
 from components.reward.answer import ExactMatch
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError

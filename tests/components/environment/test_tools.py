@@ -1,7 +1,7 @@
 import pytest
 
 from components.environment.tools import Tools
-from components.tool.calculator import Calculator
+from components.tool import Calculator
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.tool_protocol import JsonCalls, Tags
 from rlcomp.errors import ConfigError
@@ -111,7 +111,7 @@ def test_arguments_by_name_are_held_against_the_tool():
 
 def test_parts_may_be_described():
     made = Tools(
-        tools={"add": Unbuilt("components.tool.calculator.Calculator", {})},
+        tools={"add": Unbuilt("components.tool.Calculator", {})},
         protocol=Unbuilt("rlcomp.episodes.tool_protocol.Tags", {"before": "=", "after": "."}),
     )
 

@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from components.evaluator.self_play import SelfPlayWinRate, _wins
 from components.worlds.matrix_game.environment import MatrixGame
 from components.worlds.matrix_game.moves import MoveDemonstrations
-from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.match import MatchPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch, tiny_policy
@@ -28,7 +28,7 @@ class Rigged(MatrixGame):
 
 def evaluator(game=MatrixGame, keep=2, second=None):
     policy = tiny_policy(tokenizer=TOKENIZER, context_length=8)
-    player = SeatedPlayer(
+    player = MatchPlayer(
         policies=[policy, second or policy],
         environment=lambda: game(**PENNIES),
         max_turns=2,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
-from components.pairwise_judge.ensemble import JudgeEnsemble
-from components.pairwise_judge.learned import LearnedJudge
+from components.pairwise_judge.bradley_terry import LearnedJudge
+from components.pairwise_judge.verdicts import JudgeEnsemble
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.text.tokenizer import character_tokenizer

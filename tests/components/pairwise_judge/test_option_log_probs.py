@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from components.pairwise_judge.option_log_probs import OptionLogProbJudge
+from components.pairwise_judge.option import OptionLogProbJudge
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair

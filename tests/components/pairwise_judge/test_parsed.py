@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.pairwise_judge.parsed import ParsedJudge
+from components.pairwise_judge.rationale import ParsedJudge
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.pairing import JudgedPairs
-from components.pairwise_judge.option_log_probs import OptionLogProbJudge
-from components.pairwise_judge.parsed import ParsedJudge
-from components.pairwise_judge.reasoned import ReasoningJudge
+from components.pairwise_judge.option import OptionLogProbJudge
+from components.pairwise_judge.rationale import ParsedJudge, ReasoningJudge
 from components.writer import LanguageModelWriter
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError

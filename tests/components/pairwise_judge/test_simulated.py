@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from components.pairwise_judge.simulated import SimulatedJudge
+from components.pairwise_judge.bradley_terry import SimulatedJudge
 from components.worlds.sorting.positional_accuracy import PositionalAccuracy
 from rlcomp.interfaces.judge import AnswerPair
 

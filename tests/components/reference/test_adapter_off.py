@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.adapter_off import AdapterOffReference
+from components.reference.frozen import AdapterOffReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

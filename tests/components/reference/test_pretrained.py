@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.pretrained import PretrainedReference
+from components.reference.frozen import PretrainedReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, tiny_model, tiny_policy

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import Extend, ExtendInterventions
+from components.replay.stages import Extend, ExtendInterventions
 from components.replay.uniform import UniformReplay
 
 
@@ -26,9 +26,9 @@ def test_the_steps_of_the_intervener_are_stored_and_no_others():
     handed = ExtendInterventions(replay=buffer)(batch)
 
     assert handed is batch
-    assert buffer.stored()["observation"].flatten().tolist() == [100.0, 1.0, 2.0, 5.0]
-    assert "intervened" not in buffer.stored().keys()
-    assert "loc" not in buffer.stored().keys()
+    assert buffer.rows()["observation"].flatten().tolist() == [100.0, 1.0, 2.0, 5.0]
+    assert "intervened" not in buffer.rows().keys()
+    assert "loc" not in buffer.rows().keys()
 
 
 def test_where_nobody_intervenes_nothing_is_stored():

@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import ExtendGoals
-from components.replay.sample import SampleFuture
+from components.replay.goals import ExtendGoals, SampleFuture
 from components.replay.uniform import UniformReplay
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError, FlowError
@@ -56,7 +55,7 @@ def test_a_row_is_a_step_and_its_goal_alone():
     assert set(rows.keys()) == {"observation", "action", "desired_goal"}
     assert rows.batch_size == (6,)
     assert torch.equal(rows["action"], 2 * rows["observation"])
-    assert set(replay.stored()["desired_goal"].flatten().tolist()) == {-1.0}
+    assert set(replay.rows()["desired_goal"].flatten().tolist()) == {-1.0}
 
 
 def test_more_than_there_is_cannot_be_drawn():

@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import Extend
-from components.replay.sample import SampleHalfHalf
+from components.replay.stages import Extend, SampleHalfHalf
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.metrics import recording

@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.environment.control import Pendulum
-from components.replay.extend import ExtendGoals
-from components.replay.sample import SampleHindsight
+from components.replay.goals import ExtendGoals, SampleHindsight
 from components.replay.uniform import UniformReplay
 from components.worlds.point_maze.reach import Reach
 from rlcomp.checkpoint.state import collect, restore
@@ -150,8 +149,8 @@ def test_what_is_stored_keeps_its_goal():
 
     drawn(sample, 50)
 
-    assert set(replay.stored()["desired_goal"].flatten().tolist()) == {-1.0}
-    assert set(replay.stored()["next", "reward"].flatten().tolist()) == {-1.0}
+    assert set(replay.rows()["desired_goal"].flatten().tolist()) == {-1.0}
+    assert set(replay.rows()["next", "reward"].flatten().tolist()) == {-1.0}
 
 
 def test_a_restored_sampler_draws_the_same_steps_and_goals(tmp_path):
@@ -200,7 +199,7 @@ def test_steps_without_what_goals_are_drawn_from_are_told_by_the_key(key):
     replay, sample = sampler()
     replay.extend(episodes().reshape(-1).exclude(nested(key)))
 
-    with pytest.raises(FlowError, match=f"has no '{key}'.*replay@sample=sample"):
+    with pytest.raises(FlowError, match=f"have no '{key}'.*replay@sample=sample"):
         sample()
 
 

@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import ExtendLabelled
-from components.replay.sample import SampleLabelled
+from components.replay.stages import ExtendLabelled, SampleLabelled
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import FlowError
 from rlcomp.metrics import recording
@@ -23,7 +22,7 @@ def labelled(rounds):
 
 
 def test_rounds_are_joined_with_the_experts_labels_alone():
-    rows = labelled(2).stored()
+    rows = labelled(2).rows()
 
     assert rows["observation"].flatten().tolist() == [0.0] * 6 + [1.0] * 6
     assert rows["expert_action"].flatten().tolist() == [0.0] * 6 + [-1.0] * 6

@@ -22,7 +22,7 @@ def steps(first, last):
 
 
 def numbers(buffer):
-    return buffer.stored()["observation"].flatten().tolist()
+    return buffer.rows()["observation"].flatten().tolist()
 
 
 def names(folder):

@@ -49,7 +49,7 @@ def test_new_rows_have_the_greatest_priority_so_far():
 
     # The fifth row comes over the first.
     assert buffer.priority.tolist() == [3.0, 1.0, 3.0, 3.0]
-    assert buffer.stored()["observation"].flatten().tolist() == [4.0, 1.0, 2.0, 3.0]
+    assert buffer.rows()["observation"].flatten().tolist() == [4.0, 1.0, 2.0, 3.0]
 
 
 def test_errors_that_are_not_finite_change_no_priority():

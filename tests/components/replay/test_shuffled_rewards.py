@@ -1,6 +1,6 @@
 import torch
 
-from components.replay.sample import ShuffledRewards
+from components.replay.stages import ShuffledRewards
 from rlcomp.testing import make_batch
 
 

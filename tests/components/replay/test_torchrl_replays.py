@@ -16,7 +16,7 @@ from torchrl.data import (
 )
 from torchrl.objectives import GAILLoss
 
-from components.replay.sample import SampleHindsight
+from components.replay.goals import SampleHindsight
 from components.replay.uniform import UniformReplay
 from rlcomp.testing import make_batch
 

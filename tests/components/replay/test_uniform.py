@@ -4,8 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import Extend
-from components.replay.sample import Sample
+from components.replay.stages import Extend, Sample
 from components.replay.uniform import UniformReplay
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError, FlowError
@@ -32,7 +31,7 @@ def replay(capacity=10, seed=0):
 
 
 def numbers(buffer):
-    return buffer.stored()["observation"].flatten().tolist()
+    return buffer.rows()["observation"].flatten().tolist()
 
 
 def test_the_oldest_rows_are_overwritten():
@@ -63,8 +62,8 @@ def test_what_nobody_reads_is_not_stored():
     buffer = replay()
     Extend(replay=buffer)(steps(0, 2))
 
-    assert "loc" not in buffer.stored().keys()
-    assert buffer.stored()["next", "reward"].flatten().tolist() == [0.0, -1.0]
+    assert "loc" not in buffer.rows().keys()
+    assert buffer.rows()["next", "reward"].flatten().tolist() == [0.0, -1.0]
 
 
 def test_draws_are_uniform_whole_rows():
@@ -110,7 +109,7 @@ def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
     assert numbers(again) == numbers(first)
     one, other = (Sample(replay=buffer, batch_size=3)() for buffer in (first, again))
     assert torch.equal(one["observation"], other["observation"])
-    assert again.stored()["next", "reward"].shape == (4, 1)
+    assert again.rows()["next", "reward"].shape == (4, 1)
 
 
 def test_an_empty_replay_is_restored_as_such(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from components.sampler.families import Families
+from components.sampler.task_curriculum import Families
 from components.worlds.addition.task import Addition
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts

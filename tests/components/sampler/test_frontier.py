@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.sampler.frontier import Frontier
+from components.sampler.task_curriculum import Frontier
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.sampler.labelled import LabelledAnswers
+from components.sampler.labels import LabelledAnswers
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example

@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.comparison import PlackettLuce
-from components.sampler.labelled import Rankings
+from components.sampler.labels import Rankings
 from components.task.labels import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError

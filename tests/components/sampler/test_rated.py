@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.sampler.labelled import RatedAnswers
+from components.sampler.labels import RatedAnswers
 from components.task.labels import PreferenceTask
 from rlcomp.batch import decode_texts
 from rlcomp.data.preference_rows import preference_examples

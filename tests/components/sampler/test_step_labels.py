@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from components.evaluator.reward_model import StepLabelAccuracy
-from components.sampler.step_labels import StepLabels
+from components.sampler.labels import StepLabels
 from components.task.steps import StepLabelTask
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError

@@ -65,10 +65,10 @@ WRONG = {
     "no choices": ({"weight_version": "4"}, "no list of choices"),
     "a text of choices": (reply(choices="a"), "no list of choices"),
     "a choice is a text": (reply(choices=["a", "b"]), "no list of choices"),
-    "one choice": (reply(choices=[ENDED]), r"2 responses were asked for.*\[0\]"),
+    "one choice": (reply(choices=[ENDED]), r"2 responses were requested.*\[0\]"),
     "three choices": (reply(choices=[ENDED, CUT, {**CUT, "index": 2}]), r"numbered \[0, 1, 2\]"),
     "an index twice": (reply(choices=[ENDED, {**CUT, "index": 0}]), r"numbered \[0, 0\]"),
-    "no index": (reply(choices=[ENDED, CUT, {**CUT, "index": None}]), "2 responses were asked"),
+    "no index": (reply(choices=[ENDED, CUT, {**CUT, "index": None}]), "2 responses were requested"),
     "text only": (with_first(token_ids=None, text="81"), "return_token_ids"),
     "empty": (with_first(token_ids=[]), "return_token_ids"),
     "another prompt": (with_first(prompt_token_ids=[2, 5, 6]), "no BOS and no template"),
@@ -76,7 +76,7 @@ WRONG = {
     "a negative id": (with_first(token_ids=[-1, 1]), "token id -1"),
     "an id as a text": (with_first(token_ids=["8", 1]), "token id '8'"),
     "a truth as an id": (with_first(token_ids=[True, 1]), "token id True"),
-    "a suppressed id": (with_first(token_ids=[0, 1]), "token id 0, which the policy never does"),
+    "a suppressed id": (with_first(token_ids=[0, 1]), "suppressed token id 0"),
     "a log-prob too few": (with_first(logprobs=log_probs(-0.5)), "2 token_ids and 1 token_logpr"),
     "a log-prob too many": (with_first(logprobs=log_probs(-1, -1, -1)), "2 token_ids and 3 token"),
     "no log-probs": (with_first(logprobs=None), "2 token_ids and no token_logprobs"),
@@ -88,7 +88,7 @@ WRONG = {
     "null": (with_first(logprobs=log_probs(None, -1)), "token 0 is None: no number"),
     "a truth": (with_first(logprobs=log_probs(False, -1)), "token 0 is False: no number"),
     "a text": (with_first(logprobs=log_probs("-1", -1)), "token 0 is '-1': no number"),
-    "behind EOS": (with_first(token_ids=[1, 8]), "went on behind stop token 1"),
+    "behind EOS": (with_first(token_ids=[1, 8]), "sampled more after stop token 1"),
     "EOS dropped": (
         with_first(token_ids=[8, 9], logprobs=log_probs(-1, -1)),
         r"2 tokens \(finish_reason 'stop', max_tokens 3\) has no stop token",
@@ -112,7 +112,7 @@ WRONG = {
     "a log-prob beyond all floats": (with_first(logprobs=log_probs(-(10**400), -1)), "token 0 is"),
     "metadata as a list": ({**VERSIONLESS, "metadata": ["4"]}, "versioned=false"),
     "ids dropped": (reply(usage={"completion_tokens": 6}), "counts 6 sampled tokens.*ids of 5"),
-    "another version": (reply(weight_version="3"), "weight_version '3', and version 4 was asked"),
+    "another version": (reply(weight_version="3"), "weight_version '3', not the requested 4"),
     "no version": (reply(weight_version=None), "sampler_engine.versioned=false"),
 }
 
@@ -168,7 +168,7 @@ def test_sampling_masks_are_read_where_they_are_replayed():
 
 
 def test_a_token_outside_its_sampling_mask_is_refused():
-    with pytest.raises(WrongReplyError, match="sampling_mask bars a token that it sampled"):
+    with pytest.raises(WrongReplyError, match="sampling_mask excludes a token that it sampled"):
         read(with_first(sampling_mask=mask(0, 128, 191, 255)), decoding=REPLAYED)
 
 

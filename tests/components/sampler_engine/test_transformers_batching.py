@@ -93,7 +93,7 @@ def test_filters_reach_the_generation_config():
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.9), Decoding(top_k=2, replay=True)])
 def test_truncated_sampling_is_refused(decoding):
     TransformersBatching().check(HOT, None)
-    with pytest.raises(ConfigError, match="does not tell which tokens it kept"):
+    with pytest.raises(ConfigError, match="subset of the tokens that it does not return"):
         TransformersBatching().check(decoding, None)
 
 

@@ -59,7 +59,7 @@ def test_other_versions_are_dropped_and_nothing_else(tmp_path):
 
 def test_adapters_are_refused(tmp_path):
     with pytest.raises(
-        ConfigError, match=r"use adapter=none, or sampler_engine=transformers_batch"
+        ConfigError, match=r"set adapter=none, or sampler_engine=transformers_batch"
     ):
         write_weights(tmp_path, 0, make_model(rank=2))
     assert names(tmp_path) == []

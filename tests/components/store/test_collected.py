@@ -4,8 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.store.collected import CollectedAnswers
-from components.store.replay import AnswerReplay
+from components.store import AnswerReplay, CollectedAnswers
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import recording
@@ -97,11 +96,11 @@ def test_a_phase_begins_with_an_empty_store_unless_told():
         store = CollectedAnswers(emptied=emptied)
         show(store, rows(["b"] if emptied else ["a"], [1.0]))
         store.begin_phase()
-        assert store.shown == (0 if emptied else 1)
+        assert store.num_candidates == (0 if emptied else 1)
         show(store, rows(["a"] if emptied else ["b"], [1.0]))
         assert held(store) == left
     store.begin_phase()
-    assert store.shown == 2
+    assert store.num_candidates == 2
 
 
 def filled():
@@ -145,13 +144,13 @@ def test_a_resumed_run_draws_the_same_rows():
     assert [drawn(again) for _ in range(4)] == expected
     # What it has seen is known: a row that is shown again is not kept again.
     assert show(other, rows(["a"], [1.0]))["collected/kept_fraction"] == 0
-    assert other.shown == 6
+    assert other.num_candidates == 6
 
 
 def test_an_empty_store_says_why():
     store = CollectedAnswers()
     show(store, rows(["a", "b"], [0.0, 0.0]))
-    with pytest.raises(FlowError, match=r"kept none of the 2 rows .* .choose is 'correct'"):
+    with pytest.raises(FlowError, match=r"of 2 rows it kept none .choose is 'correct'"):
         drawn(AnswerReplay(store=store, batch_size=2))
     assert store.run_state() == {"shown": 2, "rows": {}}
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.store.collected import CollectedPairs
-from components.store.replay import PairReplay
+from components.store import CollectedPairs, PairReplay
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError
 from rlcomp.metrics import recording

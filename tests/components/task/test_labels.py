@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from components.sampler.labelled import LabelledTextsSampler
+from components.sampler.labels import LabelledTextsSampler
 from components.task.labels import LabelledTexts, PreferenceTask
 from components.worlds.addition.task import Addition
 from rlcomp.data.labelled_rows import label_rows

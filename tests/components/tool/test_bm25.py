@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from components.tool.bm25 import BM25Search
+from components.tool import BM25Search
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError, MissingExtra
 from rlcomp.interfaces.tool import ToolError

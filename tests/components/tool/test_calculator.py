@@ -1,6 +1,6 @@
 import pytest
 
-from components.tool.calculator import Calculator
+from components.tool import Calculator
 from rlcomp.interfaces.tool import ToolError
 
 

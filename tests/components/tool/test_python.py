@@ -3,7 +3,7 @@
 import pytest
 
 from components.environment.tools import Tools
-from components.tool.python import PythonInterpreter, _get_runner
+from components.tool import PythonInterpreter, _get_runner
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from components.tool.calculator import Calculator
+from components.tool import Calculator
 from components.worlds.calculation.task import Calculation
 from rlcomp.errors import ConfigError
 

@@ -2,7 +2,7 @@
 
 from components.environment.tools import Tools
 from components.reward.tools import ToolStar
-from components.tool.calculator import Calculator
+from components.tool import Calculator
 from components.worlds.planted_calls.task import FixedAnswer
 from rlcomp.interfaces.task import Example
 

@@ -1,4 +1,4 @@
-"""Samplers of answers with labels and ratings."""
+"""Samplers of answers with labels, ratings or rankings, in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from transformers import PreTrainedTokenizerBase
 
 from components.sampler.demonstrations import Demonstrations
 from rlcomp.arguments import MinLen, NonEmptyText, NonNegativeFloat, PositiveInt
+from rlcomp.columns import DESIRABLE
 from rlcomp.data.examples import check_rows_fit, demonstrations
-from rlcomp.data.labelled_rows import label_rows
+from rlcomp.data.labelled_rows import label_rows, labelled_steps, step_rows
 from rlcomp.data.pairs import desirable, pair_weights, ratings
 from rlcomp.data.preference_rows import ranked
 from rlcomp.errors import DataError
@@ -25,16 +26,14 @@ from rlcomp.keys import Key, OwnKey
 class LabelledAnswers(Demonstrations):
     """Sampler of answers with a label, for KTO: an example's demonstration and ``desirable``.
 
-    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``chosen`` (whether the answer is desirable) and ``group_id`` ``[B]`` (one for each row);
     ``columns``, and ``pair_weight`` ``[B]`` if the data or the settings give it.
 
     Args:
         task: the task of the examples, with a column ``desirable``: true or false.
-        tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
-        context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
         annotator_weight: weight of each annotator's labels.
 
     Raises:
@@ -81,16 +80,14 @@ class LabelledAnswers(Demonstrations):
 class LabelledTextsSampler(Demonstrations):
     """Sampler of texts with labels, for a classifier.
 
-    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does, and
+    Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``labels`` ``[B, K]``, NaN where unknown; and ``columns``.
 
     Args:
         task: the task of the texts (``task=labelled_texts``).
         labels: names of the labels, in the order of the classifier's outputs.
-        tokenizer: the policy's tokenizer.
         batch_size: texts per batch.
-        context_length: tokens the model can hold.
-        prompt: how texts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -132,15 +129,13 @@ class RatedAnswers(Demonstrations):
     The answer is the example's demonstration. The rating is its column ``rating``, or 1 or 0 by its
     column ``desirable``.
 
-    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each row); and ``columns``.
 
     Args:
         task: the task of the examples.
-        tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
-        context_length: tokens the model can hold.
-        prompt: prompt format; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -149,9 +144,7 @@ class RatedAnswers(Demonstrations):
 
     writes: ClassVar[tuple[Key, ...]] = (
         *Demonstrations.writes,
-        "reward",
-        "reward_valid",
-        "group_id",
+        *("reward", "reward_valid", "group_id"),
     )
     may_write = ("columns",)
 
@@ -172,16 +165,14 @@ class RatedAnswers(Demonstrations):
 class Rankings(Demonstrations):
     """Sampler of rankings of ``K`` answers, for ``loss=plackett_luce``: K adjacent rows each.
 
-    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each ranking); and ``columns``.
 
     Args:
         task: the task of the rankings, such as ``task=preferences task.ratings=ranking``.
-        tokenizer: the policy's tokenizer.
         batch_size: rankings per batch.
         group_size: K, number of answers in a ranking.
-        context_length: tokens the model can hold.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -190,9 +181,7 @@ class Rankings(Demonstrations):
 
     writes: ClassVar[tuple[Key, ...]] = (
         *Demonstrations.writes,
-        "reward",
-        "reward_valid",
-        "group_id",
+        *("reward", "reward_valid", "group_id"),
     )
     may_write = ("columns",)
 
@@ -235,7 +224,66 @@ class Rankings(Demonstrations):
         if len(answers) != self.group_size:
             raise DataError(
                 f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, but "
-                f"group_size is {self.group_size}: set it to the number that all rankings have, or "
-                "delete the row"
+                f"group_size is {self.group_size}: set it to the size of all rankings, or delete "
+                "the row"
             )
         return answers
+
+
+class StepLabels(Demonstrations):
+    """Sampler of answers with a label for each step, for process reward models.
+
+    The answer is the example's demonstration. Its column ``steps`` holds consecutive parts of the
+    answer, ``step_labels`` the label of each: true or false, a probability, or null without a
+    label. The label is written to the token that completes the step.
+
+    Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
+    ``step_end`` and ``step_label`` ``[B, T]``, ``group_id`` ``[B]`` (one for each row); ``reward``
+    and ``reward_valid`` ``[B]``, the outcome: the column ``desirable``, or else 1 without a wrong
+    step; and ``columns``.
+
+    Args:
+        task: the task of the examples.
+        batch_size: answers per batch.
+        prompt: prompt format; None: plain text.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example has no labelled steps, or is longer than the context.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "step_label": (
+            "B T",
+            "float",
+            "correctness of the step that ends with the token, from 0 to 1",
+            {"example": "probability"},
+        ),
+    }
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "step_end",
+        "step_label",
+        "group_id",
+        "reward",
+        "reward_valid",
+    )
+    may_write = ("columns",)
+
+    def check_example(self, example: Example) -> None:
+        """Refuse an example without labelled steps."""
+        labelled_steps(example)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return a new batch of the next ``batch_size`` answers."""
+        examples = self.examples.take(self.batch_size)
+        rows = step_rows(self.tokenizer, self.prompt, examples)
+        rows["group_id"] = torch.arange(len(examples))
+        all_right = ((rows["step_label"] > 0.5) | ~rows["step_end"]).all(1)
+        rewards = [
+            example.columns.get(DESIRABLE, right)
+            for example, right in zip(examples, all_right.tolist(), strict=True)
+        ]
+        rows["reward"] = torch.tensor(rewards).float()
+        rows["reward_valid"] = torch.ones(len(examples), dtype=torch.bool)
+        return rows

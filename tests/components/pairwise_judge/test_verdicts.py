@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from components.pairwise_judge.ensemble import JudgeEnsemble
-from components.pairwise_judge.recorded import RecordedJudge
+from components.pairwise_judge.verdicts import JudgeEnsemble, RecordedJudge
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
@@ -44,7 +43,7 @@ def test_rows_that_lack_something_or_contradict_are_refused(tmp_path):
         written(tmp_path / "v.jsonl", lacking)
     with pytest.raises(DataError, match=r"v\.jsonl:1: second is 3: must be a text"):
         written(tmp_path / "v.jsonl", {**row(0.5), "second": 3})
-    with pytest.raises(DataError, match=r"v\.jsonl:2: probability 0\.5 of a pair .* says 0\.25"):
+    with pytest.raises(DataError, match=r"v\.jsonl:2: probability 0\.5 of a pair, .* has 0\.25"):
         written(tmp_path / "v.jsonl", row(0.25), row(0.5))
     assert written(tmp_path / "v.jsonl", row(0.25), row(0.25))([AnswerPair("p", "a", "b")]) == [
         0.25

@@ -1,4 +1,4 @@
-"""Collector of stale rollouts, which simulates an asynchronous sampler."""
+"""Collector that simulates the stale rollouts of an asynchronous sampler."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from rlcomp.metrics import Ledger, merge, recording
 class DelayedCollector(Component):
     """Collector that delays rollouts by ``staleness`` steps, like an asynchronous sampler.
 
-    The first call fills the queue: it makes ``staleness`` additional rollouts of its prompts.
-
     It is for bit-reproducible studies of off-policy losses. With ``cluster=local`` the delay is
-    real, and the numbers are the same. A checkpoint holds the queued rollouts. The metrics of a
-    rollout are logged in the step that uses it.
+    real, and the numbers are the same. The first call fills the queue: it makes ``staleness``
+    additional rollouts of its prompts. A checkpoint holds the queue. The metrics of a rollout are
+    logged in the step that uses it.
 
     Reads and writes the keys of the inner collector; reads ``response_mask`` and
     ``policy_version`` ``[B, T]`` of its rollouts.
 
     Args:
         collector: the inner collector, which makes the rollouts.
-        staleness: number of steps that a rollout waits in the queue. Inside a refill it counts
-            calls.
+        staleness: delay in steps; inside a refill, in calls.
 
     Source:
         Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252, section 3.2.
@@ -52,7 +50,7 @@ class DelayedCollector(Component):
 
     @property
     def undelayed(self) -> Component:
-        """The inner collector, for a cluster, whose rollouts have their own delay."""
+        """The inner collector, for a cluster with a delay of its own."""
         return self.collector
 
     def begin_phase(self) -> None:
@@ -79,7 +77,7 @@ class DelayedCollector(Component):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the queued rollouts and their metrics, which a checkpoint of 0.2 lacks."""
+        """Restore the queued rollouts and their metrics, which checkpoints of 0.2 lack."""
         queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
         required = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:

@@ -20,8 +20,8 @@ from rlcomp.text.rows import check_room, demonstration_rows
 class RepromptedReference(Component):
     """Privileged reference: scores ``log pi_ref(y_t | teacher_prompt, y_<t)``.
 
-    A row of the reference consists of ``teacher_prompt`` and the policy's tokens after the prompt.
-    The scores are copied to the positions of the same response tokens in the policy's row.
+    The reference scores a row of ``teacher_prompt`` and the policy's response; the scores are then
+    copied to the positions of the response tokens in the policy's row.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``teacher_prompt`` ``[B,
     W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if they are there. Writes
@@ -29,9 +29,8 @@ class RepromptedReference(Component):
 
     Args:
         policy: the policy, whose tokenizer encodes the prompts and whose context must hold them.
-        reference: the reference that scores: ``frozen_full``, ``refreshed_full``, ``live_full``,
-            ``teacher_full``.
-        prompt: the format of prompts; null: plain text.
+        reference: ``frozen_full``, ``refreshed_full``, ``live_full`` or ``teacher_full``.
+        prompt: prompt format; None: plain text.
 
     Raises:
         DataError: (when called) a teacher's prompt and the response exceed the context length.
@@ -60,21 +59,22 @@ class RepromptedReference(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the responses after the teacher's prompts."""
         mask = batch["response_mask"]
-        rows = self._rows(batch, mask)
+        rows = self._teacher_rows(batch)
         row_mask = rows["response_mask"]
         if "rollout_log_probs" in batch.keys():
             rows["rollout_log_probs"] = torch.zeros(row_mask.shape, device=mask.device)
             rows["rollout_log_probs"][row_mask] = batch["rollout_log_probs"][mask].float()
-        scored = self.reference(rows)
+        rows = self.reference(rows)
         # Both masks select the same response tokens in the same order.
         for key in self.writes:
-            scores = scored[key]
+            scores = rows[key]
             batch[key] = torch.zeros(*mask.shape, *scores.shape[2:], device=mask.device)
             batch[key][mask] = scores[row_mask]
         return batch
 
-    def _rows(self, batch: TensorDict, mask: torch.Tensor) -> TensorDict:
+    def _teacher_rows(self, batch: TensorDict) -> TensorDict:
         """Return rows of the teacher's prompts and the policy's responses."""
+        mask = batch["response_mask"]
         texts = decode_texts(batch["teacher_prompt"])
         heads = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
         tails = [_response(*row) for row in zip(_token_ids(batch), mask.tolist(), strict=True)]

@@ -1,7 +1,8 @@
-"""Judge that writes rationales before its verdicts."""
+"""LLM judges that write a rationale before the verdict."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -21,9 +22,9 @@ _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both ans
 class ReasoningJudge(metaclass=Checked):
     """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
 
-    A writer compares the answers in a rationale, and a judge gives its verdict after reading it: by
-    the log-probs of its options, or by the mark at the end (``parsed``). A rationale without a
-    verdict does not count. With fewer than ``least`` verdicts a pair has no result.
+    A writer compares the answers in a rationale, and a judge reads it before its verdict: by the
+    log-probs of its options, or by the mark at the end (:class:`ParsedJudge`). A pair with fewer
+    than ``least`` verdicts has no result.
 
     Records ``reasoned/verdicts``, the share of rationales with a verdict, and
     ``reasoned/majority``, the mean share of a pair's verdicts that agree with the majority, over
@@ -33,7 +34,7 @@ class ReasoningJudge(metaclass=Checked):
         writer: writer of the rationales; several rationales of a text differ only if it samples.
         judge: the judge; reads ``AnswerPair.rationale``, and its template holds ``{rationale}``.
         template: request for a rationale, with ``{prompt}``, ``{first}`` and ``{second}``.
-        rationales: number of rationales for each pair and each order.
+        rationales: number of rationales of a pair in one order.
         least: least number of verdicts of a pair.
         clip: the probability is clipped to ``[clip, 1 - clip]``, because a verdict after a
             rationale is over-confident; Constitutional AI uses 0.4.
@@ -86,16 +87,17 @@ class ReasoningJudge(metaclass=Checked):
 
     def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the mean probability that the first is better."""
-        several = [pair for pair in pairs for _ in range(self.rationales)]
-        verdicts = self._verdicts(several)
         k = self.rationales
-        known = [
+        verdicts = self._verdicts([pair for pair in pairs for _ in range(k)])
+        groups = [
             [p for p in verdicts[start : start + k] if p is not None]
             for start in range(0, len(verdicts), k)
         ]
         record("reasoned/verdicts", torch.tensor([p is not None for p in verdicts]).double())
-        record("reasoned/majority", torch.tensor([_majority(p) for p in known if len(p) > 1]))
-        return [self._mean(p) if len(p) >= self.least else None for p in known]
+        record("reasoned/majority", torch.tensor([_majority(ps) for ps in groups if len(ps) > 1]))
+        means = [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in groups]
+        low, high = self.clip, 1.0 - self.clip
+        return [mean if mean is None else min(max(mean, low), high) for mean in means]
 
     def _verdicts(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return the verdict of each rationale; None if there is no rationale or no verdict."""
@@ -111,11 +113,71 @@ class ReasoningJudge(metaclass=Checked):
             probabilities[number] = p
         return probabilities
 
-    def _mean(self, verdicts: Sequence[float]) -> float:
-        return min(max(sum(verdicts) / len(verdicts), self.clip), 1.0 - self.clip)
-
 
 def _majority(verdicts: Sequence[float]) -> float:
-    """Return the share of the verdicts on the majority's side; .5 is on neither side."""
+    """Return the share of the verdicts in the majority; a tie (.5) is in none."""
     first, second = sum(p > 0.5 for p in verdicts), sum(p < 0.5 for p in verdicts)
     return max(first, second) / len(verdicts)
+
+
+class ParsedJudge(metaclass=Checked):
+    """Judge that parses a rationale: 1 for the first answer, 0 for the second, 1/2 for a tie.
+
+    The last mark counts, in any case and with any white space. A mark within an answer has no
+    effect, because only the rationale is read. None without a mark; one warning then shows the
+    text.
+
+    Args:
+        first_text: the mark if the first answer is better.
+        second_text: the mark if the second one is better.
+        tie_text: the mark if neither is better.
+
+    Raises:
+        ConfigError: one mark is a part of another.
+
+    Source:
+        Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, appendix A.
+
+    Examples:
+        >>> ParsedJudge()([AnswerPair("p", "a", "b", rationale="[[1]] No: [[2]]")])
+        [0.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        first_text: NonEmptyText = "[[1]]",
+        second_text: NonEmptyText = "[[2]]",
+        tie_text: NonEmptyText = "[[tie]]",
+    ) -> None:
+        self.first_text = first_text
+        self.second_text = second_text
+        self.tie_text = tie_text
+        self.no_verdict = NoVerdict("ParsedJudge")
+        marks = [_normalise(text) for text in (first_text, second_text, tie_text)]
+        self._values = dict(zip(marks, (1.0, 0.0, 0.5), strict=True))
+        if any(one in other for n, one in enumerate(marks) for other in marks[:n] + marks[n + 1 :]):
+            raise ConfigError(
+                f"ParsedJudge: of the marks {marks} one is a part of another: change one"
+            )
+        spaced = [r"\s*".join(map(re.escape, mark)) for mark in marks]
+        self._mark = re.compile("|".join(spaced), re.IGNORECASE)
+
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
+        """Return for each pair the verdict of its rationale."""
+        marks_of_pairs = [self._mark.findall(pair.rationale) for pair in pairs]
+        undecided = [p for p, marks in zip(pairs, marks_of_pairs, strict=True) if not marks]
+        if undecided:
+            path = self.no_verdict.path
+            reason = (
+                f"the rationale holds none of {[*self._values]} and ends in "
+                f"{undecided[0].rationale[-60:]!r}: let the writer's template ask for one of them "
+                f"at the end, raise its max_new_tokens, or set {path}first_text, {path}second_text"
+            )
+            self.no_verdict.warn_once(len(undecided), len(pairs), reason)
+        return [self._values[_normalise(marks[-1])] if marks else None for marks in marks_of_pairs]
+
+
+def _normalise(mark: str) -> str:
+    """Return a mark in lower case without white space."""
+    return "".join(mark.split()).lower()

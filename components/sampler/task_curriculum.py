@@ -1,4 +1,4 @@
-"""Families of tasks with adaptive difficulty."""
+"""Curricula over tasks and their levels of difficulty."""
 
 from __future__ import annotations
 
@@ -19,14 +19,96 @@ from rlcomp.metrics import record
 from rlcomp.seed import named_seed
 
 
+class Frontier(PromptSampler):
+    """Sampler with a threshold curriculum: one task at a time, until it is mastered.
+
+    A batch whose mean pass rate is at least ``threshold`` moves the frontier to the next task. The
+    frontier never moves back.
+    Within a task, prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``;
+    without it this is ``sampler=epochs`` on the first task. The frontier and the positions in the
+    epochs are part of a checkpoint.
+
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the batch's task) of a new
+    batch. Records ``frontier/task``, the number of the task from 1 on.
+
+    Args:
+        tasks: tasks by name, from easy to hard, without their held-out prompts.
+        threshold: least mean pass rate of a batch for the next task.
+        batch_size: prompts per batch (``B``).
+        max_new_tokens: tokens for an answer, which a prompt must leave free.
+        prompt: prompt format; None: plain text.
+
+    Raises:
+        ConfigError: there is no task, or one has fewer training examples than ``batch_size``.
+        DataError: a prompt leaves no room for the answer.
+    """
+
+    writes = ("prompt", "answer", "answer_ends", "example_id")
+
+    def __init__(
+        self,
+        *,
+        tasks: dict[str, Task],
+        threshold: Probability = 0.7,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt = 64,
+        context_length: PositiveInt,
+        max_new_tokens: PositiveInt,
+        prompt: PromptFormat | None = None,
+    ) -> None:
+        super().__init__(
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            max_new_tokens=max_new_tokens,
+            prompt=prompt,
+        )
+        if not tasks:
+            raise ConfigError("Frontier: tasks is empty: name at least one, from easy to hard")
+        for task in tasks.values():
+            self.check(task, batch_size)
+        self.tasks = dict(tasks)
+        self.threshold = threshold
+        seed = torch.initial_seed()
+        self.examples = [
+            ShuffledEpochs(task, named_seed(seed, name)) for name, task in tasks.items()
+        ]
+        self.frontier = 0
+
+    def take(self, count: int) -> list[tuple[int, Example]]:
+        """Return the next examples of the task at the frontier."""
+        record("frontier/task", self.frontier + 1)
+        return list(islice(self.examples[self.frontier].numbered(), count))
+
+    def tell(self, pass_rates: Mapping[int, float]) -> None:
+        """Move to the next task if the batch reached the threshold."""
+        mean = sum(pass_rates.values()) / max(len(pass_rates), 1)
+        if pass_rates and mean >= self.threshold and self.frontier < len(self.tasks) - 1:
+            self.frontier += 1
+
+    def run_state(self) -> dict[str, Any]:
+        """Return the frontier and the positions in the epochs."""
+        return {
+            "frontier": self.frontier,
+            "examples": [examples.run_state() for examples in self.examples],
+        }
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Restore the frontier and the positions in the epochs."""
+        self.frontier = field(state, "frontier", NonNegativeInt, below=len(self.tasks))
+        for examples, position in zip(self.examples, field(state, "examples", list), strict=True):
+            examples.load_run_state(position)
+
+
 class Families(PromptSampler):
     """Sampler with adaptive difficulty: the level of each family follows its pass rate.
 
     A family has levels from easy to hard, such as sorting two, four and six digits. The families
-    share every batch equally. If the mean pass rate of a family in a batch is at least
-    ``raise_at``, it goes up a level; if it is below ``lower_at``, it goes down a level. Within a
+    share every batch equally. A family rises by one level if its mean pass rate in a batch is at
+    least ``raise_at``, and falls by one level if it is below ``lower_at``. Within a
     level, prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``; without it
-    every family stays at its first level. Levels and the places in the epochs are part of a
+    every family stays at its first level. Levels and the positions in the epochs are part of a
     checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
@@ -34,15 +116,12 @@ class Families(PromptSampler):
     Records ``families/<family>``, the number of its level from 1 on.
 
     Args:
-        families: by family, its levels by name, from easy to hard; held-out prompts of each are
-            left out.
+        families: by family, its levels by name, from easy to hard, without held-out prompts.
         raise_at: least mean pass rate for the next level.
         lower_at: mean pass rate below which a family goes down a level.
-        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``), at least one per family.
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        max_new_tokens: tokens for an answer, which a prompt must leave free.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: a family has no level, ``lower_at`` is above ``raise_at``, ``batch_size`` is
@@ -72,7 +151,7 @@ class Families(PromptSampler):
             max_new_tokens=max_new_tokens,
             prompt=prompt,
         )
-        _check(families, raise_at, lower_at, batch_size)
+        _check_families(families, raise_at, lower_at, batch_size)
         share = -(-batch_size // len(families))
         for levels in families.values():
             for task in levels.values():
@@ -102,35 +181,32 @@ class Families(PromptSampler):
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples of each family at its level, with equal shares over time."""
-        order = [*self.families]
-        places = [order[(self.turn + place) % len(order)] for place in range(count)]
-        self.turn = (self.turn + count) % len(order)
-        chosen: list[tuple[int, Example]] = []
-        for name in order:
+        names = [*self.families]
+        slots = [names[(self.turn + slot) % len(names)] for slot in range(count)]
+        self.turn = (self.turn + count) % len(names)
+        batch: list[tuple[int, Example]] = []
+        for name in names:
             level = self.level[name]
             record(f"families/{name}", level + 1)
-            taken = islice(self.examples[name][level].numbered(), places.count(name))
+            examples = islice(self.examples[name][level].numbered(), slots.count(name))
             offset = self.offsets[name, level]
-            chosen += [(offset + index, example) for index, example in taken]
-        return chosen
+            batch += [(offset + index, example) for index, example in examples]
+        return batch
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
         """Move each family by the mean pass rate of its examples at its level."""
         for name, tasks in self.families.items():
             level = self.level[name]
             start = self.offsets[name, level]
-            own = [
-                rate
-                for index, rate in pass_rates.items()
-                if start <= index < start + len(tasks[level])
-            ]
-            if own and sum(own) / len(own) >= self.raise_at:
+            ids = range(start, start + len(tasks[level]))
+            rates = [rate for index, rate in pass_rates.items() if index in ids]
+            if rates and sum(rates) / len(rates) >= self.raise_at:
                 self.level[name] = min(level + 1, len(tasks) - 1)
-            elif own and sum(own) / len(own) < self.lower_at:
+            elif rates and sum(rates) / len(rates) < self.lower_at:
                 self.level[name] = max(level - 1, 0)
 
     def run_state(self) -> dict[str, Any]:
-        """Return levels and places in the epochs, for a checkpoint."""
+        """Return levels and positions in the epochs."""
         return {
             "turn": self.turn,
             "level": dict(self.level),
@@ -141,18 +217,18 @@ class Families(PromptSampler):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore levels and places in the epochs."""
+        """Restore levels and positions in the epochs."""
         self.turn = field(state, "turn", NonNegativeInt, below=len(self.families))
-        level, places = field(state, "level", dict), field(state, "examples", dict)
+        level, positions = field(state, "level", dict), field(state, "examples", dict)
         check_fields(level, [*self.families])
-        check_fields(places, [*self.families])
+        check_fields(positions, [*self.families])
         for name, levels in self.examples.items():
             self.level[name] = field(level, name, NonNegativeInt, below=len(levels))
-            for examples, place in zip(levels, field(places, name, list), strict=True):
-                examples.load_run_state(place)
+            for examples, position in zip(levels, field(positions, name, list), strict=True):
+                examples.load_run_state(position)
 
 
-def _check(
+def _check_families(
     families: Mapping[str, Mapping[str, Task]], raise_at: float, lower_at: float, batch_size: int
 ) -> None:
     for name, levels in families.items():

@@ -1,4 +1,4 @@
-"""Revisions of answers by the policy itself."""
+"""Critique and revision of answers by the policy itself."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FIELD = re.compile(r"\{(prompt|response)\}")
 class Revised(Component):
     """Critique and revision (Constitutional AI): the policy's revision replaces each answer.
 
-    The policy answers ``template`` with a critique, ``separator`` and a revision. The revision is
-    the text after the first separator. Rows then hold the original prompt and the revision, like
-    demonstrations: they are imitated and not on-policy. A row is left out if it has no separator or
-    nothing after it, if it was cut off, or if the context has no room for the revision.
+    The policy answers ``template`` with a critique, ``separator`` and a revision: the text after
+    the first separator. Rows then hold the original prompt and the revision, as demonstrations. A
+    row is dropped if it has no separator or nothing after it, if it was truncated, or if the
+    context has no room for the revision.
 
     Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``. Writes a new batch of at most
     ``B`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[B', T]``, ``prompt``,
@@ -38,12 +38,11 @@ class Revised(Component):
     share of those that differ from the answer.
 
     Args:
-        policy: the model that criticises and revises.
-        template: holds ``{prompt}`` and ``{response}``; it names the principle unless the policy
-            has learnt it.
+        template: text with ``{prompt}`` and ``{response}``, and the principle unless the policy has
+            learnt it.
         separator: text between critique and revision.
         max_new_tokens: most tokens of critique and revision together.
-        prompt: how texts become tokens; plain text if not given.
+        prompt: prompt format; None: plain text.
 
     Raises:
         ConfigError: the template lacks a field.
@@ -95,8 +94,8 @@ class Revised(Component):
 
     def _revisions(self, prompts: list[str], responses: list[str]) -> list[str | None]:
         """Return the texts after the separator; None if there is no such text."""
-        both = zip(prompts, responses, strict=True)
-        requests = [self._asked({"prompt": each, "response": text}) for each, text in both]
+        pairs = zip(prompts, responses, strict=True)
+        requests = [self._fill({"prompt": one, "response": other}) for one, other in pairs]
         answers = answer_prompts_in_context(
             self.policy,
             requests,
@@ -104,9 +103,9 @@ class Revised(Component):
             max_new_tokens=self.max_new_tokens,
             generator=self.generator,
         )
-        whole = [answer.text if answer and not answer.truncated else "" for answer in answers]
-        return [text.partition(self.separator)[2] or None for text in whole]
+        texts = [answer.text if answer and not answer.truncated else "" for answer in answers]
+        return [text.partition(self.separator)[2] or None for text in texts]
 
-    def _asked(self, texts: dict[str, str]) -> str:
-        """Fill the template in one pass: a text that holds a field's name stays as it is."""
+    def _fill(self, texts: dict[str, str]) -> str:
+        """Fill the template in one pass, so that a field's name in a text has no effect."""
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.reference.frozen import FrozenReference, LiveReference, RefreshedReference
-from components.reference.reprompted import RepromptedReference
+from components.reference.teacher_prompt import RepromptedReference
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError

@@ -1,14 +1,16 @@
-"""Methods of an object as tools that a policy calls."""
+"""Execution of tool calls: methods of an object as tools, and all calls of a turn."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcomp.episodes.tool_calls import ToolCall
+from rlcomp.episodes.tool_protocol import JsonCalls, join_results
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.tool import ToolError, check_kinds
 
 Methods = Mapping[str, Callable[..., Any]]
@@ -63,9 +65,38 @@ def call_method(methods: Methods, call: ToolCall) -> tuple[str, bool]:
         return f"Error: {error}", True
 
 
-def described(methods: Methods) -> str:
+def tool_schemas(methods: Methods) -> str:
     """Return JSON schemas, one a line, from annotations and docstrings, as for chat templates."""
     from transformers.utils import get_json_schema
 
     schemas = [get_json_schema(method) for method in methods.values()]
     return "".join(json.dumps(schema, ensure_ascii=False) + "\n" for schema in schemas)
+
+
+class ToolCallExecutor:
+    """Executor of the calls of a turn, with results in ``<tool_response>`` tags and counts.
+
+    Args:
+        execute: executes a call; returns the result and whether it failed.
+    """
+
+    def __init__(self, execute: Callable[[ToolCall], tuple[str, bool]]) -> None:
+        self.execute = execute
+        self.calls = self.failed = 0
+
+    def turn(self, calls: Sequence[ToolCall] | str) -> Turn:
+        """Return the results of the calls; a text is the fault of malformed calls and a failure."""
+        results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
+        self.failed += isinstance(calls, str)
+        observation, closing = join_results(JsonCalls(), results)
+        return Turn(observation=observation, closing=closing)
+
+    def _result(self, call: ToolCall) -> str:
+        result, failed = self.execute(call)
+        self.calls += 1
+        self.failed += failed
+        return result
+
+    def facts(self) -> Mapping[str, float]:
+        """Return the number of executed ``calls`` and of those that ``failed``."""
+        return {"calls": float(self.calls), "failed": float(self.failed)}
