@@ -17,24 +17,12 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt, 
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError, require
 from rlcomp.interfaces.tool import ToolError
-from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
+from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob, notebook_cell
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.workers.function_call import load
 
 _MAX_CHARACTERS = 200  # of an expression
 _MAX_DIGITS = 100  # of the numerator and of the denominator of a value
-
-# A notebook cell: a program that prints the value of its last expression, unless it is None.
-_CELL = """\
-import ast
-tree = ast.parse({source!r}, "<cell>")
-last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-names = {{"__name__": "__main__"}}
-exec(compile(tree, "<cell>", "exec"), names)
-value = last and eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
-if value is not None:
-    print(repr(value))
-"""
 
 _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -132,7 +120,7 @@ class PythonInterpreter(metaclass=Checked):
             ToolError: the program raised or exceeded a limit.
             RlcompError: the sandbox failed.
         """
-        outcome = _get_runner(self.sandbox).run_stdio(_CELL.format(source=code), limits=self.limits)
+        outcome = _get_runner(self.sandbox).run_stdio(notebook_cell(code), limits=self.limits)
         if outcome.status != "passed":
             raise ToolError(self._format_result(outcome.message))
         return self._format_result(outcome.stdout.rstrip())

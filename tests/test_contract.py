@@ -824,7 +824,8 @@ def plans(option, folder):
 
 
 def own_node(option):
-    return f"probe_{option.replace('/', '_')}"
+    """The name of its node; Hydra would replace ``_group_`` in it."""
+    return f"probe_{''.join(word.title() for word in re.split('[/_]', option))}"
 
 
 def shares_a_plan(option):

@@ -165,7 +165,7 @@ def _memory(plan: Plan, count: int) -> str:
     parts = {"weights": each}
     if not _adapted(plan):
         parts |= {"gradients": each, "AdamW": 2 * each}
-        if _has_part(plan, "reference", "adapter_off"):
+        if _has_part(plan, "reference", "AdapterOffReference"):
             parts["reference"] = each
     sizes = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
     note = "; the adapters take little" if _adapted(plan) else ""

@@ -84,13 +84,15 @@ def _submodule(module: str, name: str, folders: list[Path]) -> tuple[Path | None
         raise ConfigError(f"there is no module {name!r} in {module!r}")
     folders = [folder for folder in folders if folder.is_dir()]
     for folder in folders:
-        if (folder / name).is_dir():
-            init = folder / name / "__init__.py"
-            return (init if init.is_file() else None), [folder / name]
+        if (init := folder / name / "__init__.py").is_file():
+            return init, [folder / name]
         if (folder / f"{name}.py").is_file():
             return folder / f"{name}.py", []
     if any(list(folder.glob(f"{name}.*.so")) for folder in folders):
         return None, []
+    # As for Python, a folder without __init__.py comes last.
+    if namespaces := [folder / name for folder in folders if (folder / name).is_dir()]:
+        return None, namespaces
     entries = (entry for folder in folders for entry in folder.iterdir())
     known = {entry.stem for entry in entries if entry.stem[0] not in "._"}
     raise ConfigError(

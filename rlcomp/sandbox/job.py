@@ -9,6 +9,17 @@ from rlcomp.errors import ConfigError
 MEBIBYTE = 1 << 20
 _PYTHON = 64 * MEBIBYTE
 
+_CELL = """\
+import ast
+tree = ast.parse({source!r}, "<cell>")
+last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+names = {{"__name__": "__main__"}}
+exec(compile(tree, "<cell>", "exec"), names)
+value = last and eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+if value is not None:
+    print(repr(value))
+"""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -63,6 +74,11 @@ class StdioJob:
     source: str
     stdin: str = ""
     limits: Limits = DEFAULT_LIMITS
+
+
+def notebook_cell(code: str) -> str:
+    """Return a program that runs code and prints the value of its last expression, if not None."""
+    return _CELL.format(source=code)
 
 
 @dataclass(frozen=True)

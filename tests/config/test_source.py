@@ -49,6 +49,8 @@ def test_a_module_is_found_in_packages_files_and_bare_folders(package, tmp_path)
     assert source_of(f"{name}.sub.two")[0] == tmp_path / name / "sub" / "two.py"
     assert source_of(f"{name}.bare.three")[0] == tmp_path / name / "bare" / "three.py"
     assert source_of(f"{name}.bare") is None
+    (tmp_path / name / "one").mkdir()  # the rest of a package that is gone
+    assert source_of(f"{name}.one")[0] == tmp_path / name / "one.py"
     (tmp_path / name / "fast.cpython-311.so").write_bytes(b"")
     assert source_of(f"{name}.fast") is None
     assert source_of("math") is None

@@ -106,7 +106,9 @@ def test_weights_loaded_by_another_client_are_noticed(client):
         rollout(policy)
         server.route.version = "8"
 
-        with pytest.raises(RlcompError, match="weight_version '8', and version 0 was asked"):
+        with pytest.raises(
+            RlcompError, match="weight_version '8', not the requested 0: does another"
+        ):
             rollout(policy)
 
 

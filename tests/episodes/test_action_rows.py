@@ -26,14 +26,14 @@ class Walk(BatchedEnvironment):
 class Constant:
     """Tokens: the place + 20, then 1 or 0; steps right, copy 3 left; log-prob -place / 10."""
 
-    seen_size = 1
+    observation_size = 1
 
     def act(self, seen, generator):
         place = seen["observation"]
         right = torch.tensor([[1], [1], [1], [0]])
         return torch.cat([place.long() + 20, right], dim=1), place / 10
 
-    def action_of(self, tokens):
+    def decode_action(self, tokens):
         return tokens[:, 1:].float() * 2 - 1
 
 

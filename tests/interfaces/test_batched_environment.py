@@ -170,7 +170,9 @@ def test_a_parameter_that_is_not_there_is_refused_with_the_nearest():
 
 
 def test_dynamics_of_gymnasium_are_refused():
-    with pytest.raises(ConfigError, match=r"'Acrobot-v1', of gymnasium.*randomise=none"):
+    with pytest.raises(
+        ConfigError, match=r"'Acrobot-v1', whose dynamics cannot be drawn.*randomise=none"
+    ):
         control_environment(
             name="Acrobot-v1", num_envs=1, randomise=UniformDynamics(width=0.5, ranges=None)
         )

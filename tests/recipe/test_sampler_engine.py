@@ -126,7 +126,7 @@ def test_our_own_engine_is_no_node():
     ("words", "message"),
     [
         (["recipe=agent", *URL], "samples whole responses only.*sampler_engine=own"),
-        (["recipe=grpo", *URL, "decoding=nucleus"], "use decoding=full"),
+        (["recipe=grpo", *URL, "decoding=nucleus"], "set policy.decoding=full"),
     ],
 )
 def test_what_a_server_cannot_do_is_refused_before_the_run(words, message):

@@ -142,7 +142,7 @@ def _unclipped_reason(plan: Plan, word: str) -> str | None:
     if ratio.target.endswith("ratio.NoRatio"):
         return f"with {loss.path}/ratio=none every ratio is 1; add {loss.path}/ratio=token"
     learners = [node for node in plan.nodes.values() if loss in _losses(node)]
-    delayed = any(".delayed." in node.target for node in plan.nodes.values())
+    delayed = any(node.target.endswith(".DelayedCollector") for node in plan.nodes.values())
     if [_optimiser_steps(node) for node in learners] != [1] or delayed:
         return None
     return (

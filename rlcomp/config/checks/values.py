@@ -69,7 +69,7 @@ def check_adapters(plan: Plan) -> Iterator[Finding]:
     if not target.startswith("rlcomp.model.") or re.search("lora|adapter", target):
         return
     for node in plan.nodes.values():
-        if node.target.endswith("adapter_off.AdapterOffReference"):
+        if node.target.endswith(".AdapterOffReference"):
             yield refuse(
                 f"{node.path} is adapter_off: it switches the adapters of the policy off, but "
                 "with adapter=none the policy has none: add adapter=lora, or take reference=frozen"

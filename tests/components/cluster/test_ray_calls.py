@@ -143,8 +143,8 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
 @pytest.mark.parametrize(
     ("name", "each", "told"),
     [
-        ("num_gpus", 1.6, r"num_gpus is 1.6, 3.2 for all workers, and the Ray .* has 3: lower"),
-        ("npu", 1, r"cluster.resources.npu is 1, 2 for all workers, and the Ray .* has 0: lower"),
+        ("num_gpus", 1.6, r"num_gpus is 1.6, 3.2 for all workers, but Ray .* has 3: lower"),
+        ("npu", 1, r"cluster.resources.npu is 1, 2 for all workers, but Ray .* has 0: lower"),
     ],
 )
 def test_what_this_machine_does_not_have_is_told(ray, name, each, told):

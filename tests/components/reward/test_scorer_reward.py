@@ -6,6 +6,7 @@ import torch
 from components.reward.reward_model import ScorerReward
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
+from rlcomp.model.backbone import BackboneCopy
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.scorer import Scorer
 from rlcomp.testing import check_component, make_batch, tiny_model
@@ -23,7 +24,7 @@ class Says(Scorer):
     """A member with given scores."""
 
     def __init__(self, *scores):
-        super(Scorer, self).__init__()  # without a model
+        super(BackboneCopy, self).__init__()  # without a model
         self.said = torch.tensor(scores)
 
     def scores(self, batch):

@@ -32,7 +32,7 @@ def test_it_goes_towards_the_goal_in_the_policys_tokens():
     # .5 * (.14, -1.4) / .1 = (.7, -7): bins 5 and 0 of seven, behind tokens 0..21.
     assert tokens.tolist() == [[11, 16, 12, 2, 27, 22]]
     assert log_probs.tolist() == [[0.0, 0.0]]
-    action = expert().action_of(tokens)
+    action = expert().decode_action(tokens)
     torch.testing.assert_close(action, torch.tensor([[2 / 3, -1.0]]))
     assert isinstance(expert(), ActsInTokens)
 

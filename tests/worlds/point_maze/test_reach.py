@@ -65,7 +65,7 @@ def test_a_batch_has_goals_and_episodes():
 
 
 def test_an_environment_without_goals_names_the_key_that_is_not_there():
-    with pytest.raises(ConfigError, match=r"shows no 'achieved_goal'.*recipe=her"):
+    with pytest.raises(ConfigError, match=r"has no 'achieved_goal'.*recipe=her"):
         collector(Pendulum(num_envs=1))
 
 
