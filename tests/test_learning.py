@@ -23,6 +23,7 @@ def accuracies(rlcomp, directory, recipe, steps):
     return [row["evaluation/sampled"] for row in rows if "evaluation/sampled" in row]
 
 
+@pytest.mark.slow
 def test_grpo_improves_on_its_warm_start(rlcomp, tmp_path):
     before, after = accuracies(rlcomp, tmp_path, "grpo", 30)
 

@@ -39,10 +39,12 @@ def entered(words):
     return ran.returncode, json.loads(ran.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_run_that_succeeds_enters_no_advice(tmp_path):
     assert entered([*TINY, f"directory={tmp_path}"]) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_mistake_enters_it(tmp_path):
     code, modules = entered(["learning_rate=1", f"directory={tmp_path}"])
 
@@ -50,6 +52,7 @@ def test_a_mistake_enters_it(tmp_path):
     assert {"rlcomp.advice.explain", "rlcomp.advice.foreign_options"} <= {*modules}
 
 
+@pytest.mark.slow
 def test_building_parts_enters_no_advice():
     code = "import sys, rlcomp; rlcomp.build('recipe=sft', 'model.hidden_size=16'); "
     code += "print([name for name in sys.modules if name.startswith('rlcomp.advice')])"

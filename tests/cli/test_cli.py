@@ -102,6 +102,7 @@ def swept(tmp_path_factory):
     return folder, made
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_every_job_in_a_directory_of_its_own(swept):
     folder, _ = swept
 
@@ -109,10 +110,12 @@ def test_a_sweep_runs_every_job_in_a_directory_of_its_own(swept):
     assert metrics(folder / "0") != metrics(folder / "1")
 
 
+@pytest.mark.slow
 def test_the_jobs_of_a_sweep_do_not_shift_one_another(swept, finished):
     assert metrics(swept[0] / "0") == metrics(finished[0])
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_its_jobs_name_group_job_type_and_tags(swept):
     _, made = swept
 

@@ -38,6 +38,7 @@ def play(directory, *words):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_a_run_continued_after_a_step_is_bit_identical(kind, bits, tmp_path):
     words = [*SHORT, *KINDS[kind]]
     whole = play(tmp_path / "whole", *words)

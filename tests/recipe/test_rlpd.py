@@ -42,6 +42,7 @@ def short(tmp_path_factory):
 
 
 @pytest.mark.parametrize("step", [2, 4])
+@pytest.mark.slow
 def test_a_run_continued_after_any_step_is_bit_identical(bits, short, tmp_path, step):
     shutil.copytree(short, tmp_path / "run")
 

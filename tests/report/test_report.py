@@ -328,6 +328,7 @@ def swept(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_sweep_survives_failing_jobs_and_reports_them(swept):
     page, _, runs = made(swept)
 

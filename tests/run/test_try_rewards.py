@@ -89,8 +89,8 @@ def test_rows_that_are_not_judged_are_told_with_the_function_and_its_line(tried,
     (warned,) = {str(one.message) for one in told}
     assert warned.startswith(f"tried_first.{name} (")
     assert "tried_first.py:" in warned
-    assert "returned None or NaN, which means that it cannot be judged; end the " in warned
-    assert f"return 0.0 where the response is wrong: {many} of 4 rows tried before" in warned
+    assert "returned None or NaN, so that the row cannot be judged; return 0.0 if " in warned
+    assert f"the response is wrong: {many} of 4 rows tried before" in warned
 
 
 @pytest.mark.parametrize("name", ["on_some", "parts", "of_tokens"])
