@@ -121,7 +121,7 @@ class VineCollector(EpisodeCollector):
 
     Args:
         group_size: episodes per prompt.
-        reward: the reward of a continuation, the same as that of the episodes.
+        reward: the reward of a continuation, the same as the reward of the episodes.
         continuations: number of continuations from before each turn (``K``).
         max_invalid_fraction: a larger share of invalid continuations stops the run.
 

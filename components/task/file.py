@@ -13,18 +13,18 @@ class FileTask(RecordTask):
     r"""Task of the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     The file is validated on construction. All columns but those of prompt, answer and demonstration
-    become columns of the example, for rewards (``reward=function``): JSON, each value at most 1 MiB
-    long and 64 deep, no NaN.
+    become columns of the example, for rewards (``reward=function``): JSON without NaN, each value
+    at most 1 MiB long, with at most 64 levels of nesting.
 
     Args:
-        path: the file, a pattern of several (``shards/*.jsonl``), or a list of these.
+        path: a file, a glob pattern (``shards/*.jsonl``), or a list of these.
         prompt_field: column of the question.
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
             ``####\s*(.+?)\s*$``; null: the whole column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
-        held_out: share of the prompts, as worded, that only evaluators see.
+        prompt_template: template of the prompt; may hold ``{prompt}`` and any ``{COLUMN}``.
+        held_out: share of the prompts (after the template) that only evaluators see.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
@@ -69,8 +69,8 @@ class HubTask(RecordTask):
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
             ``####\s*(.+?)\s*$``; null: the whole column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
-        held_out: share of the prompts, as worded, that only evaluators see.
+        prompt_template: template of the prompt; may hold ``{prompt}`` and any ``{COLUMN}``.
+        held_out: share of the prompts (after the template) that only evaluators see.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.

@@ -93,7 +93,7 @@ class LabelledTexts(metaclass=Checked):
         path: the file.
         labels: columns that are labels, in the order of a classifier's outputs.
         text_field: column of the text.
-        longest: most characters of a text, from its begin; None for all.
+        longest: maximum number of characters of a text, from its beginning; None for all.
         held_out: share of the texts that only evaluators see.
 
     Raises:

@@ -157,7 +157,7 @@ def restore(
     the rest is copied.
 
     Args:
-        path: of the checkpoint, for messages.
+        path: the checkpoint's path, for messages.
         nodes: of this run, by name.
         tensors: all tensors by ``node:name``.
         state: all other state.

@@ -74,9 +74,9 @@ def _input_column_hint(guesses: Mapping[str, str | None], row: Row) -> str:
         return ""
     if not isinstance(row.columns.get("input"), str):
         return ""
-    from rlcomp.advice.format_hints import with_input
+    from rlcomp.advice.format_hints import joining_hint
 
-    return f"; that leaves the column 'input' out; to ask it as well{with_input(row.place)}"
+    return f"; that leaves the column 'input' out; to ask it as well{joining_hint(row.place)}"
 
 
 def value_at(columns: Mapping[str, object], name: str) -> object:

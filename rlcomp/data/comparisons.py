@@ -99,9 +99,9 @@ def _rename_hint(row: Row) -> str:
             prompts = [name for name in _PROMPTS if name in row.columns]
             prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
             names = {**prompt, "chosen": matches[0][0], "rejected": matches[1][0]}
-            from rlcomp.advice.format_hints import with_names
+            from rlcomp.advice.format_hints import renaming_command
 
-            return with_names(row.place, names)
+            return renaming_command(row.place, names)
     return ""
 
 

@@ -2,7 +2,7 @@
 
 A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
 divided by their sum where the model normalises. In a replay the indices are the recorded ones, and
-the probabilities are those of the current model, so that the router has its gradient.
+the probabilities come from the current model, so that the router has its gradient.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def routes_of_rows(
     Args:
         passes: results of :func:`record_routes`.
         prompts: ``P`` lists of ids.
-        lengths: of each response, ``B = P * G``.
+        lengths: tokens of each response, ``B = P * G``.
 
     Returns:
         Shape ``[B, T, L, K]``, uint8, padded on the right. ``T`` is the longest row;

@@ -267,8 +267,8 @@ def sampled_log_probs(
     Args:
         tokens: shape ``[N]``, int64.
         decoding: greedy decoding has no gradient.
-        suppressed: shape ``[V]``, bool; None for none.
-        recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8; None for none.
+        suppressed: shape ``[V]``, bool, or None.
+        recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8, or None.
 
     """
 

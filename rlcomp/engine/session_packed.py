@@ -245,8 +245,8 @@ class RaggedTurn:
             drawn = draw(self.logits, numbers.to(self.fused.device))
             sampling = active if len(active) < len(rows) else None
             steps.append(drawn if sampling is None else _select_rows(drawn, sampling))
-            over = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
-            unfinished = [n for n, ended in zip(active, over, strict=True) if not ended]
+            finished = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
+            unfinished = [n for n, ended in zip(active, finished, strict=True) if not ended]
             if unfinished and padded_size(len(unfinished)) > _COMPACT_BELOW * len(rows):
                 self._step(drawn.tokens)
                 continue

@@ -117,7 +117,7 @@ def read_weights(
         config: of :func:`read_config`.
         message: error message for weights that cannot be read.
         remedy: the remedy in that message.
-        dtype: of the weights, by torch's name.
+        dtype: torch's name of the weights' dtype.
 
     Raises:
         DataError: the weights are missing, pickled, unreadable or elsewhere; or the config
@@ -210,7 +210,7 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
 
     Raises:
         DataError: names the missing weights.
-        ConfigError: the model reads preferences.
+        ConfigError: the model embeds preferences.
     """
     if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
         raise ConfigError(
