@@ -34,7 +34,7 @@ class RewardCheck(Component):
         max_invalid_fraction: largest accepted share of invalid rewards; 1: no limit.
 
     Raises:
-        DataError: too many rewards are invalid; names the first.
+        DataError: too many rewards are invalid; the message names the first.
         NumericalError: a valid reward is not finite.
     """
 

@@ -127,7 +127,7 @@ class VineCollector(EpisodeCollector):
 
     Raises:
         ConfigError: the reward compares an answer with others.
-        DataError: too many continuations are invalid; names the first failure.
+        DataError: too many continuations are invalid; the message names the first failure.
 
     Source:
         Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.

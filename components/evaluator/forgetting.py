@@ -131,7 +131,7 @@ class Forgetting(HeldOutAnswers):
         """Restore the baseline.
 
         Raises:
-            CheckpointError: it is malformed, or of another number of prompts.
+            CheckpointError: the baseline is malformed, or of another number of prompts.
         """
         check_fields(state, ("accuracy", "loss"))
         rates = field(state, "accuracy", list[float | None] | None)

@@ -129,7 +129,7 @@ class HackingMonitor(Component):
         """Restore the audits.
 
         Raises:
-            CheckpointError: they are malformed.
+            CheckpointError: the audits are malformed.
         """
         check_fields(state, ("count", "first", "last", "best"))
         self.count = field(state, "count", NonNegativeInt)

@@ -203,7 +203,7 @@ class FunctionReward(PooledReward):
         """Return the function's arguments for a row.
 
         Raises:
-            ConfigError: it needs a column that the row lacks.
+            ConfigError: the function needs a column that the row lacks.
         """
         for name in sorted(self.signature.needed):
             if name not in row:

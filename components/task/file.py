@@ -28,7 +28,7 @@ class FileTask(RecordTask):
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
-        DataError: the file is missing, empty or malformed; names file and line.
+        DataError: the file is missing, empty or malformed; the message names file and line.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class HubTask(RecordTask):
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
-        DataError: there is no such data set or split, or a row does not fit; names the row.
+        DataError: there is no such data set or split, or a row does not fit; the message names the
+            row.
         MissingExtra: ``datasets`` is not installed.
     """
 

@@ -36,8 +36,8 @@ class PreferenceTask(metaclass=Checked):
             (``sampler@pairs=rankings``).
 
     Raises:
-        DataError: the file is missing, empty or malformed, or a row holds no preference; names file
-            and line.
+        DataError: the file is missing, empty or malformed, or a row holds no preference; the
+            message names file and line.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LabelledTexts(metaclass=Checked):
 
     Raises:
         DataError: the file is missing, empty or malformed, a row has no text or a bad label, or a
-            label is known in no row; names file and line.
+            label is known in no row; the message names file and line.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ def load_ledger(state: object) -> Ledger:
     """Return a ledger from its saved state.
 
     Raises:
-        CheckpointError: the state is no ledger; names the field.
+        CheckpointError: the state is no ledger; the message names the field.
     """
     check_fields(state, ("names", "numbers", "totals", "samples"))
     ledger, metrics = Ledger(), field(state, "names", list[str])

@@ -60,7 +60,7 @@ def write_dump(
         progress: the phase's progress, in (0, 1).
 
     Raises:
-        CheckpointError: it cannot be written.
+        CheckpointError: the dump cannot be written.
     """
     folder = checkpoint.directory / f"dump-{position['total'] + 1:08d}"
     checkpoint.write(folder, {node: learner}, position)

@@ -23,7 +23,8 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
         below: exclusive upper bound of a number.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it and its value.
+        CheckpointError: the field is missing or of another kind; the message names it and its
+            value.
 
     Examples:
         >>> field({"epoch": 3}, "epoch", int)
@@ -46,7 +47,7 @@ def count_field(state: object, name: str, below: int = 2**63) -> int:
     """Return an integer of a saved state, at least 0 and less than ``below``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     value: int = field(state, name, NonNegativeInt, below=below)
     return value
@@ -56,7 +57,7 @@ def seed_field(state: object, name: str = "seed") -> int:
     """Return a seed of a saved state, an integer at least 0 and less than ``2^64``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     return count_field(state, name, 2**64)
 
@@ -67,7 +68,7 @@ def tensor_field(
     """Return a tensor of a saved state; check its dtype and shape (None for any vector).
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     value = field(state, name, object)
     if not isinstance(value, Tensor):
@@ -85,7 +86,7 @@ def check_fields(state: object, required: Sequence[str], optional: Sequence[str]
     """Check that a state has the required fields, and no others but the optional ones.
 
     Raises:
-        CheckpointError: a field is missing, or is none of these; names it.
+        CheckpointError: a field is missing, or is none of these; the message names it.
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(f"the state is {_short(state)}: must be a mapping")
@@ -106,7 +107,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
     """Split a tree into JSON and named tensors.
 
     Raises:
-        CheckpointError: a value is neither plain nor a tensor; names its path.
+        CheckpointError: a value is neither plain nor a tensor; the message names its path.
 
     Examples:
         >>> split_tree({"steps": (1, 2)}, "a")[0]

@@ -128,7 +128,8 @@ def check_words(words: Sequence[str]) -> None:
     """Check that tasks and rewards are written as settings.
 
     Raises:
-        UserError: one is not; names the word, and the whole line in its correct form.
+        UserError: a task or reward is no setting; the message names the word, and the whole line in
+            its correct form.
     """
     line, faults, rest = list[str](), list[str](), [*words]
     while rest:

@@ -73,7 +73,7 @@ def _check_words(words: Sequence[str]) -> None:
     """Refuse options for positional arguments, and a checkpoint by its path.
 
     Raises:
-        UserError: names all of them, and the whole line.
+        UserError: there are such words; the message names all of them, and the corrected line.
     """
     faults, run, folder_words = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()

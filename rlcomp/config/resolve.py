@@ -56,7 +56,7 @@ def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()
         config_dirs: directories of the user's own configs.
 
     Raises:
-        ConfigError: Hydra refuses an override; names it and the nearest name.
+        ConfigError: Hydra refuses an override; the message names it and the nearest name.
 
     Examples:
         >>> compose_or_explain(["learning_rate=1e-5"])

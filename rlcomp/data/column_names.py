@@ -51,7 +51,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
         named: the column of each setting, ``prompt_field``, ...; None: the setting needs no column.
 
     Raises:
-        DataError: a column is missing; names it and the setting.
+        DataError: a column is missing; the message names it and the setting.
     """
     lacking = {s: name for s, name in named.items() if name and name not in row.columns}
     if lacking:

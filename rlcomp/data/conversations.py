@@ -76,7 +76,7 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
 
     Raises:
         DataError: a message has no known role or no text (an image, say), or the last message is
-            not a user's or a tool's; names the row.
+            not a user's or a tool's; the message names the row.
     """
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
     name = next((name for name in names if _is_message_list(row.columns.get(name))), None)

@@ -34,7 +34,7 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
         model: of transformers: Mixtral, OLMoE or Qwen3-MoE.
 
     Raises:
-        ConfigError: it has no known router, or more experts than a byte can number.
+        ConfigError: the model has no known router, or more experts than a byte can number.
     """
     routers = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
     if not routers:

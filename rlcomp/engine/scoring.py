@@ -99,7 +99,7 @@ def score(
     """Compute logits that predict the response tokens, by the model's own forward pass.
 
     Args:
-        model: in eval mode.
+        model: the model, in eval mode.
         traits: the model's call signature.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.

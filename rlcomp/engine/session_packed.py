@@ -231,7 +231,7 @@ class RaggedTurn:
         """Sample until every row has ended.
 
         Args:
-            turn_indices: for each row of the cache its index in the turn; -1 if it does not sample.
+            turn_indices: index in the turn of each row of the cache; -1 if it does not sample.
             stop: the rule that ends rows.
             draw: maps logits and uniform numbers to tokens.
             uniforms: uniform numbers of the rows of the turn.

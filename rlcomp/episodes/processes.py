@@ -70,7 +70,7 @@ def serialise(environment: object) -> list[object]:
     """Return the dotted path and the arguments of a class of environments.
 
     Raises:
-        ConfigError: they cannot be sent to another process.
+        ConfigError: the arguments cannot be sent to another process.
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(

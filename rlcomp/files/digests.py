@@ -68,11 +68,12 @@ def read_digest(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDig
 
     Args:
         file: must exist if ``size`` is not 0.
-        size: at most the file's.
+        size: number of bytes, at most the file's.
         marks: recorded while the file was written, up to ``size``; empty for no comparison.
 
     Raises:
-        CheckpointError: the file was changed; names the first lines that differ, and their bytes.
+        CheckpointError: the file was changed; the message names the first lines that differ, and
+            their bytes.
     """
     digest, lines = RunningDigest(), 0
     if not size:

@@ -60,7 +60,8 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
         position: checked (:func:`rlcomp.checkpoint.progress.check_progress`).
 
     Raises:
-        CheckpointError: the record is shorter, changed, or of another run; names the file.
+        CheckpointError: the record is shorter, changed, or of another run; the message names the
+            file.
     """
     lengths = position["trackers"].get("json_lines", {})
     if lengths and "digests" not in lengths:

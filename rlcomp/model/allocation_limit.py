@@ -65,7 +65,7 @@ class AllocationLimit(TorchFunctionMode):
         """Count the allocation of a torch function before it is called.
 
         Raises:
-            DataError: it exceeds the limit.
+            DataError: the allocation exceeds the limit.
         """
         arguments = kwargs or {}
         if _CURRENT.get() is self:

@@ -130,7 +130,7 @@ def check_vocabulary(
         otherwise: a remedy, besides another tokenizer.
 
     Raises:
-        ConfigError: the tokenizer has more tokens, or a greater id; names both numbers.
+        ConfigError: the tokenizer has more tokens, or a greater id; the message names both numbers.
     """
     token, highest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", -1))
     if highest >= max(vocab_size, len(tokenizer)):

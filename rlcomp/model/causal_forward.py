@@ -149,7 +149,7 @@ def stop_ids(
     special tokens count: the id of a config made without a tokenizer may be an ordinary token.
 
     Args:
-        model: with its ``generation_config``.
+        model: the model with its ``generation_config``.
         tokenizer: has an EOS token.
         stop_tokens: further ones, as text: ``["<|im_end|>"]``.
 

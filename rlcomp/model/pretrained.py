@@ -40,7 +40,7 @@ def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
         remedy: the remedy in that message.
 
     Raises:
-        DataError: it cannot be read, names code or files to load, or has too many parts.
+        DataError: the config cannot be read, names code or files to load, or has too many parts.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -155,7 +155,7 @@ def _weight_files(folder: Path) -> list[Path]:
     """Return the files of a folder's weights, all of them safetensors in the folder itself.
 
     Raises:
-        DataError: they are pickled, or an index names something else.
+        DataError: the weights are pickled, or an index names something else.
     """
     check_regular(folder)
     files = sorted(folder.glob("*.safetensors"))

@@ -56,7 +56,7 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
         path: the classifier's path, for messages.
 
     Raises:
-        ConfigError: it has no such label, or several outputs and ``label`` is None.
+        ConfigError: the classifier has no such label, or several outputs and ``label`` is None.
     """
     known = list(dict(model.config.id2label).values())
     if label is None and len(known) > 1:

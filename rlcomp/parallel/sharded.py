@@ -188,7 +188,7 @@ def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN4
         mesh: mesh of the ranks.
 
     Raises:
-        ConfigError: it has no such model, or transformers does not name the layers of one.
+        ConfigError: the module has no such model, or transformers does not name the layers of one.
     """
     inside = {
         id(part)

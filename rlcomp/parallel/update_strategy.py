@@ -48,7 +48,7 @@ class LocalUpdate:
         """Check that an optimiser can step the trained parts.
 
         Raises:
-            ConfigError: it cannot; names it.
+            ConfigError: the optimiser cannot; the message names it.
         """
 
     def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401

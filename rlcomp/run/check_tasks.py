@@ -157,7 +157,7 @@ def _parameters_message(function: str, names: Sequence[str], task_columns: set[s
 
 
 def _corrected_signature(function: object, names: Sequence[str]) -> str:
-    """Return the ``def`` line of a function with arguments that exist here; '' if unknown."""
+    """Return the ``def`` line of a function with renamed arguments; '' if nothing is renamed."""
     module, _, name = str(function).rpartition(".")
     source = getattr(sys.modules.get(module), name, None)
     if not inspect.isfunction(source) or not any(name in _OUR_ARGUMENT_NAMES for name in names):

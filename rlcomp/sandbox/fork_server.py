@@ -106,7 +106,7 @@ def start_pair(tier: str) -> ForkServerPair:
     """Start a pair of fork servers and return it.
 
     Raises:
-        RlcompError: one of them does not start.
+        RlcompError: a fork server does not start.
     """
     pair = ForkServerPair(tier)
     if reason := pair.refusal():

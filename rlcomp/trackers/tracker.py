@@ -159,7 +159,7 @@ class JsonLines:
         """Check that the files hold exactly the lines that this run has written.
 
         Raises:
-            StorageError: one was changed; names the file and the lines.
+            StorageError: a file was changed; the message names the file and the lines.
         """
         for path in (self.metrics, self.samples):
             digest = self.digests[path.name]

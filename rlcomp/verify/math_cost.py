@@ -180,16 +180,16 @@ def _terms(expression: object) -> int:
 def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - sympy has no types
     """Count the terms of numerator and denominator, over a common denominator."""
     parts = [_fraction(part) for part in getattr(expression, "args", ())]
-    below = math.prod(under for _, under in parts)
+    denominator = math.prod(bottom for _, bottom in parts)
     if type(expression).__name__ == "Mul":
-        return math.prod(over for over, _ in parts), below
+        return math.prod(top for top, _ in parts), denominator
     exponent: Any = getattr(expression, "exp", None)
     if type(expression).__name__ == "Pow" and getattr(exponent, "is_Integer", False):
         power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)
-        over, under = (math.comb(terms + power - 1, power) for terms in parts[0])
-        return (over, under) if exponent >= 0 else (under, over)
+        top, bottom = (math.comb(terms + power - 1, power) for terms in parts[0])
+        return (top, bottom) if exponent >= 0 else (bottom, top)
     if type(expression).__name__ == "Add":
-        return sum(over * below // under for over, under in parts), below
+        return sum(top * denominator // bottom for top, bottom in parts), denominator
     return max(1, sum(map(max, parts))), 1
 
 
