@@ -1,4 +1,4 @@
-"""The parts of rlcomp, one folder a concept: ``from components import GroupMean, PolicyLoss``.
+"""The parts of rlcomp, one folder per concept: ``from components import GroupMean, PolicyLoss``.
 
 A name is looked up in the sources at its first use, and only its own module is imported. Each
 concept looks up its own parts in the same way: ``from components.loss import PolicyLoss``. Editors

@@ -50,14 +50,14 @@ class ChatEndpoint(metaclass=Checked):
     Args:
         url: URL of the API, such as ``http://127.0.0.1:8000/v1``.
         model: the server's name of the model.
-        key_variable: the environment variable that holds the key; None for none. The key is sent to
+        key_variable: the environment variable that holds the key, or None. The key is sent to
             the server and shown nowhere else.
         workers: requests at a time.
         timeout: seconds until the whole answer of a request must be there.
-        tries: most requests for one prompt.
+        tries: maximum number of requests for one prompt.
         pause: seconds before the second try; doubled for each further one.
         temperature: sampling temperature.
-        system: the system message; None for none.
+        system: the system message, or None.
         fields: further fields of a request, such as ``{seed: 0}``.
         allow_remote: whether ``url`` may name another machine.
 

@@ -132,8 +132,8 @@ class VariedGroupFilter(Component):
     dropped. It belongs inside a ``Refill``, which samples until the batch is full. ``_keys_:
     {reward: correct}`` compares correctness instead of rewards.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and ``correct`` ``[B]`` if it is
-    there. Writes nothing; returns whole groups, perhaps none. Records
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and ``correct`` ``[B]`` if
+    present. Writes nothing; returns whole groups, perhaps none. Records
     ``filter/zero_variance_fraction``, the share of rows it drops; and if ``correct`` is there
     ``filter/all_right`` and ``filter/all_wrong``, the shares of rows in groups without a wrong and
     without a right answer.

@@ -70,7 +70,7 @@ class KLInReward(_KLInOutcomeReward):
 
     Args:
         controller: the controller of beta; updated from the measured KL.
-        estimator: k1 makes the policy gradient that of KL(pi || ref).
+        estimator: k1 gives the policy gradient of KL(pi || ref).
 
     Source:
         Ahmadian et al. 2024, arXiv:2402.14740, eq. 3.
@@ -144,7 +144,7 @@ class KLInTokenReward(Component):
 
     Args:
         controller: the controller of beta; updated from the measured KL.
-        estimator: k1 makes the policy gradient that of KL(pi || ref).
+        estimator: k1 gives the policy gradient of KL(pi || ref).
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2; Hu 2025 (REINFORCE++), arXiv:2501.03262.

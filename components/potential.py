@@ -27,7 +27,7 @@ class StepScore(Component):
         "step_score": (
             "B T",
             "float",
-            "p_k: probability that the step which ends with the token is right",
+            "p_k: probability that the step ending at this token is right",
             {"example": "probability"},
         ),
         "potential": ("B T", "float", "Phi of the state before the token, in reward units"),

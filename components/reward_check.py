@@ -26,7 +26,7 @@ class RewardCheck(Component):
     An episode counts once, even if it has several rows (``trajectory_id``). An episode whose
     environment failed (``episode_error``) is invalid.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if they are there ``truncated``
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if present ``truncated``
     ``[B]``, ``prompt``, ``response``, ``invalid_reason`` and ``episode_error`` ``[B, W]``. Writes
     ``reward_valid``.
 
@@ -34,7 +34,7 @@ class RewardCheck(Component):
         max_invalid_fraction: largest accepted share of invalid rewards; 1: no limit.
 
     Raises:
-        DataError: too many rewards are invalid; names the first.
+        DataError: too many rewards are invalid; the message names the first.
         NumericalError: a valid reward is not finite.
     """
 

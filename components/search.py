@@ -16,7 +16,7 @@ class RepeatedSampling(metaclass=Checked):
     the same state before costs no further call, which favours this control.
 
     Args:
-        max_depth: most tactics of an attempt.
+        max_depth: maximum number of tactics of an attempt.
     """
 
     samples = 1

@@ -32,7 +32,7 @@ class CollectedAnswers(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
     (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; gold
-    answers and ids of examples if they are there. Writes nothing.
+    answers and ids of examples if present. Writes nothing.
 
     Records ``collected/kept_fraction``, the stored share of the batch's rows, and
     ``collected/rows``, the number of stored rows.
@@ -40,7 +40,7 @@ class CollectedAnswers(Component):
     Args:
         choose: rule of the stored rows.
         distinct: whether equal answers (tokens) to the same prompt are stored only once.
-        limit: most rows; later ones are dropped. None for no limit.
+        limit: maximum number of rows; later ones are dropped. None for no limit.
         emptied: whether a phase that fills the store begins with an empty one.
 
     Source:
@@ -178,7 +178,7 @@ class CollectedPairs(CollectedAnswers):
 
     Args:
         distinct: whether equal pairs are stored only once.
-        limit: most rows, two per pair; None for no limit.
+        limit: maximum number of rows, two per pair; None for no limit.
         emptied: whether a phase that fills the store begins with an empty one.
 
     Raises:

@@ -91,7 +91,7 @@ class PythonInterpreter(metaclass=Checked):
         timeout: time limit of a program, in seconds; must be below the limit of a step
             (``environment_pool.timeout``).
         memory_mib: memory limit of a program, in MiB.
-        longest: most characters of a result; a longer one is cut.
+        longest: maximum number of characters of a result; a longer one is cut.
 
     Raises:
         ConfigError: the sandbox does not work on this machine.

@@ -36,9 +36,9 @@ class BatchWhitening(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        counted = batch["response_mask"] & batch["reward_valid"][:, None]
-        returns = reward_to_go(rewards_per_token(batch), counted, gamma=1.0)
-        return write_advantage(batch, whiten(returns, counted))
+        mask = batch["response_mask"] & batch["reward_valid"][:, None]
+        returns = reward_to_go(rewards_per_token(batch), mask, gamma=1.0)
+        return write_advantage(batch, whiten(returns, mask))
 
 
 class GroupWhitening(Component):
@@ -57,8 +57,8 @@ class GroupWhitening(Component):
     ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
 
     Args:
-        over: the units of the statistics, ``tokens`` or ``responses``. Dense rewards are whitened
-            only over ``tokens``.
+        over: the units of the statistics, ``tokens`` or ``responses``. ``responses`` adds dense
+            rewards (``token_reward``) without whitening.
 
     Source:
         Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2; responses: Mistral 2025
@@ -83,5 +83,5 @@ class GroupWhitening(Component):
         if self.over == "responses":
             return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
         broadcast(batch, centred)
-        counted = batch["response_mask"] & has_peers[:, None]
-        return write_advantage(batch, whiten(batch["advantage"], counted))
+        mask = batch["response_mask"] & has_peers[:, None]
+        return write_advantage(batch, whiten(batch["advantage"], mask))

@@ -41,10 +41,10 @@ class RayCluster(Cluster):
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
             ``free``: workers refill the slots of finished rows and take new weights between
             decode steps; a step consumes the groups that finish first.
-        staleness: steps between request and use; null: that of ``collector=delayed``, else 1.
+        staleness: steps between request and use; null: as ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
         timeout: seconds of silence after which a worker with a request is restarted.
-        restarts: most restarts in a run.
+        restarts: maximum number of restarts in a run.
         free: options of ``schedule: free``.
         address: address of a running Ray (``auto``, ``HOST:6379``); null starts one here.
         resources: resources of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.

@@ -121,13 +121,13 @@ class VineCollector(EpisodeCollector):
 
     Args:
         group_size: episodes per prompt.
-        reward: the reward of a continuation, the same as that of the episodes.
+        reward: the reward of a continuation, the same as the reward of the episodes.
         continuations: number of continuations from before each turn (``K``).
         max_invalid_fraction: a larger share of invalid continuations stops the run.
 
     Raises:
         ConfigError: the reward compares an answer with others.
-        DataError: too many continuations are invalid; names the first failure.
+        DataError: too many continuations are invalid; the message names the first failure.
 
     Source:
         Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.

@@ -41,7 +41,7 @@ class Revised(Component):
         template: text with ``{prompt}`` and ``{response}``, and the principle unless the policy has
             learnt it.
         separator: text between critique and revision.
-        max_new_tokens: most tokens of critique and revision together.
+        max_new_tokens: maximum number of tokens of critique and revision together.
         prompt: prompt format; None: plain text.
 
     Raises:

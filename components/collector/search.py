@@ -21,8 +21,8 @@ class SearchCollector(Collector):
     ``prompt`` is the policy's text of the state, ``response`` the tactic. The tactics of a state
     are a group. ``on_proof`` marks the tactics of the proof, for ``reward=on_proof``.
 
-    Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if they are
-    there. Writes a new batch with every collector's keys, and ``on_proof`` ``[B]``.
+    Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if
+    present. Writes a new batch with every collector's keys, and ``on_proof`` ``[B]``.
 
     Records for each goal ``search/solved``, ``search/calls`` (of the environment),
     ``search/tokens`` (sampled), ``search/states`` and, if it is proven, ``search/proof_length``;

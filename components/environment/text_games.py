@@ -20,7 +20,7 @@ class GymnasiumText(Adapter):
     r"""Adapter of an environment of gymnasium: ``reset(seed=)``, ``step`` with five results.
 
     An action is a text of the action space, or one of its numbers as a name or in digits; anything
-    else counts as unread. The anchor is the observation as it is returned. The column ``options``
+    else counts as unread. The anchor is the returned observation. The column ``options``
     goes to ``reset``, and the column ``seed`` replaces the episode's own seed.
 
     Args:
@@ -97,7 +97,7 @@ class SkyRLGym(Adapter):
     is the content of the returned messages. ``postprocessed_action`` is ignored. Numbers among its
     metrics are facts.
 
-    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is SkyRL-gym's
+    Takes the arguments of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is SkyRL-gym's
     name, such as ``gsm8k_multi_turn``.
 
     Raises:
@@ -151,7 +151,7 @@ class TextArena(Adapter):
     TextArena draws from Python's global generator. Here each game has its own state of it, so that
     games do not influence one another or anything else.
 
-    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
+    Takes the arguments of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
     name, such as ``GuessTheNumber-v0``.
 
     Raises:

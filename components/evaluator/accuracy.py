@@ -48,7 +48,7 @@ class Accuracy(HeldOutAnswers):
         name: prefix of its metrics, ``evaluation`` here; each evaluator needs its own.
         by: levels of difficulty, or domains (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: the policy does not stop where the format of the prompts ends a response, or

@@ -26,7 +26,8 @@ class BudgetForcing(HeldOutAnswers):
     """Evaluator of accuracy against thinking tokens, by budget forcing.
 
     A response whose thought is longer than the budget ``b`` is cut after ``b`` tokens, the text
-    that ends a thought is appended, and the policy answers from there. Other responses stay.
+    that ends a thought is appended, and the policy answers from there. Other responses do not
+    change.
 
     Records for each budget ``<name>/accuracy@b`` (with a 95 % interval over prompts, ``_low``,
     ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end; 0 for a response that
@@ -45,7 +46,7 @@ class BudgetForcing(HeldOutAnswers):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer after the thought, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: there are no budgets.
@@ -147,7 +148,7 @@ class BudgetForcing(HeldOutAnswers):
     def _answers(
         self, budget: int, written: Sequence[list[int]], rows: Sequence[int]
     ) -> list[list[int]]:
-        """Return the policy's answers after its thoughts were ended."""
+        """Return the policy's answers after the cut thoughts."""
         prompts = self.prompt.encode(self.policy_prompts, self.columns)
         heads = [
             prompts[row // self.samples_per_prompt] + self.end.close(written[row][:budget])

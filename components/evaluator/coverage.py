@@ -69,7 +69,7 @@ class Coverage(HeldOutAnswers):
         samples_per_prompt: the n of the formulas.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Source:
         pass@k: Chen et al. 2021, arXiv:2107.03374, eq. 1; G-Pass@k: Liu et al. 2024,

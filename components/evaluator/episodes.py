@@ -1,4 +1,4 @@
-"""Evaluation by episodes of control."""
+"""Evaluators that play episodes of control environments."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class GreedyReturn(Component):
     Records ``evaluation/return``, the mean over the copies. Every evaluation has the same starts.
 
     Args:
-        environment: an environment of its own, not the one of the training.
-        policy: the policy; takes its most likely actions.
+        environment: the evaluator's own environment, not the training environment.
+        policy: the policy, which acts greedily.
         max_steps: steps after which an episode is cut; its rewards so far count.
     """
 
@@ -56,7 +56,8 @@ def greedy_steps(
     Args:
         environment: ``N`` copies.
         policy: the policy.
-        num_steps: most steps of a copy; ended episodes restart until all copies have ended one.
+        num_steps: maximum number of steps of a copy; ended episodes restart until all copies have
+            ended an episode.
         seed: seed of the environment.
 
     Returns:
@@ -76,7 +77,7 @@ def greedy_steps(
 
 
 def first_return(reward: Tensor, done: Tensor) -> Tensor:
-    """Return the undiscounted return of the first episode in each row.
+    """Return the undiscounted return of each row's first episode.
 
     Args:
         reward: shape ``[N, T, 1]``; entries after the first end are ignored.
@@ -101,8 +102,8 @@ class GreedySuccess(Component):
     ``evaluation/success``, the share of successful copies. Every evaluation has the same starts.
 
     Args:
-        environment: an environment of its own, not the one of the training.
-        policy: the policy; takes its most likely actions.
+        environment: the evaluator's own environment, not the training environment.
+        policy: the policy, which acts greedily.
         max_steps: steps after which an episode is cut.
         reward: reward of a step at the goal.
     """
@@ -141,7 +142,7 @@ class ActionTokenSuccess(Component):
     draws.
 
     Args:
-        environment: an environment of its own, not the one of the training.
+        environment: the evaluator's own environment, not the training environment.
         policy: the policy, whose actions are tokens.
         goal_reward: reward of a step at the goal.
         name: prefix of its metrics.
@@ -165,10 +166,10 @@ class ActionTokenSuccess(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
         generator = torch.Generator().manual_seed(self.seed)
-        for kind, drawn in (("success", generator), ("greedy_success", None)):
+        for kind, sampler in (("success", generator), ("greedy_success", None)):
             self.environment.set_seed(self.seed)
             start = self.environment.begin_groups(1)
-            rows = play_rows(self.environment, self.policy, start, drawn, self.goal_reward)
+            rows = play_rows(self.environment, self.policy, start, sampler, self.goal_reward)
             record(f"{self.name}/{kind}", rows["turn_reward"].sum(1))
         return batch
 
@@ -181,9 +182,9 @@ class ShiftedDynamics(Component):
     evaluation has the same starts.
 
     Args:
-        environment: an environment of its own, not the one of the training; its dynamics can be
-            set.
-        policy: the policy; takes its most likely actions.
+        environment: the evaluator's own environment, not the training environment; its dynamics can
+            be set.
+        policy: the policy, which acts greedily.
         max_steps: steps after which an episode is cut; its rewards so far count.
         shifts: changed parameters of the dynamics, by name of the shift.
 
@@ -239,9 +240,9 @@ class HorizonCost(Component):
     copies. Every evaluation has the same starts and the same noise.
 
     Args:
-        environment: an environment of its own, not the one of the training; its episodes are as
-            long as the longest horizon.
-        policy: the policy; takes its most likely actions.
+        environment: the evaluator's own environment, not the training environment; its episodes are
+            as long as the longest horizon.
+        policy: the policy, which acts greedily.
         cost: the environment's entry for the cost of a step, ``[N, 1]``, e.g. ``off_road``.
         horizons: numbers of steps.
 

@@ -51,7 +51,7 @@ class Forgetting(HeldOutAnswers):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; numbers text if not given.
+        prompt: prompt format, as in training; None: numbers text.
 
     Raises:
         DataError: a demonstration exceeds the policy's context.
@@ -131,7 +131,7 @@ class Forgetting(HeldOutAnswers):
         """Restore the baseline.
 
         Raises:
-            CheckpointError: it is malformed, or of another number of prompts.
+            CheckpointError: the baseline is malformed, or of another number of prompts.
         """
         check_fields(state, ("accuracy", "loss"))
         rates = field(state, "accuracy", list[float | None] | None)

@@ -43,8 +43,8 @@ class HackingMonitor(Component):
     step and the seed alone.
 
     Records ``hacking_monitor/gap`` (``g_t``), ``hacking_monitor/true``, their tests ``gap_z`` (0
-    before both windows are full and apart, audit ``2 w``) and ``true_z`` (0 before audit ``w``),
-    ``true_window`` (mean over the last ``w`` audits) and ``audited`` (prompts).
+    before audit ``2 w``, since the windows overlap) and ``true_z`` (0 before audit
+    ``w``), ``true_window`` (mean over the last ``w`` audits) and ``audited`` (prompts).
 
     Args:
         verifier: the held-out verifier, a reward that is not trained on.
@@ -103,10 +103,10 @@ class HackingMonitor(Component):
         self.count += 1
         self.first = [*self.first, (gap, true)][: self.window]
         self.last = [*self.last, (gap, true)][-self.window :]
-        now = pool(own for _, own in self.last)
+        now = pool(true for _, true in self.last)
         gap_z = true_z = 0.0
         if self.count >= 2 * self.window:
-            gap_z = z_score(pool(own for own, _ in self.last), pool(own for own, _ in self.first))
+            gap_z = z_score(pool(gap for gap, _ in self.last), pool(gap for gap, _ in self.first))
         if self.count >= self.window:
             self.best = now if self.best is None or now.mean > self.best.mean else self.best
             true_z = z_score(now, self.best)
@@ -129,7 +129,7 @@ class HackingMonitor(Component):
         """Restore the audits.
 
         Raises:
-            CheckpointError: they are malformed.
+            CheckpointError: the audits are malformed.
         """
         check_fields(state, ("count", "first", "last", "best"))
         self.count = field(state, "count", NonNegativeInt)

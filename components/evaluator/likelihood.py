@@ -52,7 +52,7 @@ class Perplexity(HeldOutAnswers):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: there is no reference.
@@ -139,7 +139,7 @@ class HeldOutPairs(Component):
         reference: the reference; writes ``ref_log_probs``. ``reference=none`` for none.
         num_pairs: number of pairs; fewer if the task has fewer.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         DataError: an example has no rejected answer.

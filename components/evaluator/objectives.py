@@ -53,7 +53,7 @@ class ObjectivesEvaluator(Accuracy):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         num_shown: number of answers saved as samples.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: the run has one objective only, or an objective named here is unknown.

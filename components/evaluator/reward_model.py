@@ -51,7 +51,7 @@ class RewardModelPairs(Component):
         bins: bins of the calibration.
         figure: path of the last evaluation's reliability diagram (PNG); null: none.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         DataError: an example has no rejected answer, or all of them are ties.
@@ -122,7 +122,7 @@ class RatingAgreement(Component):
         task: the task with the held-out examples, which have a column ``rating`` or ``desirable``.
         num_answers: number of answers; fewer if the task has fewer.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         DataError: an example has no rating.
@@ -174,7 +174,7 @@ class StepLabelAccuracy(Component):
         num_answers: number of answers; fewer if the task has fewer.
         bins: bins of the calibration.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         DataError: an example has no labelled steps.
@@ -238,7 +238,7 @@ class LabelRanking(Component):
         task: the task with the held-out texts (``task=labelled_texts``).
         num_texts: number of texts; fewer if the task has fewer.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: how texts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         DataError: an example has no labels.

@@ -31,7 +31,7 @@ class RolloutLog(Component):
     stage wrote are left out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
-    ``prompt``, ``response`` ``[B, W]``, and if they are there ``advantage``, ``old_log_probs``
+    ``prompt``, ``response`` ``[B, W]``, and if present ``advantage``, ``old_log_probs``
     ``[B, T]``, ``turn_id``, ``turn_reward`` ``[B, T]``, ``reward``, ``rewards``, ``facts``,
     ``correct``, ``truncated`` ``[B]``, ``answers_group_id`` ``[B]``, ``answer``, ``answer_ends``,
     ``policy_prompt`` ``[B, W]``.
@@ -40,7 +40,7 @@ class RolloutLog(Component):
         policy: the policy, which scores the answers with its current weights.
         num_groups: number of prompts, with all their answers; also with the questions that these
             answers pose (``answers_group_id``) and their answers.
-        prompt: how prompts became tokens; plain text if not given.
+        prompt: format of the prompts; None: plain text.
     """
 
     keys = {

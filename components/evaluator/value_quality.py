@@ -48,7 +48,7 @@ class ValueQuality(Component):
         num_prompts: number of prompts; fewer if the task has fewer.
         continuations: continuations of each state (``K``).
         name: prefix of its metrics.
-        prompt: how prompts become tokens, as in training; plain text if not given.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
         ConfigError: the reward compares an answer with others.

@@ -1,4 +1,4 @@
-"""Links of preference losses: the loss of a pair by the scores of its answers.
+"""Links of preference losses: the loss of a pair as a function of the scores of its answers.
 
 ``s`` is the logistic function; ``u_w`` and ``u_l`` are the scores of chosen and rejected answer.
 """
@@ -145,7 +145,7 @@ class SPPO(_ScaledLink):
 class NCA(_ScaledLink):
     """NCA: noise-contrastive alignment of a pair.
 
-    ``l = -log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
+    ``l = -log s(beta u_w) - (1/2) log s(-beta u_w) - (1/2) log s(-beta u_l)``.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
     ``[U]``.
@@ -155,7 +155,7 @@ class NCA(_ScaledLink):
             a preference.
 
     Source:
-        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 of a pair.
+        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 for a pair.
     """
 
     equation = "l = -log s({beta} u_w) - (1/2) log s(-{beta} u_w) - (1/2) log s(-{beta} u_l)"
@@ -200,7 +200,7 @@ class EXO(_ScaledLink):
 class BCO(_ScaledLink):
     """BCO: a binary classifier of each answer.
 
-    ``l = -log s(b u_w) - log s(-b u_l)``.
+    ``l = -log s(beta u_w) - log s(-beta u_l)``.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
     ``[U]``.
@@ -251,7 +251,7 @@ class DiscoPOP(_ScaledLink):
 class APODown(_ScaledLink):
     """APO-down: the log-probs of both answers fall, and the rejected answer falls further.
 
-    ``l = s(b u_w) + 1 - s(b (u_w - u_l))``.
+    ``l = s(beta u_w) + 1 - s(beta (u_w - u_l))``.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
     ``[U]``.
@@ -274,7 +274,7 @@ class APODown(_ScaledLink):
 class APOZero(_ScaledLink):
     """APO-zero: the log-probs of chosen answers rise, and rejected answers fall.
 
-    ``l = 1 - s(b u_w) + s(b u_l)``.
+    ``l = 1 - s(beta u_w) + s(beta u_l)``.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
     ``[U]``.

@@ -28,7 +28,7 @@ class RecordedJudge(metaclass=Checked):
         path: path of the file.
 
     Raises:
-        DataError: a row is no verdict or contradicts another; names file and line.
+        DataError: a row is no verdict or contradicts another; the message names file and line.
     """
 
     def __init__(self, *, path: NonEmptyText) -> None:

@@ -54,7 +54,7 @@ class NashMTL(GramianAggregator):
     ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
     steps ``v`` of fixed length.
 
-    The weights are scaled so that the step is at most as long as a row.
+    The weights are scaled so that the step is at most as long as a vector.
 
     Args:
         row_norm: divisor of the vectors: ``"none"``: 1, ``"unit"``: their length, ``"ema"``: a
@@ -112,12 +112,13 @@ class PAMA(Aggregator):
     computed on-policy, so ``I(A)`` is always A. An objective whose vector is 0 (missing from the
     batch, or equal rewards in every group) gets the weight 0; otherwise it would get all the weight
     and the step would be 0. The weights depend on the units of the objectives: divide by running
-    scales first, as ``per_objective`` does. With the std of each batch instead, two signed
-    objectives always have equal weights.
+    scales first, as ``per_objective`` does. After division by the std of the batch, two
+    objectives with advantages of both signs always have equal weights.
 
     Args:
         mode: ``"vector"`` uses the tokens' advantages; ``"scalar"`` uses the mean advantage of each
-            objective (the paper's form). If all means are positive, as with Noon, the scalar mode
+            objective (the paper's form). If all means are positive, as under
+            :class:`components.advantage.reweighted.Noon`, the scalar mode
             trains only the objective of the smallest mean; objectives with equal means have equal
             weights. Without Noon the scalar mode has little meaning: group-centred advantages sum
             to 0 over the answers, so that their mean over tokens measures the correlation of reward

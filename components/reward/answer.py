@@ -21,7 +21,8 @@ from rlcomp.workers.executor import CallExecutor
 class ExactMatch(TextReward):
     r"""Reward 1 if the response's answer equals the gold one character by character, else 0.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``exact_match``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``exact_match``.
 
     Args:
         where: place of the answer: the ``whole`` response; or after the thought and only once,
@@ -77,7 +78,8 @@ class Numeric(TextReward):
     (``6 or 7``, ``x=6=7``) are no answer. Gold answers are read in the same way, so that they may
     be whole solutions. A gold answer without a number makes the row invalid.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``numeric``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``numeric``.
 
     Args:
         where: ``marked``: in a box, in tags or after ``####``, ``A:`` or ``answer is``; ``last``:
@@ -168,7 +170,7 @@ class ShortAnswer(TextReward):
     The gold answers are the example's answer and those in its column ``answers``, if it has one.
     :func:`rlcomp.verify.short_answer.short_answer` compares them.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``short_answer``. A gold answer without any word makes the row invalid.
 
     Args:
@@ -214,7 +216,8 @@ class Constraints(TextReward):
     (expressions, :func:`rlcomp.verify.constraints.satisfied`). Examples: graph colouring, Sudoku,
     knights and knaves, zebra puzzles.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``constraints``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``constraints``.
 
     Args:
         where: place of the answer after the thought: ``whole`` or ``tagged``.
@@ -249,7 +252,7 @@ class PatchSimilarity(TextReward):
     ``R = 2 M / T`` in [0, 1], with ``M`` characters in matching blocks and ``T`` characters of both
     patches.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``patch_similarity``. The answer is the true patch; an empty one makes the row invalid.
 
     Args:

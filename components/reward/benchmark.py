@@ -20,7 +20,8 @@ class IFEval(TextReward):
     Needs the columns ``instruction_id_list`` and ``kwargs`` of the IFEval data set. For the 25
     instructions see :mod:`rlcomp.verify.ifeval`. An unknown instruction stops the run.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``ifeval``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``ifeval``.
 
     Args:
         loose: whether an instruction also counts as followed if the response follows it without

@@ -29,8 +29,8 @@ class BoxOverlap(TextReward):
     The answer is JSON, ``[x1, y1, x2, y2]``. Anything else scores the minimum, 0 (GIoU: -1). Needs
     the column ``true_box``.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``box_overlap``.
-    A box is correct if its metric is at least ``correct_from``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``box_overlap``. A box is correct if its metric is at least ``correct_from``.
 
     Args:
         metric: ``iou``, ``giou`` (differs between boxes that do not touch) or ``dice``.
@@ -85,7 +85,8 @@ class Detections(TextReward):
     number}``. Without scores the boxes are ranked by their order. Anything else scores 0. Needs the
     column ``true_boxes``, the same without scores.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``detections``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``detections``.
 
     Args:
         correct_from: least mAP of a correct answer.
@@ -147,7 +148,8 @@ class KeyFrames(TextReward):
     answer is a JSON list of times or indices; anything else scores 0. Needs the column
     ``true_frames``, a list in the same unit.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``key_frames``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``key_frames``.
 
     Args:
         tolerance: largest distance of a matched pair, in the unit of the frames.

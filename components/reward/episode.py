@@ -49,7 +49,8 @@ class EpisodeReturn(Component):
 class EpisodeFact(FactReward):
     """Fact reward ``R = facts[name]``, such as the cost of tools; its weight gives the sign.
 
-    Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the part is ``fact``.
+    Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; name in ``rewards``:
+    ``fact``.
 
     Args:
         fact: name of the fact.

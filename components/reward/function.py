@@ -59,7 +59,7 @@ class FunctionReward(PooledReward):
         correct_by: the part whose value of 1 or more means correct; ``name`` for a single number.
             null: no part; the scores may have any scale, and ``correct`` is not recorded.
         timeout: time limit of a call, in seconds.
-        concurrency: most calls of an ``async`` function at a time in one worker.
+        concurrency: maximum number of calls of an ``async`` function at a time in one worker.
         calls: the reward pool.
 
     Raises:
@@ -203,7 +203,7 @@ class FunctionReward(PooledReward):
         """Return the function's arguments for a row.
 
         Raises:
-            ConfigError: it needs a column that the row lacks.
+            ConfigError: the function needs a column that the row lacks.
         """
         for name in sorted(self.signature.needed):
             if name not in row:

@@ -24,11 +24,11 @@ from rlcomp.text.reasoning import ThoughtEnd
 class JudgeScore(JudgedReward):
     """LLM-as-a-judge reward, ``R = judge(response, answer)`` in [0, 1].
 
-    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; name in ``rewards``:
     ``judged``. A row without a verdict is invalid.
 
     Args:
-        judge: the judge of response and reference; another one: ``judge@reward.judge=overlap``.
+        judge: the judge of response and reference; to replace it: ``judge@reward.judge=overlap``.
         correct_from: least score of a correct response.
 
     Source:
@@ -74,7 +74,7 @@ class JudgedSegment(Component):
         judge: the judge of a prediction and the true text; another one:
             ``judge@reward.judge=overlap``.
         tokenizer: the policy's tokenizer, a fast one.
-        think_end: the text that ends a thought; the box is searched after the first one.
+        think_end: the text that ends a thought; the box is searched after its first occurrence.
         correct_from: least score of a correct response.
 
     Raises:
@@ -136,7 +136,7 @@ class JudgedSegment(Component):
 
 
 def _decode(box: bytes) -> str | None:
-    """Return the bytes decoded as UTF-8; None if they are not."""
+    """Return the bytes decoded as UTF-8; None if they are not valid UTF-8."""
     try:
         return box.decode("utf-8")
     except UnicodeDecodeError:
@@ -152,7 +152,7 @@ class Rubric(JudgedReward):
     the column gets the criteria of the configuration. If the judge has no verdict on a criterion,
     the row is invalid.
 
-    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; name in ``rewards``:
     ``rubric``.
 
     Args:
@@ -187,8 +187,8 @@ class Rubric(JudgedReward):
         super().__init__()
         if criteria and not any(weight > 0 for weight in criteria.values()):
             raise ConfigError(
-                f"Rubric: criteria {criteria}: none has a weight above 0, so that nothing could be "
-                "earned: give one such a weight"
+                f"Rubric: criteria {criteria}: no weight is above 0, so that every reward "
+                "would be 0: set a weight above 0"
             )
         self.judge = judge
         self.criteria = dict(criteria or {})
@@ -208,9 +208,11 @@ class Rubric(JudgedReward):
             with row_note(number, row):
                 criteria.append(self._criteria(row))
         responses = [str(row["response"]) for row in rows]
-        pairs = [(text, c) for text, some in zip(responses, criteria, strict=True) for c in some]
+        pairs = [
+            (text, c) for text, weights in zip(responses, criteria, strict=True) for c in weights
+        ]
         verdicts = iter(judge_all(self.judge, pairs))
-        return [_share({name: next(verdicts) for name in some}, some) for some in criteria]
+        return [_share({c: next(verdicts) for c in weights}, weights) for weights in criteria]
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """Return the score by the criteria of the configuration."""
@@ -257,8 +259,8 @@ def _column_criteria(column: str, value: object) -> dict[str, float]:
     weights = dict(pair for pair in pairs if pair is not None)
     if None in pairs or len(weights) < len(entries) or not any(w > 0 for w in weights.values()):
         raise DataError(
-            f"Rubric: column {column!r} is {str(value)[:80]}: must be a list of different "
-            '{"criterion": text, "weight": number} or texts, one weight at least above 0'
+            f"Rubric: column {column!r} is {str(value)[:80]}: must be a list of different texts or "
+            '{"criterion": text, "weight": number}, with at least one weight above 0'
         )
     return weights
 

@@ -44,7 +44,7 @@ class PrefixMatch(Component):
     boundary of it, else 0.
 
     The bytes of the response's tokens are compared with those of the answer, not decoded text: a
-    leading space counts, and an incomplete character stays as it is. Only tokens under
+    leading space counts, and an incomplete character is unchanged. Only tokens under
     ``response_mask`` are read, so a box in the prompt is not a prediction. A prediction longer than
     the answer is wrong.
 

@@ -29,8 +29,8 @@ from rlcomp.text.reasoning import StepTokens, split_steps
 class LearnedReward(Component):
     """Reward-model score: an output of a sequence classifier for prompt + response.
 
-    It is the raw output: the scalar of a reward model, or the logit of a classifier. A response is
-    ``correct`` if it is above 0. An empty text has no valid reward.
+    The score is the raw output: the scalar of a reward model, or the logit of a classifier. A
+    response is ``correct`` if it is above 0. An empty text has no valid reward.
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
@@ -87,15 +87,15 @@ class ScorerReward(Component):
     ``C`` combines the members. Without ``normalised`` ``b`` = 0 and ``s`` = 1; with it they are the
     mean and the standard deviation of all scores of the member so far, this batch included.
 
-    The scorers are frozen here: they run without gradient and in eval mode. Only a learner that
-    names them changes them. A phase with an untrained scorer is refused.
+    The scorers are frozen here: they run without gradient and in eval mode. Only a
+    learner of these scorers changes them. A phase with an untrained scorer is refused.
 
     An answer is ``correct`` if its reward is above 0. This makes sense only for centred or
     normalised scores, so use a verifier in the evaluation. (An evaluation with this reward adds its
     answers to the statistics.)
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is
+    (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False for a score that is
     not finite). Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`,
     ``reward/disagreement``, the standard deviation over the members, and, with ``normalised``,
     ``reward/raw_score``, the mean over the members before normalisation, on a fixed scale.
@@ -169,9 +169,10 @@ class ProcessScorerReward(Component):
     A step ends with a separator, the last step with the text. Its score is read after the token
     that completes it. The scorer is frozen here, as in ``reward=scored``.
 
-    The scores of the steps are written beside the reward. They are no rewards themselves:
-    ``shaping=step_rewards`` makes rewards of them, and ``shaping=potential`` shapes with them. An
-    answer is ``correct`` if its reward is above 1/2; use a verifier in the evaluation.
+    The scores of the steps are written beside the reward and are not added to it:
+    ``shaping=step_rewards`` turns the scores into rewards, and ``shaping=potential`` uses them as
+    potentials. An answer is ``correct`` if its reward is above 1/2; use a verifier in the
+    evaluation.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``reward``, float32
     ``[B]``, ``rewards`` (``{process_scored: [B]}``), ``correct`` and ``reward_valid`` (bool
@@ -192,7 +193,7 @@ class ProcessScorerReward(Component):
         "step_score": (
             "B T",
             "float",
-            "p_k: probability that the step which ends with the token is right",
+            "p_k: probability that the step ending at this token is right",
             {"example": "probability"},
         ),
     }
@@ -234,8 +235,8 @@ class ProcessScorerReward(Component):
         """Return the tokens that complete a step, shape ``[B, T]``."""
         mask = response_mask.cpu()
         ends = torch.zeros_like(mask)
-        for row, written in enumerate(mask):
-            positions = written.nonzero()[:, 0]
+        for row, row_mask in enumerate(mask):
+            positions = row_mask.nonzero()[:, 0]
             ids = tokens[row].cpu()[positions].tolist()
             text = self._tokens.text(ids)
             if text:
@@ -255,7 +256,8 @@ class Sentiment(TextReward):
     word of the lexicon. A positive response is correct. Only the first 1,000 words of a text count,
     because VADER's time grows with the square of the length.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``sentiment``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``sentiment``.
 
     Raises:
         MissingExtra: vaderSentiment is not installed (extra ``sentiment``).

@@ -30,7 +30,8 @@ class Brevity(TextReward):
     ``R = max(0, 1 - characters / longest)``: 1 for an empty response, 0 from ``longest`` characters
     on.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``brevity``.
 
     Args:
         longest: least number of characters with reward 0.
@@ -99,7 +100,8 @@ class Length(Component):
 class Regex(TextReward):
     r"""Reward 1 if a pattern matches in the response (and its group is the answer), else 0.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``regex``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``regex``.
 
     Args:
         pattern: regular expression; its first match anywhere in the response counts. ``\A...\Z``
@@ -223,7 +225,7 @@ class LanguageConsistency(TextReward):
     ``R = letters of lines in the language / letters of all lines``. A response is correct if all
     are in the language; without letters it cannot be judged.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``language_consistency``.
 
     Args:
@@ -256,7 +258,7 @@ class ScriptConsistency(TextReward):
     (``LATIN``, ``CYRILLIC``, ``CJK``). It serves responses that are too short for
     ``reward=language_consistency``, which also distinguishes languages of one script.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``script_consistency``. Without letters in prompt or response there is no verdict.
 
     Source:

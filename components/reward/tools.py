@@ -22,7 +22,8 @@ class ToolCalls(TextReward):
     ``{name: {parameter: alternatives}}``, empty if no call is right.
     :func:`rlcomp.verify.tool_match.tool_match` compares the calls.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``tool_calls``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``tool_calls``.
 
     Raises:
         DataError: an example has no ``ground_truth``.

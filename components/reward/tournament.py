@@ -26,19 +26,19 @@ class Tournament(Component):
     share of the others with a lower ``R``, ties counted half, so that the scale of verdicts does
     not matter. The mean over a group is 1/2 in both cases: only differences within it count.
 
-    Equal responses draw and are shown once. A pair without a verdict in one of the orders is left
-    out. A response without a judged pair is invalid, and so is the response of a group of one. A
-    response whose environment failed (``episode_error``) is not compared.
+    Equal responses tie, without a call of the judge. A pair without a verdict in one of the orders
+    is left out. A response without a judged pair is invalid, and so is the response of a group of
+    one. A response whose environment failed (``episode_error``) is not compared.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and if it is there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and if present
     ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{tournament: [B]}``), ``correct``, ``reward_valid`` ``[B]`` and ``invalid_reason``
     ``[B, W]``. Records ``tournament/untold``, the share of compared pairs without a verdict, and
     the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        judge: the judge; another one: ``pairwise_judge@reward.judge=simulated``.
-        score: the rate of wins, or the rank by it.
+        judge: the judge; to replace it: ``pairwise_judge@reward.judge=simulated``.
+        score: ``win_rate``, the rate of wins, or ``rank``, the rank by wins.
         correct_from: least reward of a correct response.
 
     Source:

@@ -32,8 +32,8 @@ class Pairs(Component):
 
     The demonstration of an example is its chosen answer, its column ``rejected`` the other one.
     The columns ``weight``, ``label_noise`` and ``annotator`` give the weight of its label and the
-    probability that it is wrong, ``margin`` the margin of a reward model. With ``tie`` neither is
-    preferred, and the order has no meaning.
+    probability that it is wrong, ``margin`` the margin of a reward model. If the
+    column ``tie`` is true, neither answer is preferred, and the order has no meaning.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, answer, EOS), ``attention_mask`` and
     ``response_mask`` (``[B, T]`` bool; the latter covers answer and EOS), ``chosen``, ``group_id``
@@ -46,8 +46,8 @@ class Pairs(Component):
         batch_size: pairs per batch; a batch may span two epochs.
         prompt: prompt format; None: plain text.
         annotator_weight: weight of each annotator's labels (human and AI labels mixed).
-        annotator_noise: probability that a label of each annotator is wrong; then every example has
-            an annotator or its own ``label_noise``.
+        annotator_noise: probability that a label of each annotator is wrong; if given, every
+            example needs an annotator or its own ``label_noise``.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.

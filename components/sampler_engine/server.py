@@ -54,7 +54,7 @@ class ServerEngine(metaclass=Checked):
         versioned: whether replies hold ``weight_version``.
         workers: requests at a time.
         timeout: time limit of a whole reply, in seconds.
-        tries: most requests for one prompt.
+        tries: maximum number of requests for one prompt.
         pause: seconds before the second try; doubled for each further one.
 
     Raises:

@@ -100,7 +100,7 @@ def _find_file(folder: Path, names: list[str], form: str) -> Path:
 
     Raises:
         ConfigError: there are no usual names.
-        DataError: there is no such file; names the folder and the form of a row.
+        DataError: there is no such file; the message names the folder and the form of a row.
     """
     if not names:
         raise ConfigError(f"no path is given; set path=FILE of problems, whose rows hold {form}")

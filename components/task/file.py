@@ -13,22 +13,22 @@ class FileTask(RecordTask):
     r"""Task of the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     The file is validated on construction. All columns but those of prompt, answer and demonstration
-    become columns of the example, for rewards (``reward=function``): JSON, each value at most 1 MiB
-    long and 64 deep, no NaN.
+    become columns of the example, for rewards (``reward=function``): JSON without NaN, each value
+    at most 1 MiB long, with at most 64 levels of nesting.
 
     Args:
-        path: the file, a pattern of several (``shards/*.jsonl``), or a list of these.
+        path: a file, a glob pattern (``shards/*.jsonl``), or a list of these.
         prompt_field: column of the question.
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
             ``####\s*(.+?)\s*$``; null: the whole column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
-        held_out: share of the prompts, as worded, that only evaluators see.
+        prompt_template: template of the prompt; may hold ``{prompt}`` and any ``{COLUMN}``.
+        held_out: share of the prompts (after the template) that only evaluators see.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
-        DataError: the file is missing, empty or malformed; names file and line.
+        DataError: the file is missing, empty or malformed; the message names file and line.
     """
 
     def __init__(
@@ -69,12 +69,13 @@ class HubTask(RecordTask):
         demonstration_field: column of the response to imitate; null: the answer itself.
         answer_pattern: regular expression whose group 1 is the answer inside its column, such as
             ``####\s*(.+?)\s*$``; null: the whole column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in.
-        held_out: share of the prompts, as worded, that only evaluators see.
+        prompt_template: template of the prompt; may hold ``{prompt}`` and any ``{COLUMN}``.
+        held_out: share of the prompts (after the template) that only evaluators see.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
-        DataError: there is no such data set or split, or a row does not fit; names the row.
+        DataError: there is no such data set or split, or a row does not fit; the message names the
+            row.
         MissingExtra: ``datasets`` is not installed.
     """
 

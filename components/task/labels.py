@@ -36,8 +36,8 @@ class PreferenceTask(metaclass=Checked):
             (``sampler@pairs=rankings``).
 
     Raises:
-        DataError: the file is missing, empty or malformed, or a row holds no preference; names file
-            and line.
+        DataError: the file is missing, empty or malformed, or a row holds no preference; the
+            message names file and line.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class LabelledTexts(metaclass=Checked):
         path: the file.
         labels: columns that are labels, in the order of a classifier's outputs.
         text_field: column of the text.
-        longest: most characters of a text, from its begin; None for all.
+        longest: maximum number of characters of a text, from its beginning; None for all.
         held_out: share of the texts that only evaluators see.
 
     Raises:
         DataError: the file is missing, empty or malformed, a row has no text or a bad label, or a
-            label is known in no row; names file and line.
+            label is known in no row; the message names file and line.
     """
 
     def __init__(

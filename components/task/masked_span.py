@@ -19,7 +19,7 @@ class MaskedSpan(SpanTask):
     ends. A document is held out as a whole. Spans of white space only, or of a whole document, are
     not used.
 
-    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+    Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.
@@ -82,7 +82,7 @@ class MaskProposal(SpanTask):
     It serves the SFT warm start of PretrainZero's generator. The answer is the document. Documents
     are held out as a whole.
 
-    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+    Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.

@@ -30,7 +30,7 @@ class NextToken(SpanTask):
     demonstration predicts the first token (up to a whole character). A document is held out as a
     whole.
 
-    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+    Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.
@@ -39,8 +39,9 @@ class NextToken(SpanTask):
         template: the prompt's wording of the ``{context}``.
         response: the demonstration's wording of the ``{thought}``, the ``{target}`` and the
             ``{continuation}``, which is the whole answer.
-        horizon: most tokens of the answer.
-        max_context: most tokens of the context, the last ones before the position; null: all.
+        horizon: maximum number of tokens of the answer.
+        max_context: maximum number of tokens of the context, the last ones before the position;
+            null: all.
         whole_spans: whether the answer is the span that ``position`` chose and has only its end.
         thought: function from the context to the demonstration's thought; null: none.
         held_out: share of the documents that only evaluators see; must equal the corpus's if a
@@ -117,7 +118,7 @@ class AnnotatedText(metaclass=Checked):
     times per document, beside the next tokens. The notes of a document are at every ``period``-th
     of its positions, the first one at a random place among the first ``period``.
 
-    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+    Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.

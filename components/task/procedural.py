@@ -13,7 +13,7 @@ from rlcomp.verify.reasoning_gym import puzzles
 
 
 class SeedTask(metaclass=Checked):
-    r"""Task with one prompt and a seed for each example (column ``seed``), its index.
+    r"""Task whose examples have the same prompt and, in the column ``seed``, their index as a seed.
 
     All episodes of an example have the same world, so that a group baseline compares actions in the
     same world.
@@ -44,7 +44,7 @@ class SeedTask(metaclass=Checked):
         return self.examples
 
     def example(self, index: int) -> Example:
-        """Return the world of an index."""
+        """Return the example of an index."""
         return Example(self.prompt, "", "", source=str(index), columns={"seed": index})
 
 
@@ -57,7 +57,7 @@ class ReasoningGymTask(metaclass=Checked):
 
     Args:
         name: name of the data set, such as ``leg_counting``.
-        settings: reasoning-gym's settings of its difficulty.
+        settings: reasoning-gym's settings of the data set, such as its difficulty.
         seed: seed of the puzzles.
         size: number of puzzles.
         prompt_template: the prompt's wording, with ``{question}``.

@@ -23,8 +23,8 @@ class TextTask(metaclass=Checked):
         field: the column of a JSON Lines row that holds its text.
         separator: text between two documents of a file, such as ``"\n\n"``; null: a file (in JSON
             Lines, a row) is a document.
-        longest: most bytes of a document; a longer one is cut into several documents, at line ends
-            or spaces if possible, and never inside a character.
+        longest: maximum number of bytes of a document; a longer one is cut into several documents,
+            at line ends or spaces if possible, and never inside a character.
         shortest: least bytes of a document; shorter ones are left out.
         held_out: share of the documents that only evaluators see.
 

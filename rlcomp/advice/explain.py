@@ -109,7 +109,7 @@ def explain_composition(
 
 
 def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) -> str | None:
-    """Explain that a group has no such option; None for another error."""
+    """Return a message that a group has no such option; None for another error."""
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing is None:
         return None
@@ -123,7 +123,7 @@ def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) 
 
 
 def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str | None:
-    """Explain that a deletion has nothing to delete; None for another error."""
+    """Return a message that a deletion has nothing to delete; None for another error."""
     if absent := re.search(r"Could not delete '([^']+)'. No match in the defaults", text):
         return f"~{absent[1]}: this line has no {absent[1]} to delete; leave ~{absent[1]} out"
     deleted = re.search(r"Could not delete from config. '([^']+)' does not exist", text)
@@ -133,7 +133,7 @@ def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str |
 def _unparsable(
     error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
 ) -> str:
-    """Explain a word that is no override: perhaps its group is missing."""
+    """Return a message on a word that is no override: perhaps its group is missing."""
     word = str(error.override)
     places = [config_directory(), *map(Path, directories)]
     groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
@@ -161,7 +161,7 @@ def _unparsable(
 
 
 def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
-    """Explain that the path of a deletion (``~path``) does not exist."""
+    """Return a message that the path of a deletion (``~path``) does not exist."""
     parent, _, name = path.rpartition(".")
     while parent and not (beside := [*keys(parent)]):
         parent, _, name = parent.rpartition(".")
@@ -185,7 +185,7 @@ _PROGRAMS = {
 
 
 def _no_setting(word: str, words: Sequence[str]) -> str:
-    """Explain a word that is no setting, perhaps a command of another program."""
+    """Return a message on a word that is no setting, perhaps a command of another program."""
     program = _PROGRAMS.get(word.lower())
     if program is None:
         return (

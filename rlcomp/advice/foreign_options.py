@@ -58,7 +58,7 @@ def our_option(group: str, option: str) -> str | None:
 
 
 def plugin_hint(group: str, option: str) -> str | None:
-    """Explain that an option of a Hydra plugin is not installed; None for other options.
+    """Return a message that an option of a Hydra plugin is not installed; None for other options.
 
     Examples:
         >>> plugin_hint("hydra/launcher", "joblib")

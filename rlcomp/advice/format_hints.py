@@ -9,44 +9,44 @@ import json
 import re
 from pathlib import Path
 
-# Bytes read to recognise a file, and the largest file that is parsed for it.
-_BEGINNING, _PARSED = 1 << 16, 64 << 20
+# Bytes that are read to recognise a file, and size of the largest file that is parsed.
+_HEAD_BYTES, _MAX_PARSED_BYTES = 1 << 16, 64 << 20
 
 
-def converted(path: str, rows: tuple[str, ...]) -> str:
+def conversion_hint(path: str, rows: tuple[str, ...]) -> str:
     """Return the end of a message on how to convert a file or folder; empty: unknown.
 
     Args:
-        path: the file or folder, as in the settings.
-        rows: suffixes of the known files.
+        path: the file or folder, spelled as in the settings.
+        rows: suffixes of the supported files.
     """
     file = Path(path).expanduser()
     if file.is_dir():
-        return _folder(path, file, rows)
+        return _folder_hint(path, file, rows)
     suffix = file.suffix.lower()
     if suffix in (".csv", ".tsv"):
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
-        opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
-        loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
+        open_call = f"open({path!r}, newline='', encoding='utf-8-sig')"
+        loop = f"[print(json.dumps(row)) for row in csv.DictReader({open_call}{tabs})]"
         target = _in_shell(str(file.with_suffix(".jsonl")))
-        return f": {_line('csv, json', loop, path)}, then task.path={target}"
-    if suffix == ".json" and (description := json_as_lines(path)):
+        return f": {_write_command('csv, json', loop, path)}, then task.path={target}"
+    if suffix == ".json" and (description := json_hint(path)):
         return f": {description}"
     return ""
 
 
-def json_as_lines(path: str) -> str:
-    """Describe a JSON file that is not one object a line, with the command that converts it."""
+def json_hint(path: str) -> str:
+    """Describe a JSON file without one object per line, with the command that converts it."""
     file = Path(path).expanduser()
-    with file.open("rb") as opened:
-        start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
+    with file.open("rb") as source:
+        start = source.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"["):
-        return f"it is one JSON array, and rows stand one a line; {_rows(path, '')}"
+        return f"it is one JSON array, but rows must be one per line; {_rows_command(path, '')}"
     first, _, rest = start.partition(b"\n")
     if rest.strip() and _is_object(first):
-        named = file.with_suffix(".jsonl")
-        return f"its rows stand one a line already: mv {_in_shell(path)} {_in_shell(str(named))}"
-    if not start.startswith(b"{") or file.stat().st_size > _PARSED:
+        target = file.with_suffix(".jsonl")
+        return f"its rows are one per line already: mv {_in_shell(path)} {_in_shell(str(target))}"
+    if not start.startswith(b"{") or file.stat().st_size > _MAX_PARSED_BYTES:
         return ""
     try:
         whole = json.loads(file.read_text(encoding="utf-8-sig"))
@@ -55,7 +55,7 @@ def json_as_lines(path: str) -> str:
     return _describe_object(path, whole)
 
 
-def unpacked(place: str, column: str) -> str:
+def parsing_hint(place: str, column: str) -> str:
     """Return the end of a message on how to parse a column of JSON texts.
 
     Args:
@@ -63,28 +63,28 @@ def unpacked(place: str, column: str) -> str:
         column: the column of JSON texts.
     """
     row = f"{{**row, {column!r}: json.loads(row[{column!r}])}}"
-    return _each_row(place, row) or ": json.loads makes it one"
+    return _each_row(place, row) or ": parse it with json.loads"
 
 
-def from_sharegpt(place: str) -> str:
+def sharegpt_command(place: str) -> str:
     """Return the command that converts turns of ShareGPT; '' if the file is no JSON Lines."""
     role = "{'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from'])"
     turn = f"{{'role': {role}, 'content': turn['value']}}"
     return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
 
 
-def with_names(place: str, names: dict[str, str]) -> str:
+def renaming_command(place: str, names: dict[str, str]) -> str:
     """Return the command that renames columns; '' if the file is no JSON Lines.
 
     Args:
         place: the row, ``FILE:LINE``.
-        names: the old name of each new one.
+        names: the old name by the new name.
     """
-    popped = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
-    return _each_row(place, f"{{{popped}, **row}}")
+    columns = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
+    return _each_row(place, f"{{{columns}, **row}}")
 
 
-def with_input(place: str) -> str:
+def joining_hint(place: str) -> str:
     """Return the end of a message on how to join an instruction and its input."""
     both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
     command = _each_row(place, f"{{**row, 'instruction': {both}}}")
@@ -109,9 +109,10 @@ def _describe_object(path: str, whole: dict[str, object]) -> str:
     for key, value in whole.items():
         has_rows = isinstance(value, list) and value and isinstance(value[0], dict)
         if has_rows and re.fullmatch(r"\w{1,60}", key):
-            return f"it is one object whose {key!r} holds the rows; {_rows(path, f'[{key!r}]')}"
-    code = f"print(json.dumps(json.load({_opened(path)})))"
-    return f"it is one object, a single row; {_line('json', code, path)}"
+            command = _rows_command(path, f"[{key!r}]")
+            return f"it is one object whose {key!r} holds the rows; {command}"
+    code = f"print(json.dumps(json.load({_open_call(path)})))"
+    return f"it is one object, a single row; {_write_command('json', code, path)}"
 
 
 def _is_object(line: bytes) -> bool:
@@ -121,16 +122,16 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _rows(path: str, index: str) -> str:
-    loop = f"[print(json.dumps(row)) for row in json.load({_opened(path)}){index}]"
-    return _line("json", loop, path)
+def _rows_command(path: str, index: str) -> str:
+    loop = f"[print(json.dumps(row)) for row in json.load({_open_call(path)}){index}]"
+    return _write_command("json", loop, path)
 
 
-def _opened(path: str) -> str:
+def _open_call(path: str) -> str:
     return f"open({path!r}, encoding='utf-8-sig')"
 
 
-def _line(modules: str, code: str, path: str) -> str:
+def _write_command(modules: str, code: str, path: str) -> str:
     """Return the shell command that writes the rows beside the file."""
     file = Path(path)
     target = (
@@ -149,11 +150,11 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
+def _folder_hint(path: str, folder: Path, rows: tuple[str, ...]) -> str:
     names = {entry.name for entry in folder.iterdir()}
     if "dataset_dict.json" in names or {"dataset_info.json", "state.json"} <= names:
         split = "['train']" if "dataset_dict.json" in names else ""
-        return f": {_saved_to_disk(path, split)}"
+        return f": {_save_to_disk_hint(path, split)}"
     if files := sorted(name for name in names if name.endswith(rows)):
         ends = {next(end for end in rows if name.endswith(end)) for name in files}
         all_of = f", or all {len(files)} of them, '{folder}/*{min(ends)}'"
@@ -162,12 +163,12 @@ def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
     if any(name.endswith(".json") for name in names):
         files_in = f"sorted(glob.glob({str(Path(path) / '*.json')!r}))"
         loop = f"[print(json.dumps(json.load(open(name)))) for name in {files_in}]"
-        command = _line("glob, json", loop, path.rstrip("/"))
-        return f": it is a folder; of files that hold one row each {command}"
+        command = _write_command("glob, json", loop, path.rstrip("/"))
+        return f": it is a folder; if each file holds one row, {command}"
     return ": it is a folder; name a file"
 
 
-def _saved_to_disk(path: str, split: str) -> str:
+def _save_to_disk_hint(path: str, split: str) -> str:
     target = f"{path.rstrip('/')}.jsonl"
     code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({target!r})"
     return f"it is a folder of save_to_disk; write {target} with python -c {_quoted(code)}"

@@ -26,7 +26,7 @@ _FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "acto
 def unknown_key(
     key: str, text: str, keys: Callable[[str], Iterable[str]], line: CommandLine | None
 ) -> str:
-    """Explain that the config does not have a setting.
+    """Return a message that the config does not have a setting.
 
     Args:
         key: path of the setting, up to the first missing name.
@@ -57,7 +57,7 @@ def unknown_key(
 
 
 def _inherited(key: str, text: str, beside: Iterable[str]) -> str | None:
-    """Explain that a phase inherits a setting from another phase."""
+    """Return a message that a phase inherits a setting from another phase."""
     parent, _, name = key.rpartition(".")
     if not parent.startswith("phases.") or name not in _PHASE_SETTINGS or "like" not in beside:
         return None
@@ -69,7 +69,7 @@ def _inherited(key: str, text: str, beside: Iterable[str]) -> str | None:
 
 
 def _no_phase(key: str, line: CommandLine) -> str | None:
-    """Explain that a choice drops the phase of a setting (``phases.online: null``)."""
+    """Return a message that a choice drops the phase of a setting (``phases.online: null``)."""
     group, _, name = key.rpartition(".")[0].partition(".")
     phases = OmegaConf.select(line.config, "phases")
     if group != "phases" or not phases or name not in phases or phases[name] is not None:
@@ -94,7 +94,7 @@ def _drops(choice: str, option: object, phase: str) -> bool:
 
 
 def _not_there(key: str, text: str, beside: list[str], line: CommandLine | None) -> str:
-    """Explain an unknown setting."""
+    """Return a message on an unknown setting."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if options := _options_with(key, line):
         more = ", …" if len(options) > _MAX_OPTIONS else ""
@@ -186,7 +186,7 @@ def _known(name: str, beside: Iterable[str]) -> str:
 
 
 def unmatched_group(text: str, line: CommandLine | None) -> str | None:
-    """Explain that the defaults of this line do not have a group; None for another error."""
+    """Return a message that the defaults of this line lack a group; None for another error."""
     match = re.search(r"Could not override '([^']+)'\.", text)
     if match is None or ("No match" not in text and "Did you mean" not in text):
         return None

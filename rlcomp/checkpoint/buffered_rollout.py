@@ -42,7 +42,7 @@ def record_age(rows: TensorDict, newest: int) -> None:
     """Record ``rollout/staleness``: the updates of the policy since each response token.
 
     Args:
-        rows: of a buffered rollout.
+        rows: the buffered rollout.
         newest: version of the policy.
 
     Raises:
@@ -96,7 +96,7 @@ def load_ledger(state: object) -> Ledger:
     """Return a ledger from its saved state.
 
     Raises:
-        CheckpointError: the state is no ledger; names the field.
+        CheckpointError: the state is no ledger; the message names the field.
     """
     check_fields(state, ("names", "numbers", "totals", "samples"))
     ledger, metrics = Ledger(), field(state, "names", list[str])

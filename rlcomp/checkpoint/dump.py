@@ -52,15 +52,15 @@ def write_dump(
     """Write a dump beside the checkpoints of a run and return its folder; replace an earlier one.
 
     Args:
-        checkpoint: of the run; gives the directory and the config.
+        checkpoint: the run's checkpoint; gives the directory and the config.
         node: config path of the learner.
         learner: its state before the step.
         batch: the rows of the step.
-        position: of the run before the step.
-        progress: of the phase.
+        position: the run's position before the step.
+        progress: the phase's progress, in (0, 1).
 
     Raises:
-        CheckpointError: it cannot be written.
+        CheckpointError: the dump cannot be written.
     """
     folder = checkpoint.directory / f"dump-{position['total'] + 1:08d}"
     checkpoint.write(folder, {node: learner}, position)

@@ -112,7 +112,8 @@ def check_optimizer_state(saved: object) -> dict[str, Any]:
     """Return a saved optimiser state after checking its types.
 
     Raises:
-        CheckpointError: it is no ``state_dict`` of an optimiser; names the field.
+        CheckpointError: the state is no ``state_dict`` of an optimiser; the message names the
+            field.
     """
     check_fields(saved, ("state", "param_groups"))
     assert isinstance(saved, dict)
@@ -175,7 +176,8 @@ def check_moment_shapes(
         shape: returns the shape of the whole parameter, if the optimiser has a part of it.
 
     Raises:
-        CheckpointError: names the parameter's index and the moment.
+        CheckpointError: a moment is missing or has such a shape; the message names the parameter's
+            index and the moment.
     """
     known = type(optimizer).__module__.startswith(("torch.optim.", "rlcomp."))
     if not known or isinstance(optimizer, LBFGS):  # has all parameters as one vector

@@ -47,7 +47,7 @@ def check_progress(position: object, name: str) -> dict[str, Any]:
     A step in the ``name`` of the checkpoint must be that of the position.
 
     Raises:
-        CheckpointError: a field is missing, of another type or out of range; names it.
+        CheckpointError: a field is missing, of another type or out of range; the message names it.
     """
     check_fields(position, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
     assert isinstance(position, dict)
@@ -74,8 +74,8 @@ def check_within(path: Path, position: Mapping[str, Any], phases: Mapping[str, i
     """Check that a position lies within the phases of a run.
 
     Args:
-        path: of the checkpoint, for the message.
-        position: of the run.
+        path: the checkpoint's path, for the message.
+        position: the run's position.
         phases: steps by name.
 
     Raises:

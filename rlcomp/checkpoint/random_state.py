@@ -42,7 +42,7 @@ def check_random_state(state: object) -> dict[str, Any]:
     """Return the state of the global generators after checking it.
 
     Raises:
-        CheckpointError: the state of a generator is invalid; names it.
+        CheckpointError: the state of a generator is invalid; the message names it.
     """
     check_fields(state, ("torch", "cuda", "python", "numpy"))
     assert isinstance(state, dict)
@@ -59,7 +59,7 @@ def check_generator(name: str, generator: torch.Generator, state: object) -> Non
     """Check that a generator accepts a state, without changing the generator.
 
     Raises:
-        CheckpointError: the state has another length or dtype; names the generator.
+        CheckpointError: the state has another length or dtype; the message names the generator.
     """
     try:
         if not isinstance(state, Tensor):

@@ -40,8 +40,8 @@ class SavedCheckpoint:
 
         Args:
             nodes: the run's nodes, by name.
-            seed: of the run. If the saved run has another one, generators keep their state (several
-                seeds from one warm start), and the rest is restored.
+            seed: the run's seed. If the saved run has another one, generators keep their state
+                (several seeds from one warm start), and the rest is restored.
 
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes, or a state is invalid.
@@ -56,7 +56,7 @@ class SavedCheckpoint:
         """Return the paths of the nodes with saved state.
 
         Raises:
-            CheckpointError: it cannot be read.
+            CheckpointError: the checkpoint cannot be read.
         """
         keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
         return {node_path(key) for key in (*keys, *self.state()["nodes"])}
@@ -70,7 +70,8 @@ class SavedCheckpoint:
         """Return the checked state without tensors: ``nodes``, ``random``, ``passing``, ``place``.
 
         Raises:
-            CheckpointError: a field is missing, of another type or out of range; names it.
+            CheckpointError: a field is missing, of another type or out of range; the message names
+                it.
         """
         file = self.path / STATE
         state = read_json(file)

@@ -157,7 +157,7 @@ def restore(
     the rest is copied.
 
     Args:
-        path: of the checkpoint, for messages.
+        path: the checkpoint's path, for messages.
         nodes: of this run, by name.
         tensors: all tensors by ``node:name``.
         state: all other state.
@@ -220,8 +220,8 @@ def check_tensors(path: Path, own: Mapping[str, Tensor], tensors: Mapping[str, T
     """Check that every tensor of a run was saved with its shape and dtype, and is plausible.
 
     Raises:
-        CheckpointError: a tensor is missing, differs or is not finite; names it. Only the count of
-            a policy's updates may be missing: 0.1 did not save it.
+        CheckpointError: a tensor is missing, differs or is not finite; the message names it. Only
+            the count of a policy's updates may be missing: 0.1 did not save it.
     """
     for key, tensor in own.items():
         saved = tensors.get(key)

@@ -17,13 +17,14 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
 
     Args:
         state: a mapping.
-        name: of the field.
+        name: key of the field.
         kind: an annotation (:mod:`rlcomp.arguments`): ``NonNegativeInt``, ``list[float]``. Numbers
             are finite.
-        below: a number must be less than this.
+        below: exclusive upper bound of a number.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it and its value.
+        CheckpointError: the field is missing or of another kind; the message names it and its
+            value.
 
     Examples:
         >>> field({"epoch": 3}, "epoch", int)
@@ -43,20 +44,20 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
 
 
 def count_field(state: object, name: str, below: int = 2**63) -> int:
-    """Return an integer of a saved state, from 0 below ``below``.
+    """Return an integer of a saved state, at least 0 and less than ``below``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     value: int = field(state, name, NonNegativeInt, below=below)
     return value
 
 
 def seed_field(state: object, name: str = "seed") -> int:
-    """Return a seed of a saved state, an integer from 0 below ``2^64``.
+    """Return a seed of a saved state, an integer at least 0 and less than ``2^64``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     return count_field(state, name, 2**64)
 
@@ -67,7 +68,7 @@ def tensor_field(
     """Return a tensor of a saved state; check its dtype and shape (None for any vector).
 
     Raises:
-        CheckpointError: the field is missing or of another kind; names it.
+        CheckpointError: the field is missing or of another kind; the message names it.
     """
     value = field(state, name, object)
     if not isinstance(value, Tensor):
@@ -82,10 +83,10 @@ def tensor_field(
 
 
 def check_fields(state: object, required: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Check that a state has the required fields, and no others than the optional ones.
+    """Check that a state has the required fields, and no others but the optional ones.
 
     Raises:
-        CheckpointError: a field is missing, or is none of these; names it.
+        CheckpointError: a field is missing, or is none of these; the message names it.
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(f"the state is {_short(state)}: must be a mapping")
@@ -106,7 +107,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
     """Split a tree into JSON and named tensors.
 
     Raises:
-        CheckpointError: a value is neither plain nor a tensor; names its path.
+        CheckpointError: a value is neither plain nor a tensor; the message names its path.
 
     Examples:
         >>> split_tree({"steps": (1, 2)}, "a")[0]
@@ -140,7 +141,7 @@ def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
 
     Args:
         code: the JSON.
-        tensors: by name; those of the tree are removed, so that none is in two places.
+        tensors: tensors by name; a tensor of the tree is removed, so that no tensor is used twice.
 
     Raises:
         CheckpointError: the JSON is no result of :func:`split_tree`, or a tensor is missing.
@@ -152,7 +153,7 @@ def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
     if code is None or isinstance(code, (bool, int, float, str)):
         return code
     if not isinstance(code, dict) or len(code) != 1:
-        raise CheckpointError(f"{code!r:.60} is neither a plain value nor one of our marks")
+        raise CheckpointError(f"{code!r:.60} is neither a plain value nor a mark of split_tree")
     ((kind, body),) = code.items()
     if kind == "tensor":
         if not isinstance(body, str) or body not in tensors:

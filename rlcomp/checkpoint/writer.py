@@ -63,7 +63,7 @@ class Checkpoint(Component):
         """Write a checkpoint atomically into a directory.
 
         Raises:
-            CheckpointError: it cannot be written, or could not be read back.
+            CheckpointError: the checkpoint cannot be written, or could not be read back.
         """
         tensors, state = collect(nodes)
         state["place"] = check_progress(position, "")

@@ -77,7 +77,7 @@ def _app() -> None:
         if kind not in KINDS:
             raise UserError(f"--allow {kind!r:.60}: there is no such kind{nearest(kind, KINDS)}")
     if options.json is not None and options.json.exists():
-        raise UserError(f"--json {options.json}: it is there already: name a new file")
+        raise UserError(f"--json {options.json} already exists: name a new file")
     show = _show_judge if names_judge(options.overrides) else _show_verifier
     if show(options):
         sys.exit(1)
@@ -128,7 +128,8 @@ def check_words(words: Sequence[str]) -> None:
     """Check that tasks and rewards are written as settings.
 
     Raises:
-        UserError: one is not; names the word, and the whole line in its correct form.
+        UserError: a task or reward is no setting; the message names the word, and the whole line in
+            its correct form.
     """
     line, faults, rest = list[str](), list[str](), [*words]
     while rest:

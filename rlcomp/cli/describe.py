@@ -17,7 +17,7 @@ from rlcomp.config.checks.distributed import describe_ranks, worker_labels
 from rlcomp.config.choices import repeated
 from rlcomp.config.compare import changed
 from rlcomp.config.equation import equations
-from rlcomp.config.flow_source import flow_of, ran
+from rlcomp.config.flow_source import flow_of, run_children
 from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.config.reader import Node
 from rlcomp.config.resolve import check, compose_or_explain, raise_or_warn
@@ -28,8 +28,8 @@ from rlcomp.keys import CONTROL, lookup
 def main() -> None:
     """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes.
 
-    With ``--equation``, the losses with the numbers of the config. With ``base=DIR``, the contents
-    of the folder, and the needs of a step on it.
+    ``--equation`` prints the losses as equations, with the numbers of the config. ``base=DIR`` adds
+    the contents of the folder, and the memory and compute of a step.
     """
     run_program(_app)
 
@@ -85,7 +85,7 @@ def _table(
     every = ", ".join(f"{node} every {period}" for node, (period, _) in phase.every.items())
     title += f"; {every}" if every else ""
     begin = ", ".join(node.path for node in phase.on_begin)
-    title += f"; at its begin {begin}" if begin else ""
+    title += f"; at the beginning {begin}" if begin else ""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in ("stage", "part", "reads", "writes"):
         table.add_column(column, overflow="fold")
@@ -104,7 +104,7 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
     declaration, flow = node.declaration, flow_of(node)
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
-    suffix = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
+    suffix = ", and the prompt's keys" if declaration.keeps_prompt else ""
     own = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
@@ -113,7 +113,7 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
         unknown or _keys(flow.reads, declaration.optional),
         unknown or prefix + _keys(writes, declaration.may_write) + suffix,
     )
-    for child in ran(node):
+    for child in run_children(node):
         _add_rows(table, child, depth + 1, labels)
 
 

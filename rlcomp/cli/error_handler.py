@@ -186,7 +186,7 @@ def check_alone(environment: Mapping[str, str]) -> None:
         environment: torchrun, accelerate and deepspeed set the number of processes there.
 
     Raises:
-        UserError: there are several; names the remedy.
+        UserError: there are several processes; the message names the remedy.
     """
     if re.fullmatch(r"[2-9]|[1-9]\d+", environment.get("WORLD_SIZE", "")):
         raise UserError(
@@ -201,7 +201,7 @@ def check_packages() -> None:
     """Check that no other package of the user is imported as ``components``.
 
     Raises:
-        UserError: one is; names the file and the remedy.
+        UserError: there is such a package; the message names the file and the remedy.
     """
     spec = importlib.util.find_spec("components")
     home = Path(__file__).resolve().parents[2]

@@ -38,7 +38,7 @@ def check_words(words: Sequence[str]) -> None:
     """Refuse the words of other programs.
 
     Raises:
-        UserError: names all of them, and the whole line.
+        UserError: there are such words; the message names all of them, and the corrected line.
     """
     faults, line = list[str](), list[str]()
     rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]

@@ -20,7 +20,7 @@ from rlcomp.errors import CheckpointError, UserError
 
 
 def main() -> None:
-    """Write the policy of a run (its critic, its reward model) for transformers, as a folder."""
+    """Write the policy, the critic or the reward model of a run as a folder for transformers."""
     run_program(_app)
 
 
@@ -37,14 +37,14 @@ def _app() -> None:
         help="the folder to write; must be new or empty",
     )
     parser.add_argument("--checkpoint", metavar="N", help="the step (default: the last)")
-    parser.add_argument("--merge", action="store_true", help="adapters into the model they adapt")
+    parser.add_argument("--merge", action="store_true", help="merge adapters into their model")
     parser.add_argument("--critic", action="store_true", help="the critic, a token classifier")
     parser.add_argument(
         "--scorer", action="store_true", help="the reward model, a sequence classifier"
     )
-    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the weights")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="dtype of the weights")
     parser.add_argument("--push-to-hub", metavar="NAME", help="upload the folder as this name")
-    parser.add_argument("--private", action="store_true", help="with --push-to-hub")
+    parser.add_argument("--private", action="store_true", help="make the uploaded folder private")
     parser.add_argument(
         "--trust",
         action="store_true",
@@ -73,7 +73,7 @@ def _check_words(words: Sequence[str]) -> None:
     """Refuse options for positional arguments, and a checkpoint by its path.
 
     Raises:
-        UserError: names all of them, and the whole line.
+        UserError: there are such words; the message names all of them, and the corrected line.
     """
     faults, run, folder_words = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()
@@ -93,12 +93,12 @@ def _check_words(words: Sequence[str]) -> None:
             faults.append(f"{word}: the run is the first word")
             run += value
         elif name == "--checkpoint" and "/" in "".join(value):
-            faults.append(f"{word} takes a step; the path of one is the first word")
+            faults.append(f"{word} takes a step; the path of a checkpoint is the first word")
             run = [*value, *run]
         else:
             (others if word.startswith("-") else plain).extend([word, *value])
     if faults:
-        # With the path of a checkpoint, the run need not be named.
+        # The path of a checkpoint replaces the run.
         line = [
             (run or plain or ["RUN"])[0],
             (folder_words or plain[not run :][-1:] or ["NEW_FOLDER"])[0],
@@ -127,14 +127,14 @@ def export(
         merge: whether adapters are merged into their model.
         critic: whether to write the critic instead of the policy.
         scorer: whether to write the reward model instead of the policy.
-        dtype: of the weights; by default unchanged.
+        dtype: dtype of the weights; None: unchanged.
         trust: as for :func:`rlcomp.model.load_model.load_policy`.
 
     Raises:
         UserError: the folder is not empty, or both critic and reward model are requested.
         CheckpointError: as :func:`rlcomp.model.load_model.load_policy`, or there is no such
             step.
-        ConfigError: the model cannot be written so.
+        ConfigError: transformers cannot represent the model.
     """
     if critic and scorer:
         raise UserError("--critic and --scorer: a folder holds one of them; write two folders")
@@ -156,7 +156,7 @@ def _new_folder(directory: Path) -> Iterator[Path]:
     if directory.is_symlink() or (
         target.exists() and (not target.is_dir() or any(target.iterdir()))
     ):
-        raise UserError(f"{directory} is there already: name a new folder, or an empty one")
+        raise UserError(f"{directory} already exists: name a new folder, or an empty one")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(mkdtemp(prefix=f".tmp-{target.name}-", dir=target.parent))

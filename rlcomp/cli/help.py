@@ -101,7 +101,7 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
         width: largest width of a line in the list of everything.
 
     Raises:
-        UserError: there is no such group or option; names the nearest.
+        UserError: there is no such group or option; the message names the nearest.
     """
     directories = [*directories]
     files = files_of(directories)

@@ -48,7 +48,7 @@ def check_folders(directories: Sequence[str]) -> None:
     """Check that folders of configs (``-cd``) exist.
 
     Raises:
-        UserError: one does not; names the folder, and similar ones.
+        UserError: a folder does not exist; the message names the folder, and similar ones.
     """
     for directory in directories:
         if not Path(directory).is_dir():

@@ -70,8 +70,8 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     """Return the learner of a dump in its state before the step, and the dump.
 
     Raises:
-        CheckpointError: it is no dump; its run has no config, because the command line did not
-            start it; or its config names code that rlcomp does not ship.
+        CheckpointError: the folder is no dump; its run has no config, because the command line did
+            not start it; or its config names code that rlcomp does not ship.
     """
     from rlcomp.checkpoint.dump import read_dump
     from rlcomp.config.build import Builder

@@ -129,7 +129,8 @@ def _encode_prompts(
     """Return the token ids of prompts.
 
     Raises:
-        DataError: the run's tokenizer lacks a character of a prompt; names the characters it has.
+        DataError: the run's tokenizer lacks a character of a prompt; the message names the
+            characters it has.
     """
     try:
         ids: list[list[int]] = prompt_format.encode(prompts, [{}] * len(prompts))

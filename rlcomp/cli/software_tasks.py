@@ -42,7 +42,7 @@ def _app() -> None:
     if bool(options.diffs) == bool(options.commits):
         raise UserError("name diffs, or --commits A..B, and not both")
     if options.out.exists():
-        raise UserError(f"--out {options.out}: it is there already: name a new file")
+        raise UserError(f"--out {options.out} already exists: name a new file")
     changes = (
         changes_of_commits(options.folder, options.commits)
         if options.commits

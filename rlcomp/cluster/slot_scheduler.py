@@ -111,7 +111,7 @@ class SlotScheduler:
     def turn(self, version: int) -> list[RolloutGroup]:
         """Fill the slots and take decode steps; return the finished groups, in order of arrival.
 
-        ``version`` is that of the current weights.
+        ``version`` is the version of the current weights.
         """
         self._fill()
         if self._running:

@@ -63,7 +63,7 @@ class Builder:
         """Build one node, or return its object.
 
         Raises:
-            ConfigError: the constructor refused its arguments; names the node.
+            ConfigError: the constructor refused its arguments; the message names the node.
         """
         if node.path not in self.built:
             self.built[node.path] = make(node, self._arguments(node), self.seed)

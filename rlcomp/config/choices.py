@@ -1,4 +1,4 @@
-"""Check of options on a command line: lists of exclusive options, options set as values."""
+"""Checks of the options on a command line: lists of exclusive options, options at wrong keys."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         directories: directories of the user's own configs.
 
     Raises:
-        ConfigErrors: a list of options of which only the last would count; or an option of a group
-            as the value of its part's path, ``learner.schedule=cosine``.
+        ConfigErrors: a list of exclusive options, of which Hydra would use only the last; or an
+            option at the path of its part, ``learner.schedule=cosine``.
     """
     typed = typed_words(words)
     faults = [fault for word in typed for fault in _faults(word, typed, directories)]
@@ -41,7 +41,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
 
 
 def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
-    """Return a message on each choice that a command line makes twice: the last counts.
+    """Return a message on each group that a command line chooses from twice; the last counts.
 
     Args:
         words: overrides.
@@ -62,11 +62,11 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
     messages = []
     for key, options in values.items():
         if len({*options}) > 1:
-            both = f"a sweep of both is rlcomp -m {key}={','.join(dict.fromkeys(options))}"
+            remedy = f"a sweep of both is rlcomp -m {key}={','.join(dict.fromkeys(options))}"
             if program == "rlcomp-describe":
-                both = f"to compare: {program} {key}={options[0]} --against {key}={options[-1]}"
+                remedy = f"to compare: {program} {key}={options[0]} --against {key}={options[-1]}"
             messages.append(
-                f"{key} is chosen twice, and the last counts, {key}={options[-1]}; {both}"
+                f"{key} is chosen twice, and the last counts, {key}={options[-1]}; {remedy}"
             )
     return messages
 
@@ -110,7 +110,7 @@ def rewards_in(word: str) -> dict[str, str]:
 
 
 def _setting_of_path(word: str, words: Sequence[str]) -> str | None:
-    """Explain that the path of a class or function, the value of a setting, has no settings."""
+    """Return a message on a setting of a path (``reward=my.Reward reward.x=1``); None: none."""
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
     values = dict(other.lstrip("+").partition("=")[::2] for other in words)
@@ -123,13 +123,13 @@ def _setting_of_path(word: str, words: Sequence[str]) -> str | None:
     whole = f"{parent}={{{', '.join(inside)}}}"
     line = [w for w in words if w.lstrip("+").partition("=")[0] not in (parent, *own)]
     return (
-        f"{parent} is {target}, a path, which has no settings; those of a class stand beside it\n"
+        f"{parent} is {target}, a path, which has no settings: give a mapping with _target_\n"
         f"the whole line: {whole_line([*line, whole])}"
     )
 
 
 def _exclusive_message(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> str:
-    message = f"of {key} one option is chosen, and of a list only the last would count; "
+    message = f"{key} takes one option, and of a list only the last would count; "
     if key in NO_SWEEP:
         return f"{message}write {f' or {key}='.join([f'{key}={names[0]}', *names[1:]])}"
     sweep = [f"{key}={','.join(names)}" if other == word else other for other in words]
@@ -174,7 +174,7 @@ def _may_be_choice(word: str, places: Sequence[Path]) -> bool:
 
 
 def _choice_message(word: str, words: Sequence[str], directories: Sequence[str]) -> str | None:
-    """Return how an option, set at the path of its part, is chosen; None: it is no option."""
+    """Return a message with the right key of an option; None: the value is no option."""
     key, _, values = word.partition("=")
     line = command_line([word for word in words if not word.startswith(f"{key}=")], directories)
     path, names = key.replace("/", "."), values.split(",")
@@ -190,10 +190,10 @@ def _choice_message(word: str, words: Sequence[str], directories: Sequence[str])
         return None
     if unknown := [name for name in names if name not in options]:
         shown = f"{choice}=OPTION{nearest(unknown[0], options)}"
-        return f"it is a part, and an option of it is chosen by {shown}"
+        return f"it is a part: choose an option of it by {shown}"
     if likely != path:
         return f"there is no {key} here; did you mean {choice}={values}?"
-    return f"it is a part, and an option of it is chosen by {choice}={values}"
+    return f"it is a part: choose an option of it by {choice}={values}"
 
 
 def _path(choice: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlcomp.config.flow_source import ran
+from rlcomp.config.flow_source import run_children
 from rlcomp.config.plan import PhasePlan, Plan, children, losses_of
 from rlcomp.config.reader import Node
 
@@ -27,7 +27,7 @@ def equations(plan: Plan) -> list[str]:
     """Return a line for each loss of the learners, and one for each part of a loss.
 
     The equation of a stage itself (a KL in the reward, a combination of gradients) comes first.
-    Several phases have headings.
+    With several phases, each has a heading.
     """
     phases = {name: _phase_rows(phase) for name, phase in plan.phases.items()}
     width = max((len(name) for rows in phases.values() for name, _ in rows), default=0)
@@ -39,7 +39,7 @@ def equations(plan: Plan) -> list[str]:
 
 
 def _phase_rows(phase: PhasePlan) -> list[tuple[str, str]]:
-    # By path: a node may be listed twice.
+    # Keyed by path, since a node may be listed twice.
     stages = {stage.path: stage for stage in phase.all_stages() if isinstance(stage, Node)}
     return [row for stage in stages.values() for row in _stage_rows(stage)]
 
@@ -54,12 +54,12 @@ def _stage_rows(node: Node) -> list[tuple[str, str]]:
 def _loss_rows(node: Node, depth: int) -> list[tuple[str, str]]:
     declaration = node.declaration
     own = filled(declaration.equation, node) or f"{declaration.name}: states no equation"
-    below = [row for child in ran(node) for row in _loss_rows(child, depth + 1)]
+    below = [row for child in run_children(node) for row in _loss_rows(child, depth + 1)]
     return [("  " * depth + node.path, own), *below]
 
 
 def filled(equation: str, node: Node) -> str:
-    """Fill the arguments of a node into an equation.
+    """Return an equation with the arguments of a node filled in.
 
     ``{name}`` is the argument, or inf if it is null; ``{name|text}`` is the argument, or the text
     if it is null; ``{name:formula}`` is the formula of an estimator of the KL.

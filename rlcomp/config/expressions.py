@@ -47,8 +47,9 @@ def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
         node: the expression.
 
     Raises:
-        ValueError: it is something else, or too large.
-        TypeError: it unpacks a value that holds nothing, or has a key that cannot be one.
+        ValueError: the expression is something else, or too large.
+        TypeError: the expression unpacks a value that holds nothing, or has a key that cannot be
+            one.
     """
     return _LiteralReader().read(home, node, 0, 0)
 

@@ -39,7 +39,7 @@ def with_base(words: Sequence[str]) -> list[str]:
 def expand_home(word: str) -> str:
     """Expand the home directory at the beginning of an override's value, ``path=~/a``.
 
-    A shell leaves it as it is, and Hydra cannot read it.
+    A shell does not change it, and Hydra cannot read it.
 
     Examples:
         >>> expand_home("task.path=~/a") == f"task.path={os.path.expanduser('~')}/a"
@@ -95,7 +95,7 @@ def filter_overrides(
         The config, and each refused override with its error.
 
     Raises:
-        HydraException: no config composes, whatever is left out.
+        HydraException: the error is not the fault of an override.
     """
     accepted = list(overrides)
     refused: Refused = []

@@ -56,7 +56,7 @@ def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()
         config_dirs: directories of the user's own configs.
 
     Raises:
-        ConfigError: Hydra refuses an override; names it and the nearest name.
+        ConfigError: Hydra refuses an override; the message names it and the nearest name.
 
     Examples:
         >>> compose_or_explain(["learning_rate=1e-5"])
@@ -218,7 +218,7 @@ def traced_errors(plan: Plan) -> Iterator[None]:
 
 
 def with_typed_value(message: str, words: Iterable[str]) -> str:
-    """Return a message with the number as it was typed; perhaps its exponent lacks a sign.
+    """Return a message with the typed number; perhaps its exponent lacks a sign.
 
     Args:
         message: begins with ``PATH is NUMBER: ``.
@@ -253,7 +253,7 @@ def trace(message: str, origins: Mapping[str, str], words: Iterable[str]) -> str
     Args:
         message: names paths of a config.
         origins: origins of a plan.
-        words: overrides; a path that one of them sets stays as it is.
+        words: overrides; a path that one of them sets is unchanged.
 
     Examples:
         >>> trace("a.n is 8.5: odd; set a.n=...", {"a.n": "n"}, ["n=8.5"])

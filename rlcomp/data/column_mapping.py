@@ -176,7 +176,7 @@ class RecordTask(metaclass=Checked):
     Args:
         fields: the columns that make an example.
         rows: the rows, one for each example.
-        held_out: share of the prompts, as worded, that only evaluators see.
+        held_out: share of the prompts (after the template) that only evaluators see.
     """
 
     def __init__(self, fields: Fields, rows: Iterable[Row], held_out: float) -> None:

@@ -51,7 +51,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
         named: the column of each setting, ``prompt_field``, ...; None: the setting needs no column.
 
     Raises:
-        DataError: a column is missing; names it and the setting.
+        DataError: a column is missing; the message names it and the setting.
     """
     lacking = {s: name for s, name in named.items() if name and name not in row.columns}
     if lacking:
@@ -74,9 +74,9 @@ def _input_column_hint(guesses: Mapping[str, str | None], row: Row) -> str:
         return ""
     if not isinstance(row.columns.get("input"), str):
         return ""
-    from rlcomp.advice.format_hints import with_input
+    from rlcomp.advice.format_hints import joining_hint
 
-    return f"; that leaves the column 'input' out; to ask it as well{with_input(row.place)}"
+    return f"; that leaves the column 'input' out; to ask it as well{joining_hint(row.place)}"
 
 
 def value_at(columns: Mapping[str, object], name: str) -> object:

@@ -57,7 +57,8 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[ComparedPair]:
             the file and get ``tie`` and a label noise of 1/2.
 
     Raises:
-        DataError: the row has none of the known columns, or a bad value; names file and line.
+        DataError: the row has none of the known columns, or a bad value; the message names file and
+            line.
     """
     columns = row.columns
     check_labels(row)
@@ -99,9 +100,9 @@ def _rename_hint(row: Row) -> str:
             prompts = [name for name in _PROMPTS if name in row.columns]
             prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
             names = {**prompt, "chosen": matches[0][0], "rejected": matches[1][0]}
-            from rlcomp.advice.format_hints import with_names
+            from rlcomp.advice.format_hints import renaming_command
 
-            return with_names(row.place, names)
+            return renaming_command(row.place, names)
     return ""
 
 
@@ -111,7 +112,7 @@ def check_labels(row: Row) -> None:
     Raises:
         DataError: a weight or margin is below 0, a noise is no probability, an annotator is no
             text, ``desirable``, ``step`` or ``tie`` is not true or false, or a column has the
-            reserved name ``conversation``; names file and line.
+            reserved name ``conversation``; the message names file and line.
     """
     present = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
@@ -175,7 +176,7 @@ def rating_of(row: Row) -> float:
     """Return the column ``rating``.
 
     Raises:
-        DataError: the rating is no finite number; names file and line.
+        DataError: the rating is no finite number; the message names file and line.
     """
     return _finite(row, "rating", row.columns["rating"], -math.inf, math.inf)
 
@@ -184,7 +185,8 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
     """Return all ``responses`` with ``ratings``; a ``ranking`` gives K - 1 (best) to 0.
 
     Raises:
-        DataError: there is not one finite number for each response; names file and line.
+        DataError: there is not one finite number for each response; the message names file and
+            line.
     """
     responses = _responses(row)
     if "ratings" in row.columns:

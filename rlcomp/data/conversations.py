@@ -76,7 +76,7 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
 
     Raises:
         DataError: a message has no known role or no text (an image, say), or the last message is
-            not a user's or a tool's; names the row.
+            not a user's or a tool's; the message names the row.
     """
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
     name = next((name for name in names if _is_message_list(row.columns.get(name))), None)
@@ -107,20 +107,20 @@ def _check_other_formats(row: Row, prompt_field: str) -> None:
     for name in dict.fromkeys((prompt_field, "messages", "prompt")):
         text = row.columns.get(name)
         if isinstance(text, str) and re.match(r'\s*\[\s*\{\s*"(role|content)"\s*:', text):
-            from rlcomp.advice.format_hints import unpacked
+            from rlcomp.advice.format_hints import parsing_hint
 
             raise DataError(
                 f"{row.place}: {name!r} is a text that holds messages as JSON, and has to be the "
-                f"list itself{unpacked(row.place, name)}"
+                f"list itself{parsing_hint(row.place, name)}"
             )
     turns = row.columns.get("conversations")
     if _is_message_list(turns) and "from" in turns[0]:  # type: ignore[index]
-        from rlcomp.advice.format_hints import from_sharegpt
+        from rlcomp.advice.format_hints import sharegpt_command
 
         raise DataError(
             f"{row.place}: 'conversations' with 'from' and 'value' is ShareGPT's format: write "
             "'messages' with 'role' (human is user, gpt is assistant) and 'content'"
-            f"{from_sharegpt(row.place)}"
+            f"{sharegpt_command(row.place)}"
         )
 
 

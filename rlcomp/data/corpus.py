@@ -85,9 +85,11 @@ def corpus_files(path: Path) -> list[Path]:
     if not path.is_file():
         raise DataError(f"there is no file or folder '{path}': set another path")
     if not path.name.endswith(known):
-        from rlcomp.advice.format_hints import converted
+        from rlcomp.advice.format_hints import conversion_hint
 
-        hint = converted(str(path), known) or ": if it is plain text, rename it to end in .txt"
+        hint = (
+            conversion_hint(str(path), known) or ": if it is plain text, rename it to end in .txt"
+        )
         raise DataError(f"'{path}' is not a file of a known kind {known}{hint}")
     return [path]
 

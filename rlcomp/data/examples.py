@@ -140,7 +140,8 @@ def check_prompts_fit(
     Every prompt is measured up to 10,000 examples, otherwise the last one and a sample of 256.
 
     Raises:
-        DataError: prompt and answer exceed the context; names the prompt and both lengths.
+        DataError: prompt and answer exceed the context; the message names the prompt and both
+            lengths.
     """
     examples, prompt = _examples_to_measure(task), or_text(prompt, tokenizer)
     _check_prompt_format(examples, prompt)
@@ -169,7 +170,8 @@ def check_demonstrations_fit(
     Every example is measured up to 10,000 examples, otherwise the last one and a sample of 256.
 
     Raises:
-        DataError: they exceed the context; names the prompt and both lengths.
+        DataError: prompt and demonstration exceed the context; the message names the prompt and
+            both lengths.
     """
     check_rows_fit(task, context_length, or_text(prompt, tokenizer), demonstrations)
 
@@ -185,7 +187,7 @@ def check_rows_fit(
     ``rows`` makes the rows of examples, in order, the same number for each.
 
     Raises:
-        DataError: a row exceeds the context; names the prompt and both lengths.
+        DataError: a row exceeds the context; the message names the prompt and both lengths.
     """
     examples = _examples_to_measure(task)
     _check_prompt_format(examples, prompt)

@@ -33,7 +33,7 @@ def labelled_example(
         longest: maximum number of characters of the text; None: all.
 
     Raises:
-        DataError: there is no text, or a label has another value; names file and line.
+        DataError: there is no text, or a label has another value; the message names file and line.
     """
     text = row.columns.get(text_field)
     if not isinstance(text, str) or not text.strip():

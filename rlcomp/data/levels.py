@@ -21,7 +21,7 @@ def levels(examples: Sequence[Example], by: str) -> list[str]:
     """Return the difficulty level of each example, in the form used in metric names.
 
     Args:
-        examples: at least one.
+        examples: the examples, at least one.
         by: a column with texts or numbers, or ``prompt_length``, in characters. Up to eight
             distinct values are a level each; more numbers are cut into four levels (``"12..40"``)
             of about the same size. Equal numbers are in the same level.

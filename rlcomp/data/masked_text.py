@@ -11,7 +11,7 @@ def normalised_span(span: str) -> str:
     r"""Normalise a span: Unicode NFC, white space stripped at both ends.
 
     Source:
-        Unicode Standard Annex 15; the choice of NFC and of the stripping is ours.
+        Unicode Standard Annex 15; the choice of NFC and of the stripping is an addition.
 
     Examples:
         >>> normalised_span(" New  York\n")
@@ -36,7 +36,8 @@ def span_problem(
         occur verbatim), ``"whole"`` (the paragraph has no other text), ``"long"``, ``"large"``.
 
     Source:
-        PretrainZero, arXiv:2512.03442: a short span that occurs verbatim; the bounds are ours.
+        PretrainZero, arXiv:2512.03442: a short span that occurs verbatim; the bounds are an
+        addition.
 
     Examples:
         >>> paragraph = "Ada Lovelace wrote the first programme."

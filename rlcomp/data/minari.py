@@ -26,11 +26,11 @@ def minari_rows(folder: Path) -> Iterator[Row]:
     """Yield every step of every episode, in the order of their numbers.
 
     Args:
-        folder: the folder of the data set, or its ``data``.
+        folder: the data set's folder, or its subfolder ``data``.
 
     Raises:
         DataError: the folder holds no data set, one of another format, or a malformed episode;
-            names the file and the number of the step.
+            the message names the file or folder.
         MissingExtra: pyarrow is not installed.
     """
     data = folder / "data" if (folder / "data").is_dir() else folder
@@ -42,7 +42,7 @@ def minari_rows(folder: Path) -> Iterator[Row]:
     for episode in episodes:
         files = sorted(episode.glob("*.arrow"))
         if len(files) != 1:
-            raise DataError(f"{episode} has {len(files)} files .arrow: must be one")
+            raise DataError(f"{episode} has {len(files)} .arrow files: must be one")
         yield from _steps(files[0])
 
 

@@ -74,7 +74,8 @@ def preference_examples(
 
     Raises:
         DataError: the row has none of these columns, an answer is missing, both answers are the
-            same, or a column that describes the label is malformed; names file and line.
+            same, or a column that describes the label is malformed; the message names file and
+            line.
     """
     if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)

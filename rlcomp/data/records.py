@@ -66,11 +66,11 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     if not file.exists():
         raise DataError(f"there is no file {path!r}{_suggest_path(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
-        from rlcomp.advice.format_hints import converted
+        from rlcomp.advice.format_hints import conversion_hint
 
         raise DataError(
             f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})"
-            f"{converted(path, _SUFFIXES)}"
+            f"{conversion_hint(path, _SUFFIXES)}"
         )
     rows = _parquet_rows(file, columns) if file.suffix == ".parquet" else _json_rows(file)
     return _refuse_empty(rows, f"{path!r} is empty: it has no rows; set another path")
@@ -189,9 +189,9 @@ def _json_row(place: str, line: str, repeated: list[str], file: Path | None) -> 
 
 def _first_line_hint(file: Path | None) -> str:
     """Return a remedy for a file whose first line is no row, such as JSON over several lines."""
-    from rlcomp.advice.format_hints import json_as_lines
+    from rlcomp.advice.format_hints import json_hint
 
-    hint = file and file.suffix == ".jsonl" and json_as_lines(str(file))
+    hint = file and file.suffix == ".jsonl" and json_hint(str(file))
     return f" ({hint})" if hint else ""
 
 

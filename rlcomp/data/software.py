@@ -111,7 +111,7 @@ def names_of_tests(path: str, source: str) -> list[str]:
     """Return the names of a file's tests, ``path::function`` and ``path::Class::method``.
 
     Raises:
-        DataError: it is a Python file that does not parse.
+        DataError: the file is a Python file that does not parse.
 
     Examples:
         >>> names_of_tests("test_a.py", "def test_it(): pass")
@@ -140,8 +140,8 @@ def apply_diff(files: Tree, diff: str) -> dict[str, str]:
     """Return the repository after a diff; every hunk must fit at the line it names.
 
     Raises:
-        DataError: it is no unified diff, changes no file or a binary one, names a path outside the
-            repository, or does not fit; names file and line.
+        DataError: the diff is no unified diff, changes no file or a binary one, names a path
+            outside the repository, or does not fit; the message names file and line.
         MissingExtra: unidiff is not installed.
     """
     changed = dict(files)
@@ -164,7 +164,7 @@ def without_tests(diff: str) -> str:
     """Return the solution: a diff without its changes of tests.
 
     Raises:
-        DataError: it is no unified diff.
+        DataError: the solution is no unified diff.
         MissingExtra: unidiff is not installed.
     """
     return "".join(str(patch) for patch in _parse_diff(diff) if not is_test(patch.path))

@@ -90,8 +90,8 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
     Args:
         document: the text.
         start: a byte before its last one.
-        horizon: the most tokens; fewer, so that the last one ends a character. The tokens of the
-            first character are always taken.
+        horizon: maximum number of tokens; fewer, so that the last one ends a character. The tokens
+            of the first character are always taken.
 
     Returns:
         Offsets relative to ``start``, increasing.

@@ -23,8 +23,8 @@ def bpe_tokenizer(
 
     Args:
         corpus: the task whose answers are the documents.
-        vocab_size: the most tokens: ``<pad>`` 0, ``<eos>`` 1, 256 bytes, the merges, then the
-            words; fewer if the documents are too small for that many merges.
+        vocab_size: maximum number of tokens: ``<pad>`` 0, ``<eos>`` 1, 256 bytes, the merges, then
+            the words; fewer if the documents are too small for that many merges.
         words: texts that are always one token, such as ``</think>`` and ``\boxed{``, so that a
             small model need not spell them. They are ordinary tokens: decoding keeps them.
 
@@ -48,14 +48,14 @@ def bpe_tokenizer(
         >>> tokenizer.tokenize("aabaa<think>")
         ['aab', 'aa', '<think>']
     """
-    least = len(SPECIAL) + 256 + len(words)
-    if vocab_size < least:
+    minimum = len(SPECIAL) + 256 + len(words)
+    if vocab_size < minimum:
         raise ConfigError(
             f"tokenizer: vocab_size is {vocab_size}: 256 bytes, {len(SPECIAL)} special tokens and "
-            f"{len(words)} words need at least {least}"
+            f"{len(words)} words need at least {minimum}"
         )
     if len(set(words)) < len(words):
-        raise ConfigError(f"tokenizer: words names a word more than once: {list(words)}")
+        raise ConfigError(f"tokenizer: words has an entry more than once: {list(words)}")
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

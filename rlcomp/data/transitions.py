@@ -40,7 +40,7 @@ def read_transitions(path: str) -> TensorDict:
 
     Raises:
         DataError: there is no such file, an entry is missing, unknown or malformed, sizes differ,
-            or a number is not finite; names file and line.
+            or a number is not finite; the message names file and line.
         MissingExtra: Minari or Parquet, but pyarrow is not installed.
     """
     place = Path(path).expanduser()

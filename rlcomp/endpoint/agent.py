@@ -53,7 +53,7 @@ def why_unusable(function: str) -> str:
 
 
 class Agent:
-    """Runner of an agent on examples; reports the begin and the end of each to the endpoint.
+    """Runner of an agent on examples; reports the beginning and the end of each to the endpoint.
 
     Args:
         function: dotted path, ``file.py:function``, or the function itself.

@@ -28,7 +28,7 @@ class Agents(Protocol):
         """Check that a function can be called as an agent.
 
         Raises:
-            ConfigError: it cannot be imported, or cannot be sent to another process.
+            ConfigError: the function cannot be imported, or cannot be sent to another process.
         """
         ...
 

@@ -34,9 +34,9 @@ class TracePlayer(metaclass=Checked):
 
     An agent is a function ``agent(base_url, example) -> float | None``. It calls
     ``{base_url}/chat/completions`` or ``{base_url}/completions`` any number of times; all calls are
-    recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). The reward of its episode
-    is its return value, else the sum of the rewards it posted: ``POST {base_url}/reward`` adds a
-    reward to the last call. The fact ``reward`` is the reward, NaN if there is none.
+    recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). The reward of the
+    episode, its fact ``reward``, is the return value, else the sum of the posted rewards (``POST
+    {base_url}/reward`` adds one to the last call), else NaN.
 
     All agents of a rollout run at once, and their calls are answered in batches.
 

@@ -53,7 +53,7 @@ class CompletionRequest:
         stops: texts that end an answer; not part of the reply.
         max_tokens: maximum number of tokens of an answer; None for no limit.
         n: number of answers.
-        seed: seed of the answers; None for none.
+        seed: seed of the answers, or None.
         log_probs: whether the reply has log-probs.
         stream: whether the reply is a stream of server-sent events.
         usage: whether a stream ends with the numbers of tokens.

@@ -35,7 +35,7 @@ class QueuedRequest:
         limit: maximum number of tokens of an answer.
         stops: texts that end an answer.
         n: number of answers.
-        seed: the client's seed; None for none.
+        seed: the client's seed, or None.
         answers: the sampled answers.
         error: the error of a refused call.
         done: set when the call is answered or refused.

@@ -36,10 +36,10 @@ class HttpLimits:
     """Limits of the server.
 
     Attributes:
-        body: bytes of a request.
+        body: maximum number of bytes of a request.
         seconds: time to receive a request, and to send a reply.
         idle: seconds that a connection may stay open between requests.
-        connections: number of open connections; further ones are closed at once.
+        connections: maximum number of open connections; further ones are closed at once.
     """
 
     body: int = 4 * 2**20
@@ -70,7 +70,7 @@ class Route(Protocol):
 
 
 def error_reply(error: RefusedError) -> HttpReply:
-    """Return the reply of an error, in OpenAI's format."""
+    """Return the reply to a refused request, in OpenAI's format."""
     fields = {"message": str(error), "type": "invalid_request_error", "param": None}
     body = json.dumps({"error": {**fields, "code": error.code}}).encode()
     return HttpReply(body, status=error.status)
@@ -195,7 +195,7 @@ class Server(ThreadingHTTPServer):
     """HTTP server on a free port of 127.0.0.1.
 
     Attributes:
-        error: first exception of the route; None for none.
+        error: first exception of the route, or None.
     """
 
     daemon_threads = True
@@ -229,7 +229,7 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Handle a connection, and release it."""
+        """Handle a connection, then free its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:

@@ -59,7 +59,7 @@ class Trace:
         rows: the rows; a row may have several turns.
         calls: number of answered calls.
         posted: rewards that the agent posted.
-        returned: the agent's return value; None for none.
+        returned: the agent's return value, or None.
         failed: reason why the episode is invalid; empty if it is valid.
     """
 

@@ -59,7 +59,7 @@ def backbone_layers(backbone: nn.Module, head: nn.Linear | None = None) -> Layer
 
     Args:
         backbone: the result of ``get_decoder``.
-        head: the output head; None for none.
+        head: the output head, or None.
     """
     decoder: Any = backbone
     if decoder.config.model_type == "gpt2":

@@ -31,7 +31,7 @@ class Cache:
         prompts: keys and values of the prompts, by layer; shape ``[P, kv_heads, L, D]`` each; all
             prompts end in the last of ``L`` columns.
         lengths: number of tokens of each prompt; the maximum is ``L``.
-        owners: for each row, the index of its prompt.
+        owners: index of the prompt of each row.
         limit: maximum number of tokens of a row after its prompt.
     """
 

@@ -14,7 +14,7 @@ from rlcomp.engine.fused import Fused
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.uniforms import Uniforms
 
-# Steps between two reads of the drawn tokens; rows that end in between are computed until then.
+# Steps between two reads of the drawn tokens; finished rows are computed until the next read.
 STEPS_PER_READ = 16
 # The rows' own memory grows by this many columns; every size needs its own graph.
 _NEW_COLUMNS = 128
@@ -78,7 +78,7 @@ class StepGraph:
         self.numbers = torch.zeros(
             STEPS_PER_READ, len(logits), 1, dtype=torch.float64, device=fused.device
         )
-        self.drawn: SampledTokens | None = None
+        self.buffers: SampledTokens | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def run(self, numbers: Tensor) -> list[SampledTokens]:
@@ -98,10 +98,10 @@ class StepGraph:
             self._step()
             if self.fused.device.type == "cuda" and number + 1 < count:
                 self._capture()
-        assert self.drawn is not None
-        masks = self.drawn.sampling_mask
+        assert self.buffers is not None
+        masks = self.buffers.sampling_mask
         tokens, log_probs = (
-            each[:count].clone() for each in (self.drawn.tokens, self.drawn.log_probs)
+            each[:count].clone() for each in (self.buffers.tokens, self.buffers.log_probs)
         )
         row_masks = [None] * count if masks is None else [*masks[:count].clone()]
         return [SampledTokens(*step) for step in zip(tokens, log_probs, row_masks, strict=True)]
@@ -113,10 +113,10 @@ class StepGraph:
 
     def _step(self) -> None:
         numbers = self.numbers.index_select(0, self.step)[0]
-        drawn = self.draw(self.logits, numbers)
-        self._store(drawn)
+        sample = self.draw(self.logits, numbers)
+        self._store(sample)
         self.cache.open_column()
-        x, rotation = self.fused.embed(drawn.tokens, self.positions)
+        x, rotation = self.fused.embed(sample.tokens, self.positions)
         for layer, block in enumerate(self.fused.blocks):
             q, k, v = block.project(x, rotation)
             x = block.finish(x, self.cache.attend(layer, q, k, v, block.block.scale))
@@ -124,18 +124,18 @@ class StepGraph:
         for counter in (self.positions, self.cache.column, self.step):
             counter.add_(1)
 
-    def _store(self, drawn: SampledTokens) -> None:
+    def _store(self, sample: SampledTokens) -> None:
         """Store the tokens drawn in this step."""
-        if self.drawn is None:
-            masks = None if drawn.sampling_mask is None else _step_buffer(drawn.sampling_mask)
-            self.drawn = SampledTokens(
-                _step_buffer(drawn.tokens), _step_buffer(drawn.log_probs), masks
+        if self.buffers is None:
+            masks = None if sample.sampling_mask is None else _step_buffer(sample.sampling_mask)
+            self.buffers = SampledTokens(
+                _step_buffer(sample.tokens), _step_buffer(sample.log_probs), masks
             )
-        buffers = self.drawn
-        buffers.tokens.index_copy_(0, self.step, drawn.tokens[None])
-        buffers.log_probs.index_copy_(0, self.step, drawn.log_probs[None])
-        if buffers.sampling_mask is not None and drawn.sampling_mask is not None:
-            buffers.sampling_mask.index_copy_(0, self.step, drawn.sampling_mask[None])
+        buffers = self.buffers
+        buffers.tokens.index_copy_(0, self.step, sample.tokens[None])
+        buffers.log_probs.index_copy_(0, self.step, sample.log_probs[None])
+        if buffers.sampling_mask is not None and sample.sampling_mask is not None:
+            buffers.sampling_mask.index_copy_(0, self.step, sample.sampling_mask[None])
 
 
 def _step_buffer(values: Tensor) -> Tensor:
@@ -164,10 +164,10 @@ class GraphDecodeLoop(DecodeLoop):
             self.cache.length += count
             rows = self.rows[: self.num_unfinished]
             tokens = torch.stack([step.tokens[: self.num_unfinished] for step in steps]).cpu()
-            over = stop.take_steps(rows, tokens)
+            finished = stop.take_steps(rows, tokens)
             yield rows, start, steps
             start += count
-            unfinished = [row for row, ended in enumerate(over) if not ended]
+            unfinished = [row for row, ended in enumerate(finished) if not ended]
             if not unfinished:
                 return
             if (size := padded_size(len(unfinished))) <= _COMPACT_BELOW * len(self.rows):

@@ -33,12 +33,12 @@ def decode(
 ) -> SampledResponses:
     """Sample ``group_size`` responses per prompt and return them.
 
-    It samples the tokens of :func:`rlcomp.engine.decode_transformers.decode`, up to rounding of the
-    logits. Equal prompts are computed once.
+    The tokens are the same as in :func:`rlcomp.engine.decode_transformers.decode`, up to rounding
+    of the logits. Equal prompts are computed once.
 
-    Memory: a copy of the model's layers, and of its head if the kernel needs another layout; keys
-    and values of each distinct prompt, once, and of each answer: at most
-    :func:`rlcomp.engine.memory.cache_budget` at a time, unless a single prompt exceeds it.
+    Memory: a copy of the model's layers (and of its head if the kernel needs another layout), and
+    the KV cache of distinct prompts and of answers. The cache has at most
+    :func:`rlcomp.engine.memory.cache_budget` bytes, unless a single prompt needs more.
 
     Args:
         transformer: the model.
@@ -130,8 +130,8 @@ class DecodeLoop:
             numbers = uniforms.at(start + len(steps))[self.rows].to(self.fused.device)
             steps.append(draw(self.logits, numbers))
             tokens = steps[-1].tokens
-            over = stop.take(self.rows[: self.num_unfinished], tokens[: self.num_unfinished])
-            unfinished = [row for row, ended in enumerate(over) if not ended]
+            finished = stop.take(self.rows[: self.num_unfinished], tokens[: self.num_unfinished])
+            unfinished = [row for row, ended in enumerate(finished) if not ended]
             if not unfinished:
                 break
             size = padded_size(len(unfinished))
@@ -164,7 +164,7 @@ class DecodeLoop:
 
 
 def padded_size(rows: int) -> int:
-    """Return the batch size for some rows: one of few, because kernels adapt to each."""
+    """Return the padded batch size of some rows; few sizes, since kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 

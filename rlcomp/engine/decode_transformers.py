@@ -46,10 +46,10 @@ def decode(
     steps: list[SampledTokens] = []
     while True:
         steps.append(draw(state.logits, uniforms.at(len(steps)).to(model.device)))
-        over = stop.take(range(uniforms.rows), steps[-1].tokens)
-        if all(over):
+        finished = stop.take(range(uniforms.rows), steps[-1].tokens)
+        if all(finished):
             break
-        state.step(steps[-1].tokens, over)
+        state.step(steps[-1].tokens, finished)
     transcript = Transcript(uniforms.rows)
     transcript.write(range(uniforms.rows), 0, steps)
     return transcript.sampled(stop)
@@ -82,14 +82,14 @@ class _State:
         self.cache = output[self.traits.cache]
         self.logits = output.logits[:, -1]
 
-    def step(self, token: Tensor, over: Sequence[bool]) -> None:
+    def step(self, token: Tensor, finished: Sequence[bool]) -> None:
         """Compute one more token of each row; a finished row stays at its position."""
         if self.traits.recurrent:
             # A recurrent state has no columns to mask.
             self.mask = None
         elif self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
-        unfinished = [not ended for ended in over]
+        unfinished = [not ended for ended in finished]
         self.positions = (
             self.positions[:, -1:] + torch.tensor(unfinished, device=token.device)[:, None]
         )

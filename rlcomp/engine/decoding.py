@@ -12,8 +12,8 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, Interval, NonNegativeFloat, NonNegativeInt
 from rlcomp.component import check_arguments
 
-# The highest bit of a byte, its first token: the bit order of numpy.
-_HIGHEST = 128
+# The highest bit of a byte; it is the bit of the byte's first token, as in numpy.
+_HIGHEST_BIT = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ def sampling_mask(logits: Tensor, decoding: Decoding) -> Tensor:
         below[..., -1] = False
         scores = scores.masked_fill(torch.zeros_like(below).scatter(-1, order, below), -torch.inf)
     if decoding.min_p > 0.0:
-        likely = scores.softmax(-1)
-        floor = decoding.min_p * likely.amax(-1, keepdim=True)
-        scores = scores.masked_fill(likely < floor, -torch.inf)
+        probs = scores.softmax(-1)
+        floor = decoding.min_p * probs.amax(-1, keepdim=True)
+        scores = scores.masked_fill(probs < floor, -torch.inf)
     return scores > -torch.inf
 
 
@@ -100,15 +100,15 @@ def filter_logits(logits: Tensor, decoding: Decoding, suppressed: Tensor | None 
     Args:
         logits: shape ``[N, V]``, any float dtype.
         decoding: temperature and filters.
-        suppressed: tokens that are never drawn, whatever their logits; shape ``[V]``, bool.
+        suppressed: tokens that are never drawn; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
     """
     if decoding.temperature == 0:
-        likely = _suppress(divide_by_temperature(logits, 1.0), suppressed)
-        point = torch.full_like(likely, -torch.inf)
-        return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
+        unscaled = _suppress(divide_by_temperature(logits, 1.0), suppressed)
+        impossible = torch.full_like(unscaled, -torch.inf)
+        return impossible.scatter(-1, unscaled.argmax(-1, keepdim=True), 0.0)
     # Suppressed after the temperature: -inf divided by an infinite temperature is NaN.
     scaled = _suppress(divide_by_temperature(logits, decoding.temperature), suppressed)
     if decoding.truncates:
@@ -124,7 +124,7 @@ def sampling_log_probs(
     Args:
         logits: shape ``[N, V]``, any float dtype.
         decoding: temperature and filters.
-        suppressed: tokens that are never drawn, whatever their logits; shape ``[V]``, bool.
+        suppressed: tokens that are never drawn; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
@@ -155,7 +155,7 @@ def pack_mask(mask: Tensor) -> Tensor:
         tensor([129, 128], dtype=torch.uint8)
     """
     bits = F.pad(mask, (0, -mask.shape[-1] % 8)).view(*mask.shape[:-1], -1, 8)
-    weights = _weights(mask.device)
+    weights = _bit_weights(mask.device)
     return (bits * weights).sum(-1, dtype=torch.uint8)
 
 
@@ -173,7 +173,7 @@ def unpack_mask(packed: Tensor, vocabulary: int) -> Tensor:
         >>> unpack_mask(torch.tensor([128], dtype=torch.uint8), 3)
         tensor([ True, False, False])
     """
-    weights = _weights(packed.device)
+    weights = _bit_weights(packed.device)
     return ((packed[..., None] & weights) != 0).flatten(-2)[..., :vocabulary]
 
 
@@ -195,7 +195,7 @@ def mask_contains(packed: Tensor, tokens: Tensor) -> Tensor:
     return (byte >> (7 - tokens % 8)) & 1 == 1
 
 
-def _weights(device: torch.device) -> Tensor:
+def _bit_weights(device: torch.device) -> Tensor:
     """Return the weights of a byte's bits; a copy to the device would synchronise with it."""
-    highest = torch.full((8,), _HIGHEST, dtype=torch.uint8, device=device)
+    highest = torch.full((8,), _HIGHEST_BIT, dtype=torch.uint8, device=device)
     return highest >> torch.arange(8, dtype=torch.uint8, device=device)

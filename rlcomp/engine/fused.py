@@ -30,7 +30,7 @@ class Matrix:
 
     Args:
         weight: shape ``[out, in]``.
-        bias: shape ``[out]``; None for none.
+        bias: shape ``[out]``, or None.
         kernel: ``bfloat16`` rounds the factors.
     """
 
@@ -148,7 +148,7 @@ class FusedBlock:
 
         Args:
             x: the residual stream.
-            rotation: complex, shape ``[N, 1, D / 2]``; None for none.
+            rotation: complex, shape ``[N, 1, D / 2]``, or None.
         """
         qkv = self.qkv(self.norms[0](x)).view(len(x), -1, self.size)
         qk, v = qkv[:, : -self.kv_heads], qkv[:, -self.kv_heads :]

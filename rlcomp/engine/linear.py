@@ -41,7 +41,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
     Args:
         x: shape ``[..., I]``.
         weight: shape ``[O, I]``.
-        bias: shape ``[O]``; None for none.
+        bias: shape ``[O]``, or None.
         kernel: ``torch`` is torch's default. ``onednn`` is float32 by oneDNN on a CPU, and obeys
             ``torch.set_float32_matmul_precision``. ``bf16x6`` is float32 by six bfloat16 products
             on Intel AMX (:mod:`rlcomp.engine.native.bf16x6`), in one thread. ``tf32`` rounds
@@ -115,7 +115,7 @@ def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     Args:
         x: shape ``[N, I]``.
         weight: shape ``[O, I]``.
-        bias: shape ``[O]``; None for none.
+        bias: shape ``[O]``, or None.
 
     Source:
         Kalamkar et al. 2019, arXiv:1905.12322, section 3.

@@ -67,7 +67,7 @@ def token_log_probs_gradient(
     ``d log p(a) / d z_v = (1[v = a] - p_v) / T``, with ``p`` over the tokens of the sampling mask.
 
     Args:
-        gradient: with respect to the log-probs, shape ``[N]``.
+        gradient: gradient with respect to the log-probs, shape ``[N]``.
         logits: shape ``[N, V]``, before division by the temperature, which must be above 0.
         tokens: shape ``[N]``, int64.
         decoding: as in :func:`token_log_probs`.

@@ -35,7 +35,7 @@ class Head:
 
     Attributes:
         weight: shape ``[V, H]``.
-        bias: shape ``[V]``; None for none.
+        bias: shape ``[V]``, or None.
         kernel: kernel of the products.
         compiles: whether logit functions are compiled, if logits are computed in tiles.
         native: whether the native library computes the logit functions that it supports.

@@ -2,7 +2,7 @@
 
 A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
 divided by their sum where the model normalises. In a replay the indices are the recorded ones, and
-the probabilities are those of the current model, so that the router has its gradient.
+the probabilities come from the current model, so that the router has its gradient.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
         model: of transformers: Mixtral, OLMoE or Qwen3-MoE.
 
     Raises:
-        ConfigError: it has no known router, or more experts than a byte can number.
+        ConfigError: the model has no known router, or more experts than a byte can number.
     """
     routers = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
     if not routers:
@@ -157,7 +157,7 @@ def routes_of_rows(
     Args:
         passes: results of :func:`record_routes`.
         prompts: ``P`` lists of ids.
-        lengths: of each response, ``B = P * G``.
+        lengths: tokens of each response, ``B = P * G``.
 
     Returns:
         Shape ``[B, T, L, K]``, uint8, padded on the right. ``T`` is the longest row;

@@ -99,7 +99,7 @@ def score(
     """Compute logits that predict the response tokens, by the model's own forward pass.
 
     Args:
-        model: in eval mode.
+        model: the model, in eval mode.
         traits: the model's call signature.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
@@ -267,8 +267,8 @@ def sampled_log_probs(
     Args:
         tokens: shape ``[N]``, int64.
         decoding: greedy decoding has no gradient.
-        suppressed: shape ``[V]``, bool; None for none.
-        recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8; None for none.
+        suppressed: shape ``[V]``, bool, or None.
+        recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8, or None.
 
     """
 

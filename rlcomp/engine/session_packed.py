@@ -231,7 +231,7 @@ class RaggedTurn:
         """Sample until every row has ended.
 
         Args:
-            turn_indices: for each row of the cache its index in the turn; -1 if it does not sample.
+            turn_indices: index in the turn of each row of the cache; -1 if it does not sample.
             stop: the rule that ends rows.
             draw: maps logits and uniform numbers to tokens.
             uniforms: uniform numbers of the rows of the turn.
@@ -245,8 +245,8 @@ class RaggedTurn:
             drawn = draw(self.logits, numbers.to(self.fused.device))
             sampling = active if len(active) < len(rows) else None
             steps.append(drawn if sampling is None else _select_rows(drawn, sampling))
-            over = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
-            unfinished = [n for n, ended in zip(active, over, strict=True) if not ended]
+            finished = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
+            unfinished = [n for n, ended in zip(active, finished, strict=True) if not ended]
             if unfinished and padded_size(len(unfinished)) > _COMPACT_BELOW * len(rows):
                 self._step(drawn.tokens)
                 continue

@@ -36,7 +36,7 @@ class Block:
         expand: input projections of the MLP; the gate comes first if there is one.
         contract: output projection of the MLP.
         norms: norms before attention and before the MLP.
-        head_norms: norms of queries and of keys, per head; None for none.
+        head_norms: norms of queries and of keys, per head, or None.
         activation: activation function of the MLP.
         heads: number of attention heads.
         kv_heads: number of heads of keys and values.

@@ -47,7 +47,7 @@ class SliceGenerator(torch.Generator):
             rows: number of this process's rows; equally many for each prompt.
 
         Raises:
-            ValueError: it is not a multiple of the number of prompts.
+            ValueError: the number of rows is not a multiple of the number of prompts.
         """
         self.was_used = True
         if self.prompts == self.total_prompts:  # any number of rows

@@ -73,7 +73,7 @@ class Matches:
     Args:
         seats: the players in order.
         host: host of the environments, one for each match.
-        turns: most turns of a match, of all seats together.
+        turns: maximum number of turns of a match, of all seats together.
     """
 
     def __init__(self, seats: Sequence[SeatRollout], host: Host, turns: int) -> None:
@@ -174,7 +174,7 @@ class MatchPlayer(Player):
 
     Args:
         policies: the policy of each seat, in order; the same policy may play several seats.
-        max_turns: most turns of a match, of all seats together.
+        max_turns: maximum number of turns of a match, of all seats together.
 
     Raises:
         ConfigError: there are fewer than two seats, the policies have different tokenizers, or the
@@ -239,7 +239,7 @@ class MatchPlayer(Player):
 
         Returns:
             Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
-            the rows of seat 0, then those of seat 1, and so on.
+            the rows of seat 0, then of seat 1, and so on.
         """
         owner = owners(batch, group_size)
         dialogues = self._dialogues(batch)

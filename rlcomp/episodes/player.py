@@ -81,10 +81,10 @@ class Player(metaclass=Checked):
         environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
             one object an episode, or its description.
         hosts: owner of the environments; None: they are in this process.
-        max_turns: most turns of the policy in an episode.
-        max_new_tokens: most tokens of a turn.
-        observation_tokens: most tokens of an observation without its closing text; a longer one is
-            cut.
+        max_turns: maximum number of turns of the policy in an episode.
+        max_new_tokens: maximum number of tokens of a turn.
+        observation_tokens: maximum number of tokens of an observation without its closing text; a
+            longer one is cut.
         prompt: prompt format; None: plain text.
 
     Raises:

@@ -31,7 +31,7 @@ class ProcessHosts(metaclass=Checked):
         num_workers: number of processes; null: one for each processor.
         timeout: limit of a reset or a step, in seconds.
         memory_gib: address space of each process.
-        output_limit: most characters that a step may print, and that it may return.
+        output_limit: maximum number of characters that a step may print, and that it may return.
     """
 
     ends_with_run = True
@@ -70,7 +70,7 @@ def serialise(environment: object) -> list[object]:
     """Return the dotted path and the arguments of a class of environments.
 
     Raises:
-        ConfigError: they cannot be sent to another process.
+        ConfigError: the arguments cannot be sent to another process.
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(

@@ -22,7 +22,7 @@ class RunningDigest:
     """Digest of a growing file; appending does not read the file.
 
     Attributes:
-        size: of the file, in bytes.
+        size: bytes of the file.
         marks: one for each append, the last at ``size``. Beyond 64 marks, the mark with the fewest
             bytes around it is dropped.
     """
@@ -68,11 +68,12 @@ def read_digest(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDig
 
     Args:
         file: must exist if ``size`` is not 0.
-        size: at most the file's.
+        size: number of bytes, at most the file's.
         marks: recorded while the file was written, up to ``size``; empty for no comparison.
 
     Raises:
-        CheckpointError: the file was changed; names the first lines that differ, and their bytes.
+        CheckpointError: the file was changed; the message names the first lines that differ, and
+            their bytes.
     """
     digest, lines = RunningDigest(), 0
     if not size:

@@ -30,7 +30,7 @@ def check_links(directory: Path) -> None:
     A link at ``checkpoints``, to a larger disk, is usual and allowed.
 
     Args:
-        directory: of a run, or of a sweep; then its jobs are checked too.
+        directory: a run's directory, or a sweep's with all its jobs.
 
     Raises:
         ConfigError: names the path and the remedy.
@@ -56,11 +56,12 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
     before have the stated digest.
 
     Args:
-        directory: of the run.
+        directory: the run's directory.
         position: checked (:func:`rlcomp.checkpoint.progress.check_progress`).
 
     Raises:
-        CheckpointError: the record is shorter, changed, or of another run; names the file.
+        CheckpointError: the record is shorter, changed, or of another run; the message names the
+            file.
     """
     lengths = position["trackers"].get("json_lines", {})
     if lengths and "digests" not in lengths:
@@ -110,7 +111,7 @@ def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> Runnin
     A missing file is created and an empty one stays empty: the run continues in another directory.
 
     Args:
-        file: of the record.
+        file: a file of the record.
         size: its length at the checkpoint.
         marks: its digests there; empty for a checkpoint that has no digests.
 

@@ -83,7 +83,7 @@ class RunRecord:
 
     Attributes:
         config: None where none was saved.
-        overrides: those of the command line.
+        overrides: overrides of the command line.
         choices: the option of every config group.
         environment: versions, commits and hardware (:mod:`rlcomp.files.environment`).
     """
@@ -163,7 +163,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     (:func:`write_run_record`) writes and deletes the file.
 
     Args:
-        directory: of the run.
+        directory: the run's directory.
         status: gives the position of the run.
         verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """

@@ -107,7 +107,7 @@ def storage_errors(content: str, status: SharedStatus) -> Iterator[None]:
         status: gives the step.
 
     Raises:
-        StorageError: the file cannot be written; names it, the step and the remedy.
+        StorageError: the file cannot be written; the message names it, the step and the remedy.
     """
     status.set_stage(f"writing {content}")
     try:

@@ -37,7 +37,7 @@ def read_bounded(file: Path, limit: int) -> bytes:
     """Return the bytes of an untrusted file; it may be a link to ``/dev/zero``.
 
     Raises:
-        ValueError: it is no file, or larger than ``limit`` bytes.
+        ValueError: the path is no file, or larger than ``limit`` bytes.
     """
     if file.exists() and not file.is_file():
         raise ValueError("it is no file")
@@ -84,7 +84,7 @@ def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
     with ``trust``: one of them reads the environment.
 
     Raises:
-        CheckpointError: the file is no such config; names the file and the fault.
+        CheckpointError: the file is no such config; the message names the file and the fault.
     """
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
@@ -110,7 +110,7 @@ def check_no_aliases(file: Path) -> None:
     """Check that the yaml of a run has no aliases: they can unfold without end.
 
     Raises:
-        CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
+        CheckpointError: the yaml has an alias (``*name``), is too large, or cannot be read.
     """
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")

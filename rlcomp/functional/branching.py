@@ -11,7 +11,7 @@ from rlcomp.functional.group_statistics import Groups
 
 
 def normalised_entropy(logits: Tensor) -> Tensor:
-    """Compute the entropy over its maximum, ``[N]``: ``H = -sum_v p_v log p_v / log V``.
+    """Compute the entropy divided by its maximum, ``[N]``: ``H = -sum_v p_v log p_v / log V``.
 
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
 
@@ -27,7 +27,7 @@ def normalised_entropy(logits: Tensor) -> Tensor:
 def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
     """Compute ARPO's probability of a branch, ``clip(p0 + w dH, 0, 1)``.
 
-    ``dH`` is the normalised entropy less that of the first turn.
+    ``dH`` is the normalised entropy minus the first turn's normalised entropy.
 
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
 
@@ -85,8 +85,8 @@ def share_centred(
     """Centre rewards in their group; a row counts for its share of an independent episode.
 
     ``A_i = R_i - sum_j s_j R_j / sum_j s_j`` over the valid rows of the group; with ``others`` over
-    the rows of other trees. ``share`` ``s_i`` is the product of 1 / continuations over the
-    branchings of a row, ``root`` the id of its tree.
+    the rows of other trees. ``share`` ``s_i`` is the product of 1 / (number of continuations) over
+    the branchings of a row, ``root`` the id of its tree.
 
     With ``others`` the baseline does not depend on the row's own tree. Hence the expected gradients
     of ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log pi(y_i)`` are equal. ``A``
@@ -118,6 +118,6 @@ def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) ->
     weight = groups.total(share)
     mean = groups.total(share * groups.reward) / weight.clamp(min=1e-6)
     squares = groups.total(share * (groups.reward - mean) ** 2)
-    free = weight - 1
-    variance = torch.where(free > 1e-6, squares / free.clamp(min=1e-6), 0.0)
+    freedom = weight - 1
+    variance = torch.where(freedom > 1e-6, squares / freedom.clamp(min=1e-6), 0.0)
     return groups.where_comparable(variance.sqrt()).to(reward.device)

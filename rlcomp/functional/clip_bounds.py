@@ -87,12 +87,12 @@ def search_bounds(
     """Search BAPO's bounds: raise the ceiling, then the floor, until the positive share is reached.
 
     Args:
-        ratio: of the whole optimiser step, shape ``[B, T]``; no gradient is used.
+        ratio: ratios of the whole optimiser step, shape ``[B, T]``; no gradient is used.
         advantage: shape ``[B, T]``, 0 outside the mask.
         weight: of each token, shape ``[B, T]``, 0 outside the mask; the paper's probability of the
             token under the policy that sampled it.
         share: the positive share to reach, in [0, 1].
-        paths: of the floor and of the ceiling.
+        paths: paths of the floor and of the ceiling.
         measure: see :func:`contributions`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Values of games: tournaments, matrix games, the mask game."""
+"""Values of games: tournaments, matrix games, and PretrainZero's mask game."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def win_rates(beats: Tensor) -> Tensor:
         >>> win_rates(torch.tensor([[0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.5, 0.0, 0.0]]))
         tensor([0.7500, 0.5000, 0.2500])
     """
-    alone = torch.eye(len(beats), dtype=torch.bool, device=beats.device)
-    return beats.masked_fill(alone, torch.nan).nanmean(1)
+    diagonal = torch.eye(len(beats), dtype=torch.bool, device=beats.device)
+    return beats.masked_fill(diagonal, torch.nan).nanmean(1)
 
 
 def ranks(scores: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ def exploitability(first: Tensor, second: Tensor, payoffs: Tensor) -> Tensor:
 def count_answers(
     answer_group: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Count the right and all predictions for each proposal, float32, ``[B]`` each.
+    """Count the right predictions, and all predictions, for each proposal, float32 ``[B]`` each.
 
     ``answer_group`` is the ``group_id`` of the answers to the row's question; an id that no row
     has, such as -1, marks a question without answers and counts 0. ``answers`` are the rows that
     answer a question.
 
-    Source: PretrainZero, arXiv:2512.03442: the accuracy of a mask is that of its own predictions.
+    Source: PretrainZero, arXiv:2512.03442: a mask's accuracy is the accuracy of its predictions.
 
     Examples:
         >>> group, right = torch.tensor([0, 5, 5, 6]), torch.tensor([False, True, False, True])
@@ -83,11 +83,11 @@ def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -
     """Compute the reward of a mask proposal (PretrainZero's generator).
 
     ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p`` the accuracy of its
-    predictions and ``target`` ``p*``. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never
-    predicted right get 0, since they may be noise; without this rule ``p* = 0.25`` would give them
+    predictions and ``target`` ``p*``. ``p* = 0`` gives the paper's ``1 - p``. A mask
+    without a right prediction gets 0, since it may be noise; otherwise ``p* = 0.25`` would give it
     2/3.
 
-    Source: PretrainZero, arXiv:2512.03442 (``p* = 0``); the target is ours.
+    Source: PretrainZero, arXiv:2512.03442 (``p* = 0``); the target is an addition.
 
     Examples:
         >>> eight = torch.full((5,), 8)

@@ -111,7 +111,7 @@ def weighted_log_probs(
 ) -> Tensor:
     """Compute CISPO's surrogate, ``sg[clip(ratio, floor, ceiling)] * advantage * log_probs``.
 
-    None is no bound. The gradient is that of ``log_probs`` alone.
+    None is no bound. Only ``log_probs`` has a gradient.
 
     Source: MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
 

@@ -78,7 +78,7 @@ def gigpo_steps(
         The advantage, 0 in groups of one visit and of equal returns; and the size of the step group
             of each turn, 0 for turns without one.
 
-    Source: Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
+    Source: Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is an addition.
     """
     valid = (countable & (anchor >= 0)).flatten()
     episodes, turns = returns.shape

@@ -166,7 +166,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         """Refuse a group size that does not divide the number of copies.
 
         Raises:
-            ConfigError: it does not divide the number of copies.
+            ConfigError: the group size does not divide the number of copies.
         """
         if self.num_envs % group_size:
             raise ConfigError(

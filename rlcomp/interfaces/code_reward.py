@@ -96,7 +96,7 @@ class CodeReward(TextReward):
         """Read the tests of a row from its columns.
 
         Raises:
-            DataError: they are missing, or cannot be read.
+            DataError: the tests are missing, or cannot be read.
         """
         raise NotImplementedError
 

@@ -139,5 +139,5 @@ class EarlyStop(Component):
             state: the ``state`` of a checkpoint.
 
         Raises:
-            CheckpointError: it is not a state of :meth:`verdict`.
+            CheckpointError: the state does not come from :meth:`verdict`.
         """

@@ -91,7 +91,7 @@ def check_turn(turn: object) -> Turn:
     """Return the checked turn of an environment, with numbers of NumPy or torch as Python's.
 
     Raises:
-        TypeError: it is no turn, or an entry has another type.
+        TypeError: the value is no turn, or an entry has another type.
         ValueError: a text holds half a character, or the reward is not finite in float32.
     """
     if not isinstance(turn, Turn):
@@ -135,7 +135,7 @@ def check_facts(facts: object) -> dict[str, float]:
     """Return the checked facts of an environment about its episode.
 
     Raises:
-        TypeError: it is no mapping from texts to numbers.
+        TypeError: the value is no mapping from texts to numbers.
         ValueError: a name is empty, a number is infinite, or there are more than 64 of them.
     """
     if not isinstance(facts, Mapping):
@@ -154,9 +154,9 @@ def check_stops(environment: Environment) -> tuple[str, ...]:
     """Check that an environment has all methods; return the texts that end a turn.
 
     Raises:
-        TypeError: it lacks a method; or the stops are no texts, or a single text, whose characters
-            would each end a turn.
-        ValueError: one is empty, or holds half a character.
+        TypeError: the environment lacks a method; or the stops are no texts, or a single text,
+            whose characters would each end a turn.
+        ValueError: a stop is empty, or holds half a character.
     """
     methods, kind = ("reset", "step", "facts", "close"), type(environment).__name__
     if lacks := [name for name in methods if not callable(getattr(environment, name, None))]:

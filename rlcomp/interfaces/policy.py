@@ -104,9 +104,9 @@ class Policy(ScoresRows, Protocol):
 
         Args:
             prompts: ``P`` lists of token ids, none empty.
-            group_size: responses per prompt; those of prompt 0 come first.
+            group_size: responses per prompt; prompt 0's come first.
             max_new_tokens: largest number of tokens of a response, EOS included.
-            decoding: the distribution to draw from; the policy's own if not given.
+            decoding: the distribution to draw from; None: the policy's own.
             suppressed_tokens: ids that are not drawn.
             generator: on the CPU.
 
@@ -130,7 +130,7 @@ class Policy(ScoresRows, Protocol):
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
             weights: used in place of its own, by the names of :meth:`weights`.
-            decoding: the distribution; the policy's own if not given.
+            decoding: the distribution; None: the policy's own.
 
         Returns:
             Shape ``[B, T]``, nats, 0 outside ``response_mask``.
@@ -169,7 +169,7 @@ class SupportsAgentCalls(SupportsTurns, Protocol):
 
         Args:
             prompts: lists of token ids.
-            decoding: the distribution to draw from; the policy's own if not given.
+            decoding: the distribution to draw from; None: the policy's own.
             generator: on the CPU.
             seeds: a seed for each row's draws; the row then depends neither on the generator nor on
                 other rows.

@@ -38,7 +38,7 @@ class PooledReward(TextReward):
 
     Args:
         timeout: limit of a call, in seconds.
-        calls: executes the calls; if not given, the process itself does.
+        calls: executes the calls; None: this process does.
 
     Attributes:
         function: dotted path.

@@ -202,7 +202,7 @@ def check_decides(reward: Component, path: str) -> None:
         path: its config path, for the message.
 
     Raises:
-        ConfigError: it does not decide.
+        ConfigError: the reward does not decide.
     """
     if (name := name_without_verdict(reward)) is not None:
         raise ConfigError(

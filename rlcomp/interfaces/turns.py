@@ -1,4 +1,4 @@
-"""Tables of turns, and episodes and their trees."""
+"""Episodes in the rows of a batch: their turns, first and last rows, and trees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.functional.returns import last_inside
 
 
 def episode_index(batch: TensorDict) -> tuple[Tensor, Tensor]:
-    """Return the episodes of a batch, by ``trajectory_id``; without it every row is one.
+    """Return the episodes of a batch, by ``trajectory_id``; without it every row is an episode.
 
     Returns:
         The episode of each row, int64 ``[B]``, and the first row of each episode, int64 ``[E]``.
@@ -88,12 +88,12 @@ class TurnTable:
         self.anchor = torch.full(self.exists.shape, -1)
         if "anchor_id" in batch.keys():
             anchor = batch["anchor_id"].cpu()
-            self.anchor[self._rows[mask], self.turn[mask]] = anchor[mask]
+            self.anchor[self._token_episodes[mask], self.turn[mask]] = anchor[mask]
 
     @property
-    def _rows(self) -> Tensor:
-        rows: Tensor = self.episode[:, None].expand(self.turn.shape)
-        return rows
+    def _token_episodes(self) -> Tensor:
+        episodes: Tensor = self.episode[:, None].expand(self.turn.shape)
+        return episodes
 
     def _sum_by_turn(self, values: Tensor) -> Tensor:
         inside = self.turn >= 0
@@ -101,12 +101,12 @@ class TurnTable:
             int(self.episode.max()) + 1 if len(values) else 0, self.turns
         )
         return table.index_put(
-            (self._rows[inside], self.turn[inside]), values[inside], accumulate=True
+            (self._token_episodes[inside], self.turn[inside]), values[inside], accumulate=True
         )
 
     @property
     def counted(self) -> Tensor:
-        """Return the turns of valid episodes, bool, shape ``[E, K]``."""
+        """Return the mask of the turns of valid episodes, bool, shape ``[E, K]``."""
         counted: Tensor = self.exists & self.valid[:, None].bool()
         return counted
 
@@ -125,7 +125,7 @@ class TurnTable:
     def first_tokens(self, values: Tensor) -> Tensor:
         """Return values ``[B, T]`` at each turn's first token, shape ``[E, K]``; 0 elsewhere."""
         before = torch.cat([torch.full_like(self.turn[:, :1], -1), self.turn[:, :-1]], 1)
-        # Turns with a hole in them count too.
+        # A turn with a gap in it has one first token too.
         latest = torch.cummax(before, 1).values
         starts = (self.turn >= 0) & (self.turn > latest)
         return self._sum_by_turn(
@@ -150,7 +150,7 @@ class TurnTable:
 
     def to_tokens(self, table: Tensor) -> Tensor:
         """Return for each token ``[B, T]`` the value ``[E, K]`` of its turn; 0 outside of turns."""
-        values = table[self._rows, self.turn.clamp(min=0)]
+        values = table[self._token_episodes, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)
 
 

@@ -37,7 +37,7 @@ class ActionTokenPolicy(Component):
         inputs: the observed vectors to read.
         num_cells: width of each hidden layer.
         action_bins: ``n``, for each number of an action.
-        observation_bins: for each number of the observation.
+        observation_bins: number of bins for each number of the observation.
         low: least value of every observed number.
         high: greatest value of every observed number.
 

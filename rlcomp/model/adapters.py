@@ -142,7 +142,7 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
         model: changed in place, and returned.
 
     Raises:
-        ConfigError: it has adapters, or no linear layer that can be rounded.
+        ConfigError: the model has adapters, or no linear layer that can be rounded.
     """
     layers: Any = require("bitsandbytes", "qlora").nn
     head = model.get_output_embeddings()

@@ -32,8 +32,8 @@ class AllocationLimit(TorchFunctionMode):
     has its own limit.
 
     Args:
-        sizes: of the stored tensors, in numbers.
-        owner: of the config, for the message.
+        sizes: number of elements of each stored tensor.
+        owner: name of the config, for the message.
     """
 
     def __init__(self, sizes: Iterable[int], owner: str) -> None:
@@ -65,7 +65,7 @@ class AllocationLimit(TorchFunctionMode):
         """Count the allocation of a torch function before it is called.
 
         Raises:
-            DataError: it exceeds the limit.
+            DataError: the allocation exceeds the limit.
         """
         arguments = kwargs or {}
         if _CURRENT.get() is self:

@@ -58,14 +58,14 @@ def causal_lm(  # noqa: PLR0913
     Args:
         tokenizer: gives the vocabulary and EOS.
         architecture: a transformers model type with a causal head;
-            ``tests/engine/test_architectures.py`` lists the tested ones. Types without such sizes
-            (bloom, mpt, recurrent ones) are refused; load a saved model of them.
+            ``tests/engine/test_architectures.py`` lists the tested ones. Types without these
+            sizes (bloom, mpt, recurrent ones) are refused; load a saved model instead.
         hidden_size: width of the residual stream.
-        num_hidden_layers: transformer blocks.
+        num_hidden_layers: number of transformer blocks.
         num_attention_heads: must divide ``hidden_size``.
         num_key_value_heads: must divide ``num_attention_heads``; gpt2 needs them equal.
         intermediate_size: width of the feed-forward layer.
-        context_length: the most tokens of prompt and response together.
+        context_length: maximum number of tokens of prompt and response together.
         tie_word_embeddings: share the input embedding with the output head.
         vocab_size: rows of the embedding; by default the size of the tokenizer.
         overrides: settings of the architecture's own config, which override all others
@@ -124,13 +124,13 @@ def check_vocabulary(
     """Check that a model has an id for each token of a tokenizer.
 
     Args:
-        owner: of the vocabulary, for messages.
-        vocab_size: of the model.
-        tokenizer: of the run.
-        otherwise: the remedy besides another tokenizer.
+        owner: name of the vocabulary's owner, for messages.
+        vocab_size: number of ids of the model.
+        tokenizer: the run's tokenizer.
+        otherwise: a remedy, besides another tokenizer.
 
     Raises:
-        ConfigError: the tokenizer has more tokens, or a greater id; names both numbers.
+        ConfigError: the tokenizer has more tokens, or a greater id; the message names both numbers.
     """
     token, highest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", -1))
     if highest >= max(vocab_size, len(tokenizer)):
@@ -192,7 +192,7 @@ def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str
     """Return the architecture's name of a setting; None if it has none."""
     mapped = blank.attribute_map.get(name, name)
     own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
-    # Every config has these attributes, also unlisted; the last one may set no size.
+    # Every config accepts these settings, even if it does not list them.
     general = name.endswith("_token_id") or name == "max_position_embeddings"
     return name if own is None and general else own
 
@@ -211,13 +211,13 @@ def load_causal_lm(
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
-        context_length: the most tokens the run will use; null for the model's own limit.
-        dtype: of the weights.
+        context_length: maximum number of tokens the run will use; null for the model's own limit.
+        dtype: dtype of the weights.
 
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
+        ConfigError: the tokenizer or the context does not fit, or the model embeds preferences.
     """
     remedy = (
         "it needs config.json and weights; save one with model.save_pretrained, or name a run's "
@@ -246,7 +246,7 @@ def check_context(path: str, context_length: int | None, limit: int | None) -> N
     """Check that a model's context is long enough.
 
     Raises:
-        ConfigError: it is not; names both numbers.
+        ConfigError: the context is too short; the message names both numbers.
     """
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
@@ -264,7 +264,7 @@ def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
     except DataError:
         if Path(path).is_dir():
             raise
-        return  # the hub has none beside it
+        return  # the hub has no tokenizer of the model
     check_same_tokens(path, own, tokenizer)
 
 

@@ -83,7 +83,7 @@ class CausalForward:
         """Return a mask of the ids that have probability 0, ``[V]``; None if there are none.
 
         Args:
-            device: of the mask.
+            device: device of the mask.
             stops: ids that end a response and are not suppressed; needed with ``more``.
             more: further ids to suppress.
         """
@@ -149,7 +149,7 @@ def stop_ids(
     special tokens count: the id of a config made without a tokenizer may be an ordinary token.
 
     Args:
-        model: with its ``generation_config``.
+        model: the model with its ``generation_config``.
         tokenizer: has an EOS token.
         stop_tokens: further ones, as text: ``["<|im_end|>"]``.
 

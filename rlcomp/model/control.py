@@ -140,7 +140,7 @@ def q_value(
     Args:
         environment: defines the observations and the size of an action.
         num_cells: width of each hidden layer.
-        inputs: the observed vectors of the environment that it reads.
+        inputs: names of the observed vectors that the network reads.
         layer_norm: normalise each hidden layer (RLPD, arXiv:2302.02948, section 4.2).
 
     Raises:
@@ -186,8 +186,8 @@ class ContrastiveCritic(nn.Module):
 
     Args:
         environment: defines the observations and the size of an action.
-        state: the vector that is the state.
-        goal: the vector that is the goal.
+        state: name of the observed vector of the state.
+        goal: name of the observed vector of the goal.
         network: called with ``in_features`` and ``out_features``, once for each embedding.
         embedding: size of the embeddings.
 

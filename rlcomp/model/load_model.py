@@ -66,7 +66,7 @@ def load_node(
 
     Args:
         path: as for :func:`load_policy`.
-        name: of the node.
+        name: name of the node.
         kind: required class of the node.
         trust: as for :func:`load_policy`.
 
@@ -146,15 +146,15 @@ def pretrained_model(
         path: a folder written by ``save_pretrained``, a run's directory or one of its checkpoints,
             or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
-        context_length: the most tokens the run will use; null for the model's own limit.
-        dtype: of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost: use it
-            for models that are frozen under adapters.
+        context_length: maximum number of tokens the run will use; null for the model's own limit.
+        dtype: dtype of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost:
+            use it for models that are frozen under adapters.
         trust: as for :func:`load_policy`.
 
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
+        ConfigError: the tokenizer or the context does not fit, or the model embeds preferences.
         CheckpointError: as :func:`load_policy`.
     """
     path = _required("model", path)
@@ -224,9 +224,9 @@ def load_prompt_format(
     """Return the prompt format of a run: text or a chat template; text if the config has none.
 
     Args:
-        config: of the run (:func:`load_policy`).
-        file: of the config, for messages.
-        tokenizer: of the policy.
+        config: the run's config (:func:`load_policy`).
+        file: the config's file, for messages.
+        tokenizer: the policy's tokenizer.
         trust: as for :func:`load_policy`.
 
     Raises:

@@ -207,7 +207,7 @@ def check_dense(optimizer: torch.optim.Optimizer) -> None:
     strides.
 
     Raises:
-        ConfigError: one is not; names its shape and strides.
+        ConfigError: a parameter is not dense; the message names its shape and strides.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"] if group.get("fused") else ():

@@ -40,7 +40,7 @@ def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
         remedy: the remedy in that message.
 
     Raises:
-        DataError: it cannot be read, names code or files to load, or has too many parts.
+        DataError: the config cannot be read, names code or files to load, or has too many parts.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -117,7 +117,7 @@ def read_weights(
         config: of :func:`read_config`.
         message: error message for weights that cannot be read.
         remedy: the remedy in that message.
-        dtype: of the weights, by torch's name.
+        dtype: torch's name of the weights' dtype.
 
     Raises:
         DataError: the weights are missing, pickled, unreadable or elsewhere; or the config
@@ -155,7 +155,7 @@ def _weight_files(folder: Path) -> list[Path]:
     """Return the files of a folder's weights, all of them safetensors in the folder itself.
 
     Raises:
-        DataError: they are pickled, or an index names something else.
+        DataError: the weights are pickled, or an index names something else.
     """
     check_regular(folder)
     files = sorted(folder.glob("*.safetensors"))
@@ -210,7 +210,7 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
 
     Raises:
         DataError: names the missing weights.
-        ConfigError: the model reads preferences.
+        ConfigError: the model embeds preferences.
     """
     if any(key.endswith("preference_map") for key in report["unexpected_keys"]):
         raise ConfigError(

@@ -36,7 +36,7 @@ class RowScoring:
 
     Args:
         forward: the forward pass.
-        decoding: of the policy; determines whether routes are recorded and replayed.
+        decoding: the policy's decoding; determines whether routes are recorded and replayed.
 
     Raises:
         ConfigError: routing is to be kept, and the model has no known routers, or its layers are
@@ -114,7 +114,7 @@ class RowScoring:
             make: maker of the logit function.
             decoding: the distribution.
             weights: parameters of the model to use in place of its own, by name.
-            device: of the result.
+            device: device of the result.
         """
         budget = self.forward.budget()
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:

@@ -53,10 +53,10 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
     Args:
         model: the classifier.
         label: the name in its ``id2label``; None for a single output.
-        path: of the classifier, for messages.
+        path: the classifier's path, for messages.
 
     Raises:
-        ConfigError: it has no such label, or several outputs and ``label`` is None.
+        ConfigError: the classifier has no such label, or several outputs and ``label`` is None.
     """
     known = list(dict(model.config.id2label).values())
     if label is None and len(known) > 1:
@@ -117,7 +117,7 @@ def train_classifier(
         epochs: passes over the texts.
         batch_size: number of texts per step.
         lr: learning rate of AdamW.
-        seed: of the order of the texts.
+        seed: seed of the order of the texts.
 
     Returns:
         The mean loss of each epoch, in nats per known label.

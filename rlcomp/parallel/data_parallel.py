@@ -105,7 +105,7 @@ class DataParallelUpdate(LocalUpdate):
         """Check that an optimiser of shards is elementwise, and steps the trained parameters.
 
         Raises:
-            ConfigError: it is not, or does not.
+            ConfigError: the optimiser is not elementwise, or does not step them.
         """
         if self.is_sharded and not isinstance(optimizer, _ELEMENTWISE):
             raise ConfigError(

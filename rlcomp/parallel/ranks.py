@@ -67,7 +67,7 @@ class Ranks:
         """Return True on rank 0; on others run its calls, and return False after the last.
 
         Args:
-            nodes: of the run, by name: every learner, and on rank 0 any others.
+            nodes: the run's nodes by name: every learner, and on rank 0 any others.
 
         Raises:
             ConfigError: no learner shares its steps.
@@ -98,7 +98,7 @@ class Ranks:
         Args:
             node: one of the nodes of :meth:`lead`.
             method: its name.
-            arguments: of the method; a TensorDict is sent through the CPU.
+            arguments: arguments of the method; a TensorDict is sent through the CPU.
 
         Raises:
             ConfigError: :meth:`lead` was not called, or with other nodes.

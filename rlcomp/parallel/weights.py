@@ -90,7 +90,8 @@ class Parallel(Protocol):
         """Return the weights of a trained model; all processes must have joined.
 
         Raises:
-            ConfigError: the strategy does not support the model; names reason and remedy.
+            ConfigError: the strategy does not support the model; the message names reason and
+                remedy.
         """
         ...
 

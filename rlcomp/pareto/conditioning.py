@@ -33,7 +33,7 @@ class Conditioning(Component):
     share them. A subclass defines :meth:`preference_text`.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
-    ``policy_prompt`` ``[P, W]``; ``prompt`` stays as it is, for verifiers. Records
+    ``policy_prompt`` ``[P, W]``; ``prompt`` is unchanged, for verifiers. Records
     ``preference/<objective>``, the mean weights.
 
     Args:

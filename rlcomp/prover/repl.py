@@ -153,7 +153,7 @@ def read_sessions(path: Path) -> tuple[RecordedSession, ...]:
 
     Raises:
         ConfigError: there is no such file.
-        DataError: it is longer than 64 MiB, or a line is no session.
+        DataError: the file is longer than 64 MiB, or a line is no session.
     """
     if not path.is_file():
         raise ConfigError(f"lean_backend.path={path} is no file of recorded sessions")
@@ -200,7 +200,7 @@ class ReplayLean(metaclass=Checked):
 
     Raises:
         ConfigError: there is no such file.
-        DataError: it holds no sessions.
+        DataError: the file holds no sessions.
     """
 
     def __init__(self, *, path: NonEmptyText, header: str = "") -> None:

@@ -66,9 +66,10 @@ class Searcher(metaclass=Checked):
         environment: a class of environments with immutable states
             (:class:`rlcomp.interfaces.protocols.Searchable`), or its description.
         strategy: selects the state to expand.
-        max_calls: most tactics that the environment applies for one example.
-        max_tokens: most tokens that the policy samples for one example.
-        max_new_tokens: most tokens of a tactic, its end included; a longer one is not tried.
+        max_calls: maximum number of tactics that the environment applies for one example.
+        max_tokens: maximum number of tokens that the policy samples for one example.
+        max_new_tokens: maximum number of tokens of a tactic, its end included; a longer one is not
+            tried.
         value: a critic that writes ``value``; the value of a state is that of the first token of an
             answer.
         wording: the policy's prompt; the state replaces ``{state}``.

@@ -121,7 +121,7 @@ def compare(
         interval: coverage of the intervals.
 
     Raises:
-        DataError: they have no problem in common, or the reasoning was not judged.
+        DataError: the evaluations have no problem in common, or the reasoning was not judged.
     """
     names = [name for name in base if name in trained and level in (None, base[name].level)]
     if not names:

@@ -167,7 +167,7 @@ def drift(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
     A value is 1 if the judge was right about a pair, else 0; 1/2 if its orders disagree.
 
     Raises:
-        DataError: they are not the same pairs, or fewer than two.
+        DataError: the pairs are not the same pairs, or fewer than two.
 
     Examples:
         >>> drift([True, True, False, True], [True, False, False, False]).value

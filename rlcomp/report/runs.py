@@ -207,7 +207,7 @@ def _report_unreadable_config(directory: Path) -> Iterator[None]:
 
     Raises:
         CheckpointError: a file expands without end.
-        DataError: the files are not those of a run.
+        DataError: the files do not belong to a run.
     """
     for name in _CONFIG_FILES:
         for file in directory.glob(name):

@@ -16,7 +16,7 @@ from rlcomp.run.phase import Phase
 
 
 def built_flow(stage: object) -> Flow:
-    """Return the keys that a built stage needs and leaves."""
+    """Return the flow of a built stage: the keys that it reads and writes."""
     if not isinstance(stage, Component):
         return _foreign_flow(stage)
     inner = fold(built_flow(child) for child in run_children(stage))

@@ -48,8 +48,8 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
         built: nodes by path; nodes that are not built yet are skipped.
 
     Raises:
-        ConfigErrors: a column is missing; the message names the reward, the column and those there
-            are.
+        ConfigErrors: a column is missing; the message names the reward, the column and the
+            task's columns.
     """
     errors: list[str] = []
     for tasks, rewards in tasks_with_rewards(plan):
@@ -61,7 +61,7 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
 
 
 def reward_and_task_nodes(plan: Plan) -> list[Node]:
-    """Return the rewards of stages and evaluators and their tasks, where neither holds a model."""
+    """Return the rewards of stages and evaluators and their tasks, except nodes with a model."""
     nodes = {
         node.path: node
         for tasks, rewards in tasks_with_rewards(plan)
@@ -97,7 +97,7 @@ def _as_nodes(value: object) -> list[Node]:
 
 
 def first_examples(task: object, count: int) -> list[Example] | None:
-    """Return the first examples of a task; None for an object that is no task of ours."""
+    """Return the first examples of a task; None if it is no task."""
     if not (hasattr(task, "__len__") and hasattr(task, "example")):
         return None
     return [task.example(index) for index in range(min(len(task), count))]
@@ -136,7 +136,7 @@ def _missing_columns(path: str, reward: object, task_columns: set[str] | None) -
 
 
 def _parameters_message(function: str, names: Sequence[str], task_columns: set[str]) -> str:
-    """Say what to do with the parameters of a function for which the task has no column."""
+    """Return a message on the parameters of a function for which the task has no column."""
     available = task_columns | {*TextReward.reads}
     remedies = [
         f"{name} is {_OUR_ARGUMENT_NAMES[name]} here"
@@ -157,7 +157,7 @@ def _parameters_message(function: str, names: Sequence[str], task_columns: set[s
 
 
 def _corrected_signature(function: object, names: Sequence[str]) -> str:
-    """Write the first line of a plain function with arguments that exist here."""
+    """Return the ``def`` line of a function with renamed arguments; '' if nothing is renamed."""
     module, _, name = str(function).rpartition(".")
     source = getattr(sys.modules.get(module), name, None)
     if not inspect.isfunction(source) or not any(name in _OUR_ARGUMENT_NAMES for name in names):
@@ -221,11 +221,11 @@ def _length_warnings(
     if not answers or len(long) < _LONG_SHARE * len(answers):
         return set()
     with_marks = sum("####" in answer for answer in long) > len(long) / 2
-    first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if with_marks else ""
+    pattern = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if with_marks else ""
     return {
         f"{task}: {len(long)} of its first {len(answers)} answers are longer than "
         f"max_new_tokens={limit}, and {reward}=exact_match compares them whole, so that no "
-        f"response to these can be right (the first is {long[0][:60]!r}): set {first}"
+        f"response to these can be right (the first is {long[0][:60]!r}): set {pattern}"
         f"{reward}=last_number, or max_new_tokens={max(lengths) + 1}"
     }
 
@@ -236,7 +236,7 @@ def _compares_whole(node: Node) -> bool:
 
 
 def _max_response_tokens(plan: Plan) -> int | None:
-    """Return the longest response of a stage, in tokens."""
+    """Return the first ``max_new_tokens`` of a stage; None if no stage has one."""
     stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
     limits = (node.arguments.get("max_new_tokens") for node in nodes)

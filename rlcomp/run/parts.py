@@ -99,7 +99,7 @@ def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
         ``rlcomp-export`` can read it.
 
     Raises:
-        CheckpointError: it cannot be written.
+        CheckpointError: the checkpoint cannot be written.
     """
     writer = Checkpoint(directory=str(directory), keep=1, config=getattr(parts, "config", None))
     position = {"phase": 0, "step": step, "total": step, "trackers": {}}

@@ -20,8 +20,8 @@ class Phase:
         steps: number of steps.
         stages: components or foreign TensorDict modules.
         every: (period in steps, stage) by name; the stage gets a copy of the batch.
-        later: lists that replace ``stages``, by the first step, counted from 1, at which they do.
-        on_begin: called in order before the first step, and before the stages begin
+        later: lists that replace ``stages``, by their first step, counted from 1.
+        on_begin: actions before the first step, in order, and before ``begin_phase`` of the stages
             (:class:`rlcomp.interfaces.stages.PhaseAction`).
     """
 

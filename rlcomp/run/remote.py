@@ -90,7 +90,7 @@ class RemoteStages(Sequence):
 
     Attributes:
         path: config path of the first stage, for messages and timings.
-        directory: folder for requests that end their workers; None for none.
+        directory: folder for requests that end their workers, or None.
 
     Raises:
         ConfigError: a stage has a state that a worker would change outside of checkpoints, or

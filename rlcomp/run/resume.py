@@ -216,7 +216,7 @@ def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
         reached = next((path for path in saved.older if _record_reaches(path, directory)), None)
         remedy = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
-            f"{saved.path}: {error}; {remedy}put the record back, go on without it in another "
+            f"{saved.path}: {error}; {remedy}restore the record, go on without it in another "
             f"directory, resume={saved.path} directory=NEW, or {START_ANEW_REMEDY}"
         ) from error
 

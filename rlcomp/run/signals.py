@@ -64,7 +64,7 @@ def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def print_stopping(status: SharedStatus) -> None:
-    """Say at the first signal what the run waits for."""
+    """Print at the first signal what the run waits for."""
     position = describe_position(status.position())
     message = (
         f"\nrlcomp: stopping at the end of this step; still {position}; "

@@ -19,7 +19,7 @@ _CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.fork_server_child i
 
 
 class ForkServer:
-    """Interpreter in a jail of a tier, with preloaded modules, forked for each job."""
+    """Interpreter with preloaded modules, isolated by a sandbox tier and forked for each job."""
 
     def __init__(self, tier: str) -> None:
         server_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -48,7 +48,7 @@ class ForkServer:
             child_socket.close()
 
     def refusal(self) -> str:
-        """Wait until the server is ready; return the reason if it fails, else ''."""
+        """Wait until the server is ready; return the reason of a failure, else ''."""
         self.socket.settimeout(_START_SECONDS)
         try:
             answer = self.socket.recv(4096)
@@ -56,7 +56,7 @@ class ForkServer:
             return f"it did not start within {_START_SECONDS:g} s"
         self.socket.settimeout(None)
         if not answer:
-            return "it ended while it started"
+            return "it ended during its start"
         return str(json.loads(answer).get("error", ""))
 
     def send(self, files: Sequence[int]) -> None:
@@ -93,7 +93,7 @@ class ForkServerPair:
             raise
 
     def refusal(self) -> str:
-        """Wait for both servers; return the reason if one does not start, else ''."""
+        """Wait for both servers; return the reason of the first failure, else ''."""
         return next(filter(None, [server.refusal() for server in self.servers]), "")
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ def start_pair(tier: str) -> ForkServerPair:
     """Start a pair of fork servers and return it.
 
     Raises:
-        RlcompError: one of them does not start.
+        RlcompError: a fork server does not start.
     """
     pair = ForkServerPair(tier)
     if reason := pair.refusal():

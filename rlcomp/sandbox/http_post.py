@@ -26,7 +26,7 @@ class RequestRefused(RlcompError):
     """Error of a request that the server refuses; a later attempt would fail too.
 
     Args:
-        message: the error's message.
+        message: the fault and the remedy.
         status: HTTP status code of the answer.
     """
 
@@ -115,7 +115,7 @@ def post(
         path: path below the server's address.
         data: the body of the request.
         seconds: time limit of the whole answer.
-        max_bytes: maximum size of the answer in bytes; of a longer body one more byte is returned.
+        max_bytes: maximum size of the answer in bytes; a longer body is cut after one more byte.
         headers: headers besides the content type.
 
     Raises:

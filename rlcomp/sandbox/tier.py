@@ -45,7 +45,8 @@ def strongest(min_tier: Tier) -> Tier:
     """Return the strongest tier of this machine.
 
     Raises:
-        ConfigError: that tier is weaker than ``min_tier``; names the reason and a remedy.
+        ConfigError: that tier is weaker than ``min_tier``; the message names the reason and a
+            remedy.
     """
     check_tier(min_tier)
     missing: dict[Tier, str] = {}

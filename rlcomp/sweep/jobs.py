@@ -62,7 +62,7 @@ def check_count(overrides: Sequence[Override], product: bool = False) -> None:
     With ``product`` all combinations are counted, otherwise the values of each override.
 
     Raises:
-        ConfigError: there are too many; names the override with the most values.
+        ConfigError: there are too many jobs; the message names the override with the most values.
     """
     counts = [
         (_count(override), override) for override in overrides if override.is_sweep_override()

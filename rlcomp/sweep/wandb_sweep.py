@@ -95,7 +95,7 @@ def _parameter(override: Override) -> dict[str, Any]:
 
 
 def _plain(text: str) -> object:
-    """Convert integers and floats, for axes of W&B's charts; leave all else as it is.
+    """Convert integers and floats, for axes of W&B's charts; leave all else unchanged.
 
     Examples:
         >>> _plain("3"), _plain("1e-4"), _plain("[1,2]"), _plain("true")

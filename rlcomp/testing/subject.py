@@ -140,7 +140,7 @@ class Subject:
         The remedy ends the message of the error.
 
         Raises:
-            ContractError: they differ.
+            ContractError: the tensors differ.
         """
         fault = difference(got, want, where)
         if fault:

@@ -39,7 +39,7 @@ def answer_prompts(
         prompt_ids: the policy's input for each text, from a
             :class:`rlcomp.interfaces.prompt.PromptFormat`; None: the tokens of the texts.
         group_size: answers per prompt; those of prompt 0 come first.
-        max_new_tokens: the most tokens of an answer, EOS included.
+        max_new_tokens: maximum number of tokens of an answer, EOS included.
         decoding: the distribution to draw from; by default the policy's own.
         suppressed_tokens: ids that are not drawn.
         generator: on the CPU.
@@ -214,9 +214,9 @@ def continue_rows(
         batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the entries that
             belong to prompts.
         cuts: int64 ``[B]``, below ``max_new_tokens``.
-        continuations: of each row; those of row 0 come first.
+        continuations: number of continuations of each row; row 0's come first.
         max_new_tokens: longest response, the first ``cuts`` tokens included.
-        horizon: the most tokens that are sampled; None: up to the response's end.
+        horizon: maximum number of tokens that are sampled; None: up to the response's end.
         generator: on the CPU.
 
     Returns:

@@ -52,7 +52,7 @@ class ChatPrompt(metaclass=Checked):
         observations: form of an environment's observation in an episode: a message of the ``user``
             or of a ``tool``, in the template's frame, followed by the assistant's header; or plain
             text within the assistant's turn, ``inline``.
-        tools: of the environment, by name. The template gets them as JSON schemas
+        tools: the environment's tools by name. The template gets them as JSON schemas
             (:func:`rlcomp.text.tool_schemas.tool_schemas`) if a conversation has none of its own.
             Calls have the form that ``tool_protocol=json`` reads.
 

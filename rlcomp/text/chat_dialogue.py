@@ -31,7 +31,7 @@ class ChatDialogue:
         template: renders the messages.
         make: makes a conversation of messages, with its system message and tools.
         prompt_messages: the messages of the prompt.
-        role: of the messages that hold observations.
+        role: role of the messages that hold observations.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def preference_tokenizer(
         levels: steps that a preference distributes: 10 with two objectives makes 11 tokens.
 
     Raises:
-        ConfigError: it has such tokens already.
+        ConfigError: the tokenizer has such tokens already.
     """
     if preference_points(tokenizer):
         raise ConfigError("tokenizer: it has tokens for preferences already; add them once")

@@ -134,7 +134,7 @@ def rollout_rows(
         prompts: ``P`` lists of token ids.
         sampled: the samples, ``B`` rows, the same number for each prompt.
         pad: the padding id.
-        version: of the weights that sampled (:attr:`rlcomp.interfaces.policy.Policy.version`).
+        version: version of the sampling weights (:attr:`rlcomp.interfaces.policy.Policy.version`).
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, ``policy_version``

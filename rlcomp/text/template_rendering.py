@@ -26,7 +26,7 @@ def render_template(
         tools: JSON schemas.
         due: the text ends with the opening of an assistant's turn.
         arguments: other variables of the template.
-        longest: most characters of the text.
+        longest: maximum number of characters of the text.
 
     Returns:
         ``text`` (cut one character after the limit) and ``length``, or ``error``.

@@ -16,7 +16,7 @@ from rlcomp.files.run_record import ENDED, METRICS, SAMPLES
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 
 _REMEDY = (
-    "another program wrote there; put the record back, or go on from the last checkpoint in "
+    "another program wrote there; restore the record, or go on from the last checkpoint in "
     "another directory, resume=CHECKPOINT directory=NEW"
 )
 
@@ -130,7 +130,7 @@ class JsonLines:
         """Return the files' sizes and digests, synced to disk, and the phases that ended early.
 
         A checkpoint never counts a line that is not on disk. A run that continues in another
-        directory needs the phases, lest the steps that they omitted count as missing there.
+        directory needs the phases: the steps that they skipped are not missing there.
         """
         for path in (self.metrics, self.samples, self.metrics.parent):
             sync(path)
@@ -159,7 +159,7 @@ class JsonLines:
         """Check that the files hold exactly the lines that this run has written.
 
         Raises:
-            StorageError: one was changed; names the file and the lines.
+            StorageError: a file was changed; the message names the file and the lines.
         """
         for path in (self.metrics, self.samples):
             digest = self.digests[path.name]
@@ -220,10 +220,10 @@ Close = Callable[[BaseException], None]
 
 @runtime_checkable
 class Outlives(Protocol):
-    """Class of trackers that the supervisor can close for a dead run."""
+    """Class of trackers that the supervisor can close after the process of the run has died."""
 
     def outlive(self, settings: Mapping[str, Any]) -> AbstractContextManager[Close]:
-        """Yield a function that closes the tracker, made with ``settings``, of a dead run."""
+        """Yield a function that closes a dead run's tracker with these ``settings``."""
 
 
 @contextmanager
@@ -233,9 +233,9 @@ def closing_tracker(
     """Close the tracker of a run whose process dies within the context.
 
     Args:
-        kind: class of the tracker; no-op unless it is :class:`Outlives`.
+        kind: class of the tracker; without the method of :class:`Outlives` nothing is closed.
         settings: arguments of the tracker.
-        status: of the run.
+        status: shared status of the run.
     """
     if not isinstance(kind, Outlives):
         yield

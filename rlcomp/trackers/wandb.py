@@ -27,7 +27,7 @@ class WandB:
     """Weights & Biases; offline without a key.
 
     Args:
-        directory: of the run.
+        directory: the run's directory.
         project: W&B project.
         run_name: W&B name of the run.
         group: runs that belong together, usually a sweep.
@@ -35,7 +35,7 @@ class WandB:
         tags: methods of this run.
 
     Attributes:
-        config: of the run.
+        config: the run's config.
         report_files: returns the pictures and pages of a finished run.
     """
 

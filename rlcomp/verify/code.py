@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError, require
 
 Where = Literal["block", "whole"]
 
-_LONGEST = 100_000
+_MAX_CHARACTERS = 100_000
 _LANGUAGES = ("", "python", "python3", "py")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
     r"""Return the program that a response gives, with its white space.
 
-    Text up to the last ``think_end`` is ignored. A response with two different programs has none,
-    because it does not commit itself; neither has one with a block that is not closed. Blocks of
+    Text up to the last ``think_end`` is ignored. A response with two different programs or
+    with a block that is not closed gives no program. Blocks of
     another language (`````text``, `````bash``) are no programs.
 
     Args:
@@ -48,7 +48,7 @@ def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str 
     if programs is None or len(programs) != 1:
         return None
     (code,) = programs
-    return code if len(code) <= _LONGEST else None
+    return code if len(code) <= _MAX_CHARACTERS else None
 
 
 def _blocks(text: str) -> set[str] | None:
@@ -81,7 +81,7 @@ def same_output(
         output: the output of a program.
         expected: the right output.
         absolute: absolute tolerance of decimal numbers.
-        relative: relative tolerance, a share of the larger number; one tolerance suffices.
+        relative: relative tolerance, a share of the larger number; either tolerance suffices.
 
     Examples:
         >>> same_output("1  2 \n\n", "1 2"), same_output("1\n2", "1 2")
@@ -132,7 +132,7 @@ def same_value(
         value: the value that a program returned.
         expected: the value from JSON.
         absolute: absolute tolerance of numbers.
-        relative: relative tolerance, a share of the larger number; one tolerance suffices.
+        relative: relative tolerance, a share of the larger number; either tolerance suffices.
 
     Examples:
         >>> same_value((1, 2.0), [1, 2]), same_value(True, 1), same_value({1: "a"}, {"1": "a"})
@@ -181,13 +181,13 @@ def _near(one: float, other: float, absolute: float, relative: float) -> bool:
 
 
 # Time limit of the linter.
-_SECONDS = 10.0
+_LINT_SECONDS = 10.0
 # Comments that change the verdict and that no flag of ruff disables.
 _ISORT_COMMENT = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
 
 
 def is_clean(source: str, rules: Sequence[str]) -> bool:
-    """Return whether ruff has no complaint about a program.
+    """Return whether ruff reports no violation in a program.
 
     Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
     comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
@@ -195,7 +195,7 @@ def is_clean(source: str, rules: Sequence[str]) -> bool:
 
     Args:
         source: Python.
-        rules: ruff's, such as ``["E", "F"]``.
+        rules: selectors of ruff rules, such as ``["E", "F"]``.
 
     Examples:
         >>> is_clean("x = 1", ["F"]), is_clean("import os  # noqa", ["F"])
@@ -240,6 +240,6 @@ def _ruff(source: str, rules: Sequence[str]) -> subprocess.CompletedProcess[byte
         ],
         input=source.encode(errors="replace"),
         capture_output=True,
-        timeout=_SECONDS,
+        timeout=_LINT_SECONDS,
         check=False,
     )

@@ -1,4 +1,4 @@
-"""Guards of symbolic answers: formulas that take a computer algebra system too long."""
+"""Guards against formulas that a computer algebra system takes too long to parse or simplify."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 6, 24, 16
 _LARGEST_FACTORIAL = 200
 # Largest exponents of a plain number, and of any other base.
 _EXPONENT_OF_NUMBER, _EXPONENT = 1000, 10
-# Most terms of the expression multiplied out, and deepest nesting: sin(sin(x)) has 2.
+# Limits of the terms of the expanded expression and of nested functions: sin(sin(x)) has 2.
 _TERMS, _NESTED_FUNCTIONS = 200, 4
 
 _FUNCTION = re.compile(r"\\(?!left|right|[dt]?frac|text|mathrm|cdot|times)[A-Za-z]+")
@@ -24,10 +24,11 @@ _COSTLY = re.compile(
 )
 _FACTORIAL = re.compile(r"(?:(?<![0-9A-Za-z])([0-9]{1,9}|[A-Za-z]))?\s*!(\s*[!^(\[{])?")
 _POWER = re.compile(r"\^|\*\*")
-# Text before an exponent; an exponent without braces, and the sign after it that enlarges it.
+# Text between a power sign and its exponent.
 _BEFORE = re.compile(
     r"(?:[\s~+-]|\\[,;:! ]|\\(?:left|[dtc]?frac|sqrt|text|math\w+|displaystyle|textstyle)\b)*"
 )
+# An exponent without braces, and a power or factorial sign after it.
 _BARE = re.compile(r"([0-9]+(?=(\s*(?:\^|\*\*|!))?)|.?)", re.DOTALL)
 
 
@@ -84,7 +85,7 @@ def _has_large_factorial(answer: str, gold: str) -> bool:
 def _has_large_power(answer: str, gold: str) -> bool:
     if any(_is_too_large(p.base, p.exponent) for p in _powers(answer) if p.exponent not in gold):
         return True
-    return _reach(answer) > max(_EXPONENT_OF_NUMBER, _reach(gold))
+    return _largest_exponent(answer) > max(_EXPONENT_OF_NUMBER, _largest_exponent(gold))
 
 
 class _Power(NamedTuple):
@@ -117,16 +118,16 @@ def _exponent(text: str, start: int) -> tuple[str, int]:
     return (bare[1] + (bare[2] or ""), bare.end()) if bare else ("", start)
 
 
-def _reach(text: str) -> float:
+def _largest_exponent(text: str) -> float:
     """Return the largest product of stacked exponents: 6 for ``(x^2)^3``, inf for ``x^2^3``."""
-    reach: dict[int, float] = {}
+    products: dict[int, float] = {}
     for power in _powers(text):
         end = power.base_end
         start = _opening(text, end)
-        below = max((size for at, size in reach.items() if start < at <= end), default=1.0)
-        over = math.inf if end in reach else below * max(1, _size(power.exponent))
-        reach[power.end] = max(over, reach.get(power.end, 0.0))
-    return max(reach.values(), default=1.0)
+        below = max((size for at, size in products.items() if start < at <= end), default=1.0)
+        product = math.inf if end in products else below * max(1, _size(power.exponent))
+        products[power.end] = max(product, products.get(power.end, 0.0))
+    return max(products.values(), default=1.0)
 
 
 def _opening(text: str, end: int) -> int:
@@ -155,7 +156,7 @@ def _is_too_large(base: str, exponent: str) -> bool:
 
 
 def _size(exponent: str) -> int:
-    """Return an upper bound of an exponent made of these numbers."""
+    """Return an upper bound of an exponent: the larger of product and sum of its numbers."""
     numbers = [int(number) for number in re.findall(r"[0-9]+", exponent)]
     return max(math.prod(numbers), sum(numbers))
 
@@ -165,30 +166,30 @@ def is_large(expression: object, gold: object) -> bool:
 
     Args:
         expression: an expression of sympy, not evaluated.
-        gold: the gold expression; the size of the gold one is always allowed.
+        gold: the gold expression; its size is always allowed.
     """
     most, deepest = max(_TERMS, _terms(gold)), max(_NESTED_FUNCTIONS, _nested(gold))
     return _terms(expression) > most or _nested(expression) > deepest
 
 
 def _terms(expression: object) -> int:
-    """Return the terms of an expression multiplied out, the larger of numerator and denominator."""
+    """Return the terms of the expanded numerator or denominator, the larger number."""
     return max(_fraction(expression))
 
 
 def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - sympy has no types
     """Count the terms of numerator and denominator, over a common denominator."""
     parts = [_fraction(part) for part in getattr(expression, "args", ())]
-    below = math.prod(under for _, under in parts)
+    denominator = math.prod(bottom for _, bottom in parts)
     if type(expression).__name__ == "Mul":
-        return math.prod(over for over, _ in parts), below
+        return math.prod(top for top, _ in parts), denominator
     exponent: Any = getattr(expression, "exp", None)
     if type(expression).__name__ == "Pow" and getattr(exponent, "is_Integer", False):
         power = min(abs(int(exponent)), _EXPONENT_OF_NUMBER)
-        over, under = (math.comb(terms + power - 1, power) for terms in parts[0])
-        return (over, under) if exponent >= 0 else (under, over)
+        top, bottom = (math.comb(terms + power - 1, power) for terms in parts[0])
+        return (top, bottom) if exponent >= 0 else (bottom, top)
     if type(expression).__name__ == "Add":
-        return sum(over * below // under for over, under in parts), below
+        return sum(top * denominator // bottom for top, bottom in parts), denominator
     return max(1, sum(map(max, parts))), 1
 
 

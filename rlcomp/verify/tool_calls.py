@@ -141,9 +141,9 @@ def json_call(body: str) -> Call:
             be left out.
 
     Raises:
-        CallError: it is no such object, holds NaN or a duplicate name, or is nested more than 32
-            deep.
-        RecursionError: it is nested too deeply for the parser.
+        CallError: the text is no such object, holds NaN or a duplicate name, or is nested more than
+            32 deep.
+        RecursionError: the text is nested too deeply for the parser.
     """
     return _call_of(_strict_json(body))
 
@@ -185,7 +185,7 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     """Return a value of JSON types, with tuples as lists.
 
     Raises:
-        CallError: it holds a value of another type, or is nested more than 32 deep.
+        CallError: the value holds a value of another type, or is nested more than 32 deep.
     """
     if depth > _DEEPEST:
         raise CallError(f" is nested more than {_DEEPEST} deep")

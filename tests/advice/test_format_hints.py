@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rlcomp.advice.format_hints import converted
+from rlcomp.advice.format_hints import conversion_hint
 from rlcomp.data.records import read_rows
 from rlcomp.errors import DataError
 
@@ -56,7 +56,7 @@ def test_the_line_that_is_told_makes_what_is_read(place, name, content, what, ma
 def test_lines_of_another_name_are_only_renamed(place):
     (place / "a.json").write_text(f"{TEXT}\n{TEXT}\n")
 
-    assert told("a.json").endswith("its rows stand one a line already: mv a.json a.jsonl")
+    assert told("a.json").endswith("its rows are one per line already: mv a.json a.jsonl")
 
 
 def test_a_folder_of_objects_is_made_one_file(place):
@@ -65,7 +65,7 @@ def test_a_folder_of_objects_is_made_one_file(place):
         (place / "many" / f"{number}.json").write_text(f'{{\n"n": {number}}}')
 
     message = told("many")
-    assert "it is a folder; of files that hold one row each write many.jsonl with" in message
+    assert "it is a folder; if each file holds one row, write many.jsonl with" in message
     line = message[message.index("python -c") :].replace("python", sys.executable, 1)
     subprocess.run(line, shell=True, check=True)
     assert [row.columns for row in read_rows("many.jsonl")] == [{"n": 0}, {"n": 1}]
@@ -95,5 +95,5 @@ def test_a_folder_is_told_by_what_is_in_it(place, names, what):
 def test_of_what_is_no_table_nothing_is_said_of_rows(place, content):
     (place / "a.json").write_text(content)
 
-    assert "holds the rows" not in converted("a.json", (".jsonl",))
-    assert "array" not in converted("a.json", (".jsonl",))
+    assert "holds the rows" not in conversion_hint("a.json", (".jsonl",))
+    assert "array" not in conversion_hint("a.json", (".jsonl",))

@@ -85,7 +85,7 @@ FOUND = {
     "~reward._target_": "'reward' has only where, strip, column, no part with a _target_",
     "learner.optimizer=null": "learner.optimizer is None: must be a function",
     "learner.optimizer._target_=torch.optim.Nope": "'torch.optim' has no 'Nope'",
-    "loss.reduction=token_mean": "it is a part, and an option of it is chosen by loss/reduc",
+    "loss.reduction=token_mean": "it is a part: choose an option of it by loss/reduc",
     "loss.trust_region=null": "trust_region is None: must be a Component",
     # Numbers.
     "seed=1e400": "seed is inf: must be an integer",

@@ -436,8 +436,8 @@ CORRUPTIONS = {
     "a best better sideways": (put(*BEST, "better", value="sideways"), "'better' is 'sideways'"),
     # Trees.
     "a mark nobody knows": (put("nodes", "means:", value={"set": [1]}), "no dict, list, tuple"),
-    "two marks": (put("nodes", "means:", value={"list": [], "tuple": []}), "nor one of our marks"),
-    "a list without a mark": (put("nodes", "means:", value=[1]), "nor one of our marks"),
+    "two marks": (put("nodes", "means:", value={"list": [], "tuple": []}), "nor a mark of split"),
+    "a list without a mark": (put("nodes", "means:", value=[1]), "nor a mark of split"),
     "a dict of no pairs": (put("nodes", "means:", value={"dict": [[1]]}), "no pair of a key"),
     "a key that cannot be one": (
         put("nodes", "means:", value={"dict": [[{"list": []}, 1]]}),

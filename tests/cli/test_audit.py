@@ -83,7 +83,7 @@ def test_a_function_of_ones_own_that_accepts_hedges_ends_with_1(audit, mine, tmp
     # The file is there now.
     _, err, code = audit(*words, "--json", tmp_path / "found.json")
     assert code == 2
-    assert "it is there already: name a new file" in err
+    assert "already exists: name a new file" in err
 
     allowed = [word for kind in found["false_accepts"] for word in ("--allow", kind)]
     out, _, code = audit(*words, *allowed)

@@ -272,10 +272,10 @@ def test_a_critic_is_written_when_asked(tmp_path):
 def test_what_cannot_be_written_leaves_nothing(plain, adapted, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         export(run=plain, directory=tmp_path / "full")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         export(run=plain, directory=tmp_path / "link")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):

@@ -127,7 +127,7 @@ def test_a_file_that_is_there_is_not_written_over(make, folder, tmp_path, capsys
     (tmp_path / "tasks.jsonl").write_text("mine")
 
     assert make(folder, "--commits", "HEAD", "--out", tmp_path / "tasks.jsonl") == 2
-    assert "it is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_without_a_task_it_says_so(make, folder, tmp_path, capsys):

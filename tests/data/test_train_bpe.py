@@ -103,7 +103,7 @@ def test_it_is_saved_and_loaded_unchanged(tokenizer, tmp_path):
             ["<think>"],
             "vocab_size is 258: 256 bytes, 2 special tokens and 1 words need .* 259",
         ),
-        (400, ["a", "a"], "names a word more than once"),
+        (400, ["a", "a"], "has an entry more than once"),
     ],
 )
 def test_what_cannot_be_is_refused(size, words, message):

@@ -246,7 +246,7 @@ def test_a_record_that_lost_its_end_is_refused_and_goes_on_from_where_it_reaches
 def test_a_record_that_is_gone_is_refused(run, file):
     (run / file).unlink()
 
-    with pytest.raises(CheckpointError, match=rf"{file} has 0 bytes.*put the record back"):
+    with pytest.raises(CheckpointError, match=rf"{file} has 0 bytes.*restore the record"):
         resumed(run)
     with pytest.raises(CheckpointError, match=rf"{file} has 0 bytes"):
         resumed(run, resume=str(run))
@@ -346,7 +346,7 @@ def test_a_record_changed_in_the_middle_is_refused_by_line(run, name, resume):
         resumed(run, resume=str(run) if resume == "PATH" else resume)
 
     assert f"{run / file}, {place}(bytes " in str(told.value)
-    assert "put the record back, go on without it in another directory, resume=" in str(told.value)
+    assert "restore the record, go on without it in another directory, resume=" in str(told.value)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == left
 
 

@@ -270,7 +270,7 @@ def test_a_server_that_cannot_start_gives_the_reason(sandbox):
     server = fork_server.ForkServer("strict")
     server.process.kill()
 
-    assert server.refusal() in ("", "it ended while it started")
+    assert server.refusal() in ("", "it ended during its start")
 
     server.close()
 

@@ -319,7 +319,7 @@ def test_a_record_changed_while_the_run_goes_on_is_told_at_its_end(tmp_path, fil
             tracker.phase_ended(1, {"phase": "rl", "step": 1, "steps": 3, "reason": "a"})
             change(tmp_path / file)
 
-    with pytest.raises(StorageError, match=rf"{file}.*put the record back") as told:
+    with pytest.raises(StorageError, match=rf"{file}.*restore the record") as told:
         run()
 
     assert other.ended == [told.value]  # the other trackers are told that it failed

@@ -17,7 +17,7 @@ from rlcomp.metrics import record
 
 
 class BranchShareWeight(LossPart):
-    """Weight of a row by its share of an independent episode.
+    """Weight of the rows of a tree, so that each tree counts as one episode.
 
     ``c_i = s_i n / sum_j s_j`` over the ``n`` rows with a response in the optimiser step, ``s`` =
     ``branch_share``: a mean over rows becomes a mean over trees.
@@ -46,10 +46,10 @@ class BranchShareWeight(LossPart):
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return the factor of each row, ``[B]``."""
-        counted = batch["response_mask"].any(1)
-        share = masked(batch["branch_share"], counted)
+        has_response = batch["response_mask"].any(1)
+        share = masked(batch["branch_share"], has_response)
         total = share.sum()
-        scale = counted.sum() / total.clamp(min=1e-12)
+        scale = has_response.sum() / total.clamp(min=1e-12)
         return batch.select().set("tree_weight", share * scale)
 
     def forward(self, batch: TensorDict) -> TensorDict:

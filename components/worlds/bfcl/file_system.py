@@ -79,7 +79,7 @@ class FileSystemService(Service):
         return {"current_working_directory": "/" + "/".join(self._path)}
 
     def cd(self, folder: str) -> Result:
-        """Enter a directory of the working directory, or its parent by ``..``."""
+        """Change to a subdirectory, or by ``..`` to the parent directory."""
         if folder == "..":
             if len(self._path) == 1:
                 raise ServiceError("this is the root")
@@ -121,7 +121,7 @@ class FileSystemService(Service):
         return {"file_content": self._read_file(file_name)}
 
     def sort(self, file_name: str) -> Result:
-        """Return a file's lines in sorted order; the file stays as it is."""
+        """Return a file's lines in sorted order; the file does not change."""
         return {"sorted_content": "\n".join(sorted(self._read_file(file_name).splitlines()))}
 
     def tail(self, file_name: str, lines: int = 10) -> Result:
@@ -154,7 +154,7 @@ class FileSystemService(Service):
         return {"diff_lines": "\n".join(f"- {a}\n+ {b}" for a, b in pairs if a != b)}
 
     def find(self, path: str = ".", name: str | None = None) -> Result:
-        """Return the paths below a directory whose last name contains a text."""
+        """Return the paths below a directory with a text in their last component."""
         start = self._working_directory()
         for part in path.rstrip("/").split("/"):
             start = start if part == "." else start.get(part, "")
@@ -172,7 +172,8 @@ class FileSystemService(Service):
     def _find_target(self, source: str, destination: str) -> tuple[Directory, str]:
         """Return the directory and the name that a copy or move writes.
 
-        It keeps its name if the destination is a directory; else the destination is its new name.
+        The source keeps its name if the destination is a directory; else the destination is its new
+        name.
         """
         directory = self._working_directory()
         if source not in directory:

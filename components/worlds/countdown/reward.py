@@ -21,7 +21,8 @@ class CountdownReward(TextReward):
     most 200 characters, with each number of the prompt exactly once. Its value must equal the
     target in exact arithmetic. Signs are refused: ``-3+5`` gets 0.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``countdown``.
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
+    ``countdown``.
     """
 
     name = "countdown"

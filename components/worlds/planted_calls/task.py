@@ -18,7 +18,7 @@ class FixedAnswer(metaclass=Checked):
     calls.
 
     Args:
-        says: the text of every answer; "" means that a call has no result and is not useful.
+        says: the text of every answer; an empty text is no result, and the call is not useful.
     """
 
     def __init__(self, *, says: str = "") -> None:
@@ -45,7 +45,7 @@ class PlantedCalls(metaclass=Checked):
         often: probability that a demonstration begins with the call.
 
     Raises:
-        ConfigError: (when called) the example of the other task has no turns.
+        ConfigError: (when called) an example of the other task has no turns.
 
     Examples:
         >>> from components.worlds.hops.task import Hops

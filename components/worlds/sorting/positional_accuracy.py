@@ -12,7 +12,7 @@ class PositionalAccuracy(TextReward):
     preferences: 1 for the answer itself, less for similar texts. White space around both texts is
     ignored. Two empty texts have the reward 1.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``share_in_place``.
     """
 

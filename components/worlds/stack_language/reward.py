@@ -17,7 +17,7 @@ class StackProgram(TextReward):
     :func:`components.worlds.stack_language.interpreter.run_program` runs the response. The answer
     is ignored, because several programs are right. A program that fails gets 0.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``stack_program``.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlcomp.config.checks.suspicious_values import LOG_PROB_COPY
 from rlcomp.config.finding import Finding, refuse
-from rlcomp.config.flow_source import flow_of, ran
+from rlcomp.config.flow_source import flow_of, run_children
 from rlcomp.config.plan import PhasePlan, Plan, below
 from rlcomp.config.reader import Node
 from rlcomp.errors import nearest
@@ -58,7 +58,7 @@ def _lists_inside(stages: Sequence[Any]) -> Iterator[list[Node]]:
     yield nodes
     for node in nodes:
         if isinstance(node.arguments.get("stages"), list):
-            yield from _lists_inside(ran(node))
+            yield from _lists_inside(run_children(node))
 
 
 def _rolls_out(node: Node) -> bool:

@@ -197,7 +197,7 @@ def library() -> ctypes.CDLL:
     """Return the shared object; its calls release the GIL.
 
     Raises:
-        RuntimeError: it is missing (:func:`why_missing`).
+        RuntimeError: the shared object is missing (:func:`why_missing`).
     """
     return _load(instruction_set(), OBJECTS)
 

@@ -48,7 +48,7 @@ def tree_attention(
         nodes: nodes of the tokens (:func:`rlcomp.engine.attention.prefix_tree_nodes`).
         scale: factor of the attention logits.
         rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
-            D]``, both halves of ``D`` equal; None for none.
+            D]``, both halves of ``D`` equal, or None.
 
     Returns:
         Shape ``[N, heads * D]``.

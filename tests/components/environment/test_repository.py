@@ -366,7 +366,7 @@ def test_a_sandbox_that_fails_is_no_verdict(rows, monkeypatch):
     repository._sandbox.cache_clear()
     monkeypatch.setattr(sys, "executable", "/bin/false")
 
-    with pytest.raises(RlcompError, match="it ended while it started"):
+    with pytest.raises(RlcompError, match="it ended during its start"):
         environment.step("<submit/>")
     assert math.isnan(environment.facts()["resolved"])
 

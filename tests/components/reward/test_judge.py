@@ -75,7 +75,7 @@ def test_a_column_that_is_no_rubric_is_refused(given):
 def test_no_criteria_at_all_and_none_to_earn_by_are_refused():
     with pytest.raises(DataError, match=r"no column 'rubric' and there are no criteria"):
         Rubric(judge=contains).score_row(row("a"))
-    with pytest.raises(ConfigError, match="none has a weight above 0"):
+    with pytest.raises(ConfigError, match="no weight is above 0"):
         Rubric(judge=contains, criteria={"a": -1.0, "b": 0.0})
 
 
