@@ -236,8 +236,8 @@ def _compares_whole(node: Node) -> bool:
 
 
 def _max_response_tokens(plan: Plan) -> int | None:
-    """Return the first ``max_new_tokens`` of a stage; None if no stage has one."""
+    """Return the largest ``max_new_tokens`` of a stage; None if no stage has one."""
     stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
     limits = (node.arguments.get("max_new_tokens") for node in nodes)
-    return next((limit for limit in limits if isinstance(limit, int)), None)
+    return max((limit for limit in limits if isinstance(limit, int)), default=None)

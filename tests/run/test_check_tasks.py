@@ -243,6 +243,7 @@ def test_answers_that_no_response_can_be_are_told_once():
         (["1234", "12"], []),
         (["12345", "1", "2"], []),
         (["12345"], ["reward=last_number"]),
+        (["12345"], ["rollout.max_new_tokens=9"]),
         (["12345"], ["reward=boxed"]),
     ],
 )
