@@ -18,7 +18,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import pad_rows
 from rlcomp.text.tokenizer import encode_all
 
@@ -30,7 +30,7 @@ class PolicyPromptRows(Component):
     preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
-    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if it is there. Writes a new batch
+    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if present. Writes a new batch
     of ``tokens``, ``attention_mask`` and ``response_mask``, in which the tokens after ``prompt``
     follow ``policy_prompt``. The prompt's entries stay.
 
@@ -49,7 +49,7 @@ class PolicyPromptRows(Component):
         self, *, tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat | None = None
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
         self.tokenizer = tokenizer
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -19,7 +19,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import response_rows
 
 
@@ -139,7 +139,7 @@ class ConstructedPairs(Component):
         prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.tokenizer = policy.tokenizer
         self.kind = kind
 
@@ -178,7 +178,7 @@ class JudgedPairs(Component):
     1/2 give two rows without a valid reward, which every loss ignores. A group of one row gives no
     rows.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if they are there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if present
     ``answer`` ``[B, W]``, for simulated judges, and ``reward``, ``reward_valid`` ``[B]``, for
     ``pairing/agreement``. Writes ``chosen``, ``reward_valid`` and ``label_noise`` ``[B]`` of the
     remaining rows: row 2k is chosen, row 2k + 1 rejected.

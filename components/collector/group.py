@@ -17,13 +17,13 @@ from rlcomp.interfaces.stages import Collector
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import add_texts, answer_prompts
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class GroupCollector(Collector):
     """Collector of ``group_size`` sampled responses per prompt.
 
-    The policy decodes with its own settings. Reads ``policy_prompt`` ``[P, W]`` if it is there,
+    The policy decodes with its own settings. Reads ``policy_prompt`` ``[P, W]`` if present,
     else ``prompt`` ``[P, W]``; and optionally ``columns`` (conversations). Writes a new batch of
     ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its texts,
     ``group_id`` and ``truncated``; the prompt's entries, repeated for each response; and
@@ -52,7 +52,7 @@ class GroupCollector(Collector):
         prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
         self.group_size = group_size
@@ -123,7 +123,7 @@ class GreedyBaselineCollector(GroupCollector):
     ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
     decoding settings, so that KL measurements refer to the same policy.
 
-    Reads ``policy_prompt`` ``[P, W]`` if it is there, else ``prompt`` ``[P, W]``; and optionally
+    Reads ``policy_prompt`` ``[P, W]`` if present, else ``prompt`` ``[P, W]``; and optionally
     ``columns`` (conversations). Writes a new batch of ``B = P * (group_size + 1)`` rows: the
     tokens, masks and log-probs of the rollout, its texts, ``group_id``, ``truncated`` and
     ``greedy`` ``[B]``; the prompt's entries, repeated for each response; and ``sampling_mask``

@@ -27,14 +27,14 @@ class PreferenceLoss(PairLoss):
 
     ``l_u`` = ``pair_loss`` is the link's loss of both scores, ``l'_u`` = ``flipped_loss`` the loss
     with a flipped label. ``w_u`` are the weights of a mean over the pairs of the optimiser step,
-    ``v_t`` the weights of a mean over the tokens of its chosen answers; ``c`` = ``pair_coef``,
-    ``mu`` = ``nll_coef``.
+    ``v_t`` the weights of a mean over the tokens of the step's chosen answers, ``c`` =
+    ``pair_coef``, ``mu`` = ``nll_coef``.
 
     A method such as DPO is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
     order.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and the keys of the parts;
-    if they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
+    if present ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
     ``label_noise`` ``[B]``, which replaces the argument ``label_noise``. Writes the scalar
     ``loss``.
 
@@ -53,7 +53,7 @@ class PreferenceLoss(PairLoss):
         nll_coef: mu, weight of the negative log-likelihood of the chosen answers (CPO, ORPO).
 
     Raises:
-        ConfigError: ``unbiased`` with labels without information (e = 1/2).
+        ConfigError: ``unbiased`` with e of at least 1/2.
         DataError: a pair does not have exactly one chosen answer.
 
     Source:
@@ -163,7 +163,7 @@ class KTOLoss(RowLoss):
     KTO needs no pairs. The rows of a pair are a desirable and an undesirable answer.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` (the answer is desirable),
-    ``kl_baseline`` ``[B]``, nats, and the keys of the score; if they are there ``ref_log_probs``
+    ``kl_baseline`` ``[B]``, nats, and the keys of the score; if present ``ref_log_probs``
     ``[B, T]`` (only recorded) and ``pair_weight`` ``[B]``. Writes the scalar ``loss``.
 
     Records ``preference/chosen_log_prob`` and ``preference/rejected_log_prob``, nats per desirable

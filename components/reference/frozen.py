@@ -26,7 +26,7 @@ class FrozenReference(Reference):
     copy. So the reference costs no second model; with adapters it costs their size.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, and with
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, and with
     ``full`` ``ref_log_distribution`` ``[B, T, V]``.
 
     Args:
@@ -119,7 +119,7 @@ class LiveReference(Reference):
     As a control: a policy that is its own teacher drifts and collapses.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution``
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution``
     ``[B, T, V]``, nats, without gradient.
     """
 
@@ -145,7 +145,7 @@ class AdapterOffReference(Reference):
     """Reference policy: the policy's base model, without extra memory, by disabling the adapters.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
     Args:
         policy: a model with adapters.
@@ -178,7 +178,7 @@ class PretrainedReference(Reference):
     It costs a second model in memory and in checkpoints.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
     the policy's decoding.
 
     Args:

@@ -13,7 +13,7 @@ from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.keys import Key
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import check_room, demonstration_rows
 
 
@@ -24,7 +24,7 @@ class RepromptedReference(Component):
     copied to the positions of the response tokens in the policy's row.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``teacher_prompt`` ``[B,
-    W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if they are there. Writes
+    W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if present. Writes
     ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
 
     Args:
@@ -54,7 +54,7 @@ class RepromptedReference(Component):
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.reference = reference
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the responses after the teacher's prompts."""

@@ -44,7 +44,7 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
     """Set up ``best`` for a run that starts, or continues, with these records.
 
     Checkpoints of an abandoned continuation, or of an earlier run in this directory, are deleted.
-    A missing one is copied from the folder of ``source``, if it is there.
+    A missing one is copied from the folder of ``source``, if present.
 
     Args:
         checkpoint: of the run.

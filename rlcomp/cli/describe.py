@@ -17,7 +17,7 @@ from rlcomp.config.checks.distributed import describe_ranks, worker_labels
 from rlcomp.config.choices import repeated
 from rlcomp.config.compare import changed
 from rlcomp.config.equation import equations
-from rlcomp.config.flow_source import flow_of, ran
+from rlcomp.config.flow_source import flow_of, run_children
 from rlcomp.config.plan import PhasePlan, Plan, read
 from rlcomp.config.reader import Node
 from rlcomp.config.resolve import check, compose_or_explain, raise_or_warn
@@ -113,7 +113,7 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
         unknown or _keys(flow.reads, declaration.optional),
         unknown or prefix + _keys(writes, declaration.may_write) + suffix,
     )
-    for child in ran(node):
+    for child in run_children(node):
         _add_rows(table, child, depth + 1, labels)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlcomp.config.flow_source import ran
+from rlcomp.config.flow_source import run_children
 from rlcomp.config.plan import PhasePlan, Plan, children, losses_of
 from rlcomp.config.reader import Node
 
@@ -54,7 +54,7 @@ def _stage_rows(node: Node) -> list[tuple[str, str]]:
 def _loss_rows(node: Node, depth: int) -> list[tuple[str, str]]:
     declaration = node.declaration
     own = filled(declaration.equation, node) or f"{declaration.name}: states no equation"
-    below = [row for child in ran(node) for row in _loss_rows(child, depth + 1)]
+    below = [row for child in run_children(node) for row in _loss_rows(child, depth + 1)]
     return [("  " * depth + node.path, own), *below]
 
 

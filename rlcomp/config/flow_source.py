@@ -11,7 +11,7 @@ from rlcomp.config.reader import BROKEN, Node
 from rlcomp.keys import prompt_keys
 
 
-def ran(node: Node) -> list[Node]:
+def run_children(node: Node) -> list[Node]:
     """Return the children that a composite calls, in calling order."""
     order: list[Node] = []
     for name in node.declaration.runs:
@@ -22,7 +22,7 @@ def ran(node: Node) -> list[Node]:
 def flow_of(node: Node) -> Flow:
     """Return the flow of a node, from its declaration and its children's."""
     declaration = node.declaration
-    inner = fold(flow_of(child) for child in ran(node))
+    inner = fold(flow_of(child) for child in run_children(node))
     left = frozenset() if declaration.contained else inner.writes
     known = frozenset(declaration.optional) if declaration.fresh else frozenset()
     writes = declaration.written(node.arguments)
@@ -44,7 +44,7 @@ def flow_of(node: Node) -> Flow:
 def stage_of(node: Node) -> Stage:
     """Return the data of a node for the flow check."""
     declaration, size = node.declaration, node.arguments.get("group_size")
-    run = [] if declaration.contained else [stage_of(child) for child in ran(node)]
+    run = [] if declaration.contained else [stage_of(child) for child in run_children(node)]
     return Stage(
         path=node.path,
         kind=declaration.name,
@@ -68,7 +68,7 @@ def _all_reads(node: Node) -> frozenset[str]:
     declaration = node.declaration
     own = (*declaration.reads, *declaration.optional)
     keys = frozenset(node.keys.get(key, key) for key in own)
-    run = children(node) if declaration.opaque else ran(node)
+    run = children(node) if declaration.opaque else run_children(node)
     inside = frozenset[str]().union(*(_all_reads(child) for child in run))
     return keys | (inside - frozenset(declaration.supplies))
 

@@ -193,7 +193,7 @@ class LanguageModel(Component):
         if group is not None and group.can_share(self) and self.scoring.same_on_ranks(make):
             values: Tensor = group.call_on_all(self, "values_on_ranks", columns, make, decoding)
             return values.to(device)
-        return self.scoring.read(columns, make, decoding, weights, device)
+        return self.scoring.compute(columns, make, decoding, weights, device)
 
     def values_on_ranks(
         self, rows: TensorDict, make: LogitFunctionMaker, decoding: Decoding
@@ -204,7 +204,7 @@ class LanguageModel(Component):
             self,
             columns,
             split,
-            lambda model, piece: model.scoring.read_once(piece, make, decoding),
+            lambda model, piece: model.scoring.compute_once(piece, make, decoding),
         )
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:

@@ -13,7 +13,7 @@ from rlcomp.config.build import Builder
 from rlcomp.config.compose import compose_config
 from rlcomp.config.finding import messages
 from rlcomp.config.flow import Flow, Stage, check_stages, fold
-from rlcomp.config.flow_source import check_flow, flow_of, ran
+from rlcomp.config.flow_source import check_flow, flow_of, run_children
 from rlcomp.config.options import config_directory, options_writing
 from rlcomp.config.plan import read
 from rlcomp.config.reader import Node
@@ -420,7 +420,7 @@ def overrides(recipe, rows):
 
 
 def knows_all(node):
-    return not node.declaration.opaque and all(map(knows_all, ran(node)))
+    return not node.declaration.opaque and all(map(knows_all, run_children(node)))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from rlcomp.config import flow_source as module
 from rlcomp.config.declarations import Declaration
 from rlcomp.config.finding import messages
 from rlcomp.config.flow import Flow
-from rlcomp.config.flow_source import check_flow, flow_of, ran, stage_of
+from rlcomp.config.flow_source import check_flow, flow_of, run_children, stage_of
 from rlcomp.config.plan import PhasePlan, Plan
 from rlcomp.config.reader import BROKEN, Node
 from rlcomp.errors import ConfigError
@@ -60,10 +60,10 @@ def test_parts_that_a_node_runs_are_part_of_its_flow(declared):
     inside = {"one": first, "more": [second], "other": unused}
 
     whole = declared("w", reads=("x",), writes=("z",), runs=("one", "more"), arguments=inside)
-    assert ran(whole) == [first, second]
+    assert run_children(whole) == [first, second]
     assert flow_of(whole) == Flow(reads=keys("x a c given"), writes=keys("z b d"))
     hands = declared("h", runs=("more", "one"), supplies=("given",), arguments=inside)
-    assert ran(hands) == [second, first]
+    assert run_children(hands) == [second, first]
     assert flow_of(hands) == Flow(reads=keys("a b c"), writes=keys("b d"))
 
 

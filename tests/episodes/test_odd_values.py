@@ -240,7 +240,9 @@ def test_an_environment_of_gymnasiums_form_is_told_ours():
         def reset(self, seed=None, options=None):
             return "", {}
 
-    with pytest.raises(ConfigError, match=r"Gym is of Gymnasium's form.* reset\(example, seed\)"):
+    with pytest.raises(
+        ConfigError, match=r"Gym has Gymnasium's interface.* reset\(example, seed\)"
+    ):
         InProcessHosts().host(Gym)
 
 
