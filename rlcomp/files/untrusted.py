@@ -103,7 +103,7 @@ def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
         yaml.YAMLError,
     ) as error:
         fault = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
+        raise CheckpointError(f"{file} is not a config that rlcomp wrote: {fault}") from error
 
 
 def check_no_aliases(file: Path) -> None:
@@ -119,7 +119,7 @@ def check_no_aliases(file: Path) -> None:
             raise ValueError("it has anchors")
     except (OSError, ValueError, yaml.YAMLError) as error:
         fault = " ".join(str(error).split())[:300]
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
+        raise CheckpointError(f"{file} is not a config that rlcomp wrote: {fault}") from error
 
 
 class _PlainLoader(get_yaml_loader()):  # type: ignore[misc]

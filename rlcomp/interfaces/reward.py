@@ -153,7 +153,7 @@ class TextReward(Component):
         """Write the reward entries of scores: a number, named parts or None for each row.
 
         Raises:
-            ConfigError: a score is no number, ``weights`` or ``correct_by`` names no part, or
+            ConfigError: a score is not a number, ``weights`` or ``correct_by`` names no part, or
                 several parts have a weight and ``correct_by`` is missing.
             DataError: a score is infinite in float32.
         """

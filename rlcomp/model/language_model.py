@@ -62,8 +62,8 @@ class LanguageModel(Component):
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
-            causal or has no cache; a stop token is no token; routing is to be kept, but the model
-            has no known routers, or its layers are computed again.
+            causal or has no cache; a stop token is not a token of the tokenizer; under
+            ``keep_routing``, the model has no known routers, or checkpoints its layers.
         DataError: the EOS of the model's ``generation_config`` is no id of the model.
     """
 

@@ -178,7 +178,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise CallError(f" is not JSON: {name} is no number")
+    raise CallError(f" is not JSON: {name} is not a number")
 
 
 def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
