@@ -67,17 +67,17 @@ class RequestQueue:
 
     Args:
         episodes: number of episodes.
-        trace: factory of empty traces.
+        new_trace: factory of empty traces.
         wait: seconds to wait for late agents.
         max_calls: maximum number of calls of an episode.
     """
 
     def __init__(
-        self, episodes: int, trace: Callable[[], Trace], *, wait: float, max_calls: int
+        self, episodes: int, new_trace: Callable[[], Trace], *, wait: float, max_calls: int
     ) -> None:
-        self.new_trace = trace
+        self.new_trace = new_trace
         self.wait, self.max_calls = wait, max_calls
-        self.traces = [trace() for _ in range(episodes)]
+        self.traces = [new_trace() for _ in range(episodes)]
         self.began = [False] * episodes
         self.open = {*range(episodes)}
         self._late: set[int] = set()

@@ -178,8 +178,10 @@ def _text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        half = value[error.start]
-        raise ValueError(f"{name} holds {half!r}, half a character: repair the text") from error
+        surrogate = value[error.start]
+        raise ValueError(
+            f"{name} holds {surrogate!r}, a lone surrogate: repair the text"
+        ) from error
     return value
 
 

@@ -47,7 +47,7 @@ def completion(body: bytes) -> Completion:
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("the content of its message holds half a character")
+        raise ValueError("the content of its message holds a lone surrogate")
     tokens = _get(_get(reply, "usage"), "total_tokens")
     counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
     return Completion(text, _first(choices[0]), counted)

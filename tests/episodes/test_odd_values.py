@@ -55,7 +55,7 @@ def answered(**turn):
         ("done", None, "TypeError: done is None: must be True or False"),
         ("observation", None, "TypeError: observation is None: must be a text"),
         ("observation", b"ab", "TypeError: observation is b'ab': must be a text"),
-        ("observation", "a\ud800", r"ValueError: observation holds '\\ud800', half a character"),
+        ("observation", "a\ud800", r"ValueError: observation holds '\\ud800', a lone surrogate"),
         ("closing", None, "TypeError: closing is None: must be a text"),
         ("anchor", ("a", 1), r"TypeError: anchor is \('a', 1\): must be a text"),
         ("anchor", "\udc80", "ValueError: anchor holds"),
