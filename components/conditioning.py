@@ -18,7 +18,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import pad_rows
 from rlcomp.text.tokenizer import encode_all
 
@@ -49,7 +49,7 @@ class PolicyPromptRows(Component):
         self, *, tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat | None = None
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
         self.tokenizer = tokenizer
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -62,7 +62,7 @@ class ChatEndpoint(metaclass=Checked):
         allow_remote: whether ``url`` may name another machine.
 
     Raises:
-        ConfigError: ``url`` is no address or not of this machine, or the key is missing.
+        ConfigError: ``url`` is not an address or not of this machine, or the key is missing.
     """
 
     def __init__(

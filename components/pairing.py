@@ -19,7 +19,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import response_rows
 
 
@@ -139,7 +139,7 @@ class ConstructedPairs(Component):
         prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.tokenizer = policy.tokenizer
         self.kind = kind
 

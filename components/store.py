@@ -153,7 +153,9 @@ class CollectedAnswers(Component):
         if missing or extra:
             raise CheckpointError(f"rows has other keys: {sorted(missing | extra)}")
         if not all(isinstance(entry, Tensor) and entry.ndim for entry in rows.values()):
-            raise CheckpointError("rows has an entry that is no tensor with a row for each answer")
+            raise CheckpointError(
+                "rows has an entry that is not a tensor with a row for each answer"
+            )
         return TensorDict(rows, batch_size=[len(rows["tokens"])])
 
 

@@ -64,7 +64,7 @@ def _check_name(place: str, name: object) -> None:
         raise DataError(f"{place}: the name of column {name!r:.60} is not a text: rename it")
     if any("\ud800" <= character <= "\udfff" for character in name):
         raise DataError(
-            f"{place}: the name of column {name!r:.60} holds half a character: rename it"
+            f"{place}: the name of column {name!r:.60} holds a lone surrogate: rename it"
         )
 
 

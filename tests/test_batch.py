@@ -189,7 +189,7 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(65), 1)
         ({"level": DEEP}, "column 'level' holds lists or mappings more than 64 deep"),
         ({"level": "é" * 2**19}, "column 'level' holds 1048578 bytes, more than 1048576"),
         ({7: "x"}, "the name of column 7 is not a text"),
-        ({"\ud800": "x"}, r"the name of column '\\ud800' holds half a character"),
+        ({"\ud800": "x"}, r"the name of column '\\ud800' holds a lone surrogate"),
     ],
 )
 def test_a_column_that_a_batch_cannot_hold_is_named_with_its_row(columns, told):

@@ -21,18 +21,18 @@ class LocalCluster(Cluster):
     """Cluster whose workers are processes of this machine (torch.multiprocessing, spawn).
 
     Weights are copied into a ring of shared buffers, one for each version that a request may still
-    need, so that a running rollout never reads newer ones. A worker that dies, or is silent for
+    need, so that a rollout never reads newer weights. A worker that dies, or is silent for
     ``timeout`` seconds, is restarted. All workers end with the run, even if it fails.
 
     Args:
         workers: number of processes.
         remote: stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
-            ``free``: workers refill the slots of finished rows and take new weights between
+            ``free``: workers refill the slots of finished rows and load new weights between
             decode steps; a step consumes the groups that finish first.
-        staleness: steps between request and use; null: as ``collector=delayed``, else 1.
+        staleness: steps between request and use; null: the delay of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
-        timeout: seconds of silence after which a worker with a request is restarted.
+        timeout: seconds without a reply after which a worker with a request is restarted.
         restarts: maximum number of restarts in a run.
         free: options of ``schedule: free``.
 

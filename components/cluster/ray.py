@@ -39,19 +39,19 @@ class RayCluster(Cluster):
         workers: number of actors.
         remote: stages that run on them; null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
-            ``free``: workers refill the slots of finished rows and take new weights between
+            ``free``: workers refill the slots of finished rows and load new weights between
             decode steps; a step consumes the groups that finish first.
-        staleness: steps between request and use; null: as ``collector=delayed``, else 1.
+        staleness: steps between request and use; null: the delay of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
-        timeout: seconds of silence after which a worker with a request is restarted.
+        timeout: seconds without a reply after which a worker with a request is restarted.
         restarts: maximum number of restarts in a run.
         free: options of ``schedule: free``.
-        address: address of a running Ray (``auto``, ``HOST:6379``); null starts one here.
+        address: address of a running Ray (``auto``, ``HOST:6379``); null: start Ray here.
         resources: resources of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.
 
     Raises:
         MissingExtra: ray is not installed.
-        ConfigError: a Ray on this machine has too few resources for the actors.
+        ConfigError: Ray on this machine has too few resources for the actors.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RayCluster(Cluster):
         self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Connect to Ray or start it; create the actors."""
-        del versions  # Ray keeps an object as long as a request refers to it
+        del versions  # Ray itself keeps the weights of pending requests
         import ray
 
         if not ray.is_initialized():
@@ -99,7 +99,7 @@ class RayCluster(Cluster):
     def _connect(self) -> None:
         import ray
 
-        # Ray handles SIGTERM itself, so that the run would end in the middle of a step.
+        # ray.init replaces the handler of SIGTERM; its own would end the run within a step.
         handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         num_cpus = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
         local: dict[str, Any] = {"include_dashboard": False, "num_cpus": num_cpus}
@@ -195,7 +195,7 @@ class _ActorClient(ReplyReader):
         defaults: dict[str, Any] = {
             "max_restarts": 0,
             "max_task_retries": 0,
-            "concurrency_groups": {"telling": 1},  # a thread that waits for replies
+            "concurrency_groups": {"replies": 1},  # a thread that waits for replies
             "num_cpus": 1,
             # One arena for all threads, so that they reuse memory.
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
@@ -224,7 +224,7 @@ class _ActorInbox:
         self._call = self._call_next()
 
     def _call_next(self) -> Any:  # noqa: ANN401
-        return self._actor.tell.options(concurrency_group="telling").remote()
+        return self._actor.tell.options(concurrency_group="replies").remote()
 
     def get(self, *, timeout: float) -> Any:  # noqa: ANN401
         if not self._replies:

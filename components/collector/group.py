@@ -17,7 +17,7 @@ from rlcomp.interfaces.stages import Collector
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import add_texts, answer_prompts
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class GroupCollector(Collector):
@@ -52,7 +52,7 @@ class GroupCollector(Collector):
         prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
         self.group_size = group_size

@@ -16,7 +16,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts_in_context
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import response_rows
 
 _FIELD = re.compile(r"\{(prompt|response)\}")
@@ -70,7 +70,7 @@ class Revised(Component):
         for field in ("{prompt}", "{response}"):
             if field not in template:
                 raise ConfigError(f"Revised: template is {template!r}: must hold {field}")
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.policy = policy
         self.template = template
         self.separator = separator

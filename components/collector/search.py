@@ -16,7 +16,7 @@ from rlcomp.seed import new_generator
 
 
 class SearchCollector(Collector):
-    """Collector that searches a proof of each prompt; a row is a tactic tried in a state.
+    """Collector that searches for a proof of each prompt; a row is a tactic tried in a state.
 
     ``prompt`` is the policy's text of the state, ``response`` the tactic. The tactics of a state
     are a group. ``on_proof`` marks the tactics of the proof, for ``reward=on_proof``.
@@ -37,7 +37,7 @@ class SearchCollector(Collector):
 
     optional = ("columns", "answer")
     writes = (*Collector.writes, "on_proof")
-    keys = {"on_proof": ("B", "bool", "the tactic is one of a proof that was found")}
+    keys = {"on_proof": ("B", "bool", "the tactic is part of the proof")}
     must_reach = ("on_proof",)
 
     def __init__(self, *, prover: Searcher) -> None:
@@ -47,7 +47,7 @@ class SearchCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Search a proof of each prompt."""
+        """Search for a proof of each prompt."""
         examples = _examples(batch)
         graphs, rows = self.prover.search(examples, self.generator)
         for graph in graphs:
@@ -66,10 +66,10 @@ class SearchCollector(Collector):
         """Return the rows of all trials, with their groups and ``on_proof``."""
         device = rows["tokens"].device
         trials = [trial for graph in graphs for trial in graph.trials]
-        owners = [number for number, graph in enumerate(graphs) for _ in graph.trials]
+        prompt_indices = [number for number, graph in enumerate(graphs) for _ in graph.trials]
         tactics = rows[torch.tensor([trial.proposal.place for trial in trials], device=device)]
         prompts = tactics["prompt"]
-        tactics = keep_prompt(tactics, batch, torch.tensor(owners, device=device))
+        tactics = keep_prompt(tactics, batch, torch.tensor(prompt_indices, device=device))
         tactics["prompt"] = prompts
         nodes: dict[int, int] = {}
         groups = [nodes.setdefault(id(trial.node), len(nodes)) for trial in trials]

@@ -1,4 +1,4 @@
-"""Environments of control."""
+"""Classic control environments: in torch, or from gymnasium."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CartPole(BatchedEnvironment):
     gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
     force, seconds = 10.0, 0.02
     dynamics_names = ("gravity", "cart", "pole", "half_length", "force")
-    widest, steepest = 2.4, 12 * 2 * math.pi / 360
+    max_position, max_angle = 2.4, 12 * 2 * math.pi / 360
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class CartPole(BatchedEnvironment):
         super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
-        """Draw each part of the state from [-0.05, 0.05]."""
+        """Draw every entry of the state from [-0.05, 0.05]."""
         return self.uniform(4, -0.05, 0.05)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,8 +69,8 @@ class CartPole(BatchedEnvironment):
         acceleration = swing - pole * half_length * angular_acceleration * cosine / mass
         derivative = torch.stack([speed, acceleration, spin, angular_acceleration], dim=1)
         after = state + self.seconds * derivative
-        fallen = (after[:, 0].abs() > self.widest) | (after[:, 2].abs() > self.steepest)
-        return after, torch.ones_like(position), fallen
+        terminated = (after[:, 0].abs() > self.max_position) | (after[:, 2].abs() > self.max_angle)
+        return after, torch.ones_like(position), terminated
 
     def observe(self, state: Tensor) -> Tensor:
         """Return the state."""
@@ -95,7 +95,7 @@ class Pendulum(BatchedEnvironment):
 
     size = 2
     action = (-2.0, 2.0)
-    gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
+    gravity, mass, length, seconds, max_speed = 10.0, 1.0, 1.0, 0.05, 8.0
     dynamics_names = ("gravity", "mass", "length")
 
     def __init__(
@@ -120,7 +120,7 @@ class Pendulum(BatchedEnvironment):
         reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
         gravity, mass, length = self.dynamics.values()
         acceleration = 3 * gravity / (2 * length) * angle.sin() + 3 / (mass * length**2) * torque
-        speed = (speed + acceleration * self.seconds).clamp(-self.fastest, self.fastest)
+        speed = (speed + acceleration * self.seconds).clamp(-self.max_speed, self.max_speed)
         angle = angle + speed * self.seconds
         return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)
 
@@ -137,11 +137,11 @@ def gymnasium_environment(
 
     Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and
     ``[num_envs, 1]`` each ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count`` and
-    ``episode_reward`` (the rewards since the episode's start, summed).
+    ``episode_reward`` (sum of the episode's rewards so far).
 
     Args:
         name: gymnasium's name of the environment, e.g. ``CartPole-v1``.
-        num_envs: number of copies; seeded one after the other from the global generator's seed.
+        num_envs: number of copies; their seeds follow from the global generator's seed.
 
     Raises:
         MissingExtra: gymnasium is not installed.
@@ -176,13 +176,13 @@ def control_environment(
 ) -> EnvBase:
     """Return ``num_envs`` copies of an environment, stepped in this process as one batch.
 
-    ``Pendulum-v1`` and ``CartPole-v1`` are those of this module: a run on them resumes bit by bit
-    and needs no extra. Every other name is gymnasium's.
+    ``Pendulum-v1`` and ``CartPole-v1`` are :class:`Pendulum` and :class:`CartPole`: a run on them
+    resumes bit by bit and needs no extra. Every other environment is gymnasium's.
 
     Args:
         name: gymnasium's name of the environment.
         num_envs: number of copies.
-        randomise: distribution of the dynamics of each episode; for the two in torch only.
+        randomise: distribution of the dynamics of each episode; only for Pendulum and CartPole.
 
     Raises:
         MissingExtra: gymnasium is not installed.

@@ -25,7 +25,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.auxiliary_forward import muted_eval
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
@@ -160,7 +160,7 @@ class HeldOutPairs(Component):
         self.reference = reference
         self.num_pairs = num_pairs
         self.name = name
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         # The same pairs at every evaluation, so that only the policy differs.
         examples = held_out_examples(task, num_pairs, torch.initial_seed())
         self.rows = pair_rows(policy.tokenizer, self.prompt, examples)

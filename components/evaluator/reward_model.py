@@ -28,7 +28,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.scorer import LabelClassifier, Scorer, TokenScorer
 from rlcomp.report.figures import save_reliability
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import demonstration_rows
 
 
@@ -80,7 +80,7 @@ class RewardModelPairs(Component):
         tokenizer = scorer.policy.tokenizer
         # The same pairs at every evaluation, so that only the reward model differs.
         examples = held_out_examples(task, num_pairs, torch.initial_seed())
-        self.rows = pair_rows(tokenizer, or_text(prompt, tokenizer), examples)
+        self.rows = pair_rows(tokenizer, resolve_prompt_format(prompt, tokenizer), examples)
         tied = tied_pairs(examples)
         self.tied = torch.zeros(len(examples), dtype=torch.bool) if tied is None else tied
         if bool(self.tied.all()):
@@ -145,7 +145,7 @@ class RatingAgreement(Component):
         # The same answers at every evaluation, so that only the reward model differs.
         examples = held_out_examples(task, num_answers, torch.initial_seed())
         self.ratings = ratings(examples)
-        answers = demonstrations(or_text(prompt, tokenizer), examples)
+        answers = demonstrations(resolve_prompt_format(prompt, tokenizer), examples)
         self.rows = demonstration_rows(tokenizer, answers)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -201,7 +201,7 @@ class StepLabelAccuracy(Component):
         tokenizer = scorer.policy.tokenizer
         # The same answers at every evaluation, so that only the model differs.
         examples = held_out_examples(task, num_answers, torch.initial_seed())
-        self.rows = step_rows(tokenizer, or_text(prompt, tokenizer), examples)
+        self.rows = step_rows(tokenizer, resolve_prompt_format(prompt, tokenizer), examples)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
@@ -260,7 +260,7 @@ class LabelRanking(Component):
         tokenizer = scorer.policy.tokenizer
         # The same texts at every evaluation, so that only the classifier differs.
         examples = held_out_examples(task, num_texts, torch.initial_seed())
-        texts = demonstrations(or_text(prompt, tokenizer), examples)
+        texts = demonstrations(resolve_prompt_format(prompt, tokenizer), examples)
         self.rows = demonstration_rows(tokenizer, texts)
         self.truth = label_rows(examples, scorer.labels)
 

@@ -17,7 +17,7 @@ from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.metrics import current_means, record_sample
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class RolloutLog(Component):
@@ -73,7 +73,7 @@ class RolloutLog(Component):
         self, *, policy: Policy, num_groups: PositiveInt = 2, prompt: PromptFormat | None = None
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.policy = policy
         self.num_groups = num_groups
 

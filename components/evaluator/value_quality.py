@@ -17,7 +17,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
 from rlcomp.text.answers import answer_prompts, continue_rows
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class HasValues(Protocol):
@@ -82,7 +82,7 @@ class ValueQuality(Component):
         self.max_new_tokens = max_new_tokens
         self.continuations = continuations
         self.name = name
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         # The same prompts and draws at every evaluation.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)

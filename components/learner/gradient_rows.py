@@ -48,12 +48,11 @@ def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> T
     Args:
         losses: losses with :meth:`rlcomp.interfaces.loss.Loss.gradient_rows`.
         rows: rows of an optimiser step, ``[B]``.
-        unit_rows: number of adjacent rows that stay together.
+        unit_rows: number of adjacent rows of a unit (a pair: 2).
 
     Returns:
-        Mask ``[B]``, bool, which is true for at least one unit. Otherwise parameters would have no
-        gradient, and an optimiser would skip their weight decay, which it applies with a gradient
-        of 0.
+        Mask ``[B]``, bool; true for at least one unit, because an optimiser applies no weight decay
+        to parameters without a gradient.
     """
     needed = torch.zeros(rows.batch_size, dtype=torch.bool)
     for loss in losses:
@@ -102,7 +101,7 @@ def select_rows(
 
 
 class OnPolicyTest:
-    """Test whether the current policy sampled a step's rows, so that their log-probs are recorded.
+    """Test whether the recorded log-probs of a step's rows are those of the current policy.
 
     The test compares the rows with a gradient: their recorded log-probs must equal the policy's own
     up to rounding. So it detects another engine, another distribution, and changed weights.
@@ -141,7 +140,7 @@ class OnPolicyTest:
 
 
 def recorded_outputs(rows: TensorDict) -> TensorDict:
-    """Return rows whose ``log_probs`` are the recorded ones; record ``policy/entropy``.
+    """Return rows with the recorded log-probs as ``log_probs``; record ``policy/entropy``.
 
     The entropy is estimated as the mean of ``-log pi(a_t|s_t)`` over the sampled tokens.
     """

@@ -28,9 +28,9 @@ class LearnedJudge(metaclass=Checked):
         batch_size: texts per forward pass.
 
     Raises:
-        DataError: there is no such model in the folder.
-        ConfigError: ``scale`` is 0, the model has no such label, or it has several and none is
-            named.
+        DataError: the folder has no sequence classifier.
+        ConfigError: ``scale`` is 0, the model has no output ``label``, or ``label`` is None and the
+            model has several outputs.
     """
 
     def __init__(
@@ -42,7 +42,9 @@ class LearnedJudge(metaclass=Checked):
         batch_size: PositiveInt = 32,
     ) -> None:
         if scale == 0:
-            raise ConfigError("LearnedJudge: scale is 0, which prefers nothing: set another number")
+            raise ConfigError(
+                "LearnedJudge: scale is 0, so that every verdict is 0.5: set another number"
+            )
         self.path = path
         self.label = label
         self.scale = scale
@@ -82,9 +84,10 @@ class SimulatedJudge(metaclass=Checked):
     probability of equally good answers from .5 to .6.
 
     Args:
-        quality: a reward of texts, with access to the right answer; no reward, no verdict.
-        temperature: the difference of qualities at which the better one is preferred in .73 of all
-            verdicts.
+        quality: reward that scores answers, and may read the gold answer; an answer without a
+            reward gives no verdict.
+        temperature: difference of qualities at which the better answer is preferred with
+            probability .73.
         position_bias: b_p, log-odds in favour of the answer shown first.
         length_bias: b_l, log-odds per character.
 

@@ -13,7 +13,7 @@ from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.keys import Key
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import check_room, demonstration_rows
 
 
@@ -54,7 +54,7 @@ class RepromptedReference(Component):
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.reference = reference
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the responses after the teacher's prompts."""

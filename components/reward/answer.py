@@ -180,7 +180,7 @@ class ShortAnswer(TextReward):
             answer scores 0.
 
     Raises:
-        DataError: the column ``answers`` is no list of texts.
+        DataError: the column ``answers`` is not a list of texts.
 
     Source:
         Rajpurkar et al. 2016, arXiv:1606.05250; as a reward Jin et al. 2025 (Search-R1),

@@ -38,7 +38,7 @@ class BoxOverlap(TextReward):
         where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:
-        DataError: an example has no ``true_box``, or it is no box.
+        DataError: an example has no ``true_box``, or it is not a box.
 
     Source:
         Rezatofighi et al. 2019, arXiv:1902.09630 (GIoU).

@@ -51,7 +51,7 @@ class CodeCalls(CodeReward):
 
     Raises:
         ConfigError: both or neither of ``entry_point`` and ``names``; or as in ``CodeReward``.
-        DataError: a column is missing, or is no list as above.
+        DataError: a column is missing, or is not a list as above.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
     """
 
@@ -161,7 +161,7 @@ class CodeStdio(CodeReward):
 
     Raises:
         ConfigError: as in ``CodeReward``.
-        DataError: the column is missing, or is no list as above.
+        DataError: the column is missing, or is not a list as above.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
 
     Source:

@@ -84,7 +84,7 @@ class ProofMembership(Component):
 
     reads = ("on_proof",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    keys = {"on_proof": ("B", "bool", "the tactic is one of a proof that was found")}
+    keys = {"on_proof": ("B", "bool", "the tactic is part of the proof")}
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Reward the tactics of proofs."""

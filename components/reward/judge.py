@@ -252,7 +252,7 @@ def _column_criteria(column: str, value: object) -> dict[str, float]:
     """Return the weights by criterion of a column.
 
     Raises:
-        DataError: the column is no list of criteria, or none has a weight above 0.
+        DataError: the column is not a list of criteria, or none has a weight above 0.
     """
     entries = value if isinstance(value, list) else []
     pairs = [_entry(entry) for entry in entries]

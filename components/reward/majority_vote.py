@@ -57,8 +57,8 @@ class MajorityVote(Component):
     (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``,
     always True. Records ``reward/majority_ratio`` (mean over groups), ``reward/label_correct``
     (share of groups whose majority is right by the gold answer), ``reward/agreement`` (share of
-    rows whose reward equals the gold answer's), ``reward/unread`` (share of rows without an answer)
-    and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
+    rows with the same verdict by the gold answer), ``reward/unread`` (share of rows without an
+    answer) and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         reward: the verifier.
@@ -112,31 +112,31 @@ class MajorityVote(Component):
     def _classes(
         self, batch: TensorDict, votes: Sequence[str | None], groups: Mapping[int, Sequence[int]]
     ) -> list[dict[str, str]]:
-        """Return for each group the first equal vote of every vote."""
-        firsts = [rows[0] for rows in groups.values()]
-        cast = [
+        """Return for each group a mapping from each vote to the first vote equal to it."""
+        first_rows = [rows[0] for rows in groups.values()]
+        group_votes = [
             [vote for row in rows if (vote := votes[row]) is not None] for rows in groups.values()
         ]
 
         def equal(pairs: Sequence[Pair]) -> list[bool]:
-            of_rows = [(firsts[group], first, other) for group, first, other in pairs]
-            return self._judged(pair_rows(batch, of_rows))
+            row_pairs = [(first_rows[group], first, other) for group, first, other in pairs]
+            return self._verdicts(pair_rows(batch, row_pairs))
 
-        return first_votes(cast, equal)
+        return first_votes(group_votes, equal)
 
     def _record_gold_agreement(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
-        true = torch.tensor(self._judged(batch.copy()), device=reward.device)
-        record("reward/agreement", (true == (reward > 0)).float())
+        correct = torch.tensor(self._verdicts(batch.copy()), device=reward.device)
+        record("reward/agreement", (correct == (reward > 0)).float())
         labelled: list[bool] = []
         if labels:
             rows = batch[[*labels]]
             rows["response"] = encode_texts([*labels.values()]).to(reward.device)
-            labelled = self._judged(rows)
+            labelled = self._verdicts(rows)
         record("reward/label_correct", torch.tensor(sum(labelled) / groups))
 
-    def _judged(self, rows: TensorDict) -> list[bool]:
+    def _verdicts(self, rows: TensorDict) -> list[bool]:
         """Return whether the verifier accepts each row; it may write into the rows."""
         with recording() as ledger:  # drop the verifier's metrics of these rows
             right: list[bool] = self.reward(rows)["correct"].tolist()

@@ -43,7 +43,7 @@ class StepAndOutcomeReward(Component):
         so_far: whether a step is scored together with all steps before it.
 
     Raises:
-        ConfigError: the score of a step is no number.
+        ConfigError: the score of a step is not a number.
         DataError: the score of a step is infinite.
 
     Source:

@@ -20,7 +20,7 @@ from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import demonstration_rows
 
 
@@ -58,9 +58,9 @@ class Demonstrations(Component):
         prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
         check_enough(
-            task, batch_size, ", or go without them ('~phases.warm_start' '~demonstrations')"
+            task, batch_size, ", or remove the warm start ('~phases.warm_start' '~demonstrations')"
         )
         check_demonstrations_fit(task, tokenizer, context_length, self.prompt)
         self.task = task

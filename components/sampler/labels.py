@@ -176,7 +176,7 @@ class Rankings(Demonstrations):
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
-        DataError: an example is no ranking of K answers, or is longer than the context.
+        DataError: an example is not a ranking of K answers, or is longer than the context.
     """
 
     writes: ClassVar[tuple[Key, ...]] = (
@@ -239,8 +239,8 @@ class StepLabels(Demonstrations):
 
     Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``step_end`` and ``step_label`` ``[B, T]``, ``group_id`` ``[B]`` (one for each row); ``reward``
-    and ``reward_valid`` ``[B]``, the outcome: the column ``desirable``, or else 1 without a wrong
-    step; and ``columns``.
+    and ``reward_valid`` ``[B]``; and ``columns``. The reward is the column ``desirable``; without
+    this column, 1 if all steps are right, else 0.
 
     Args:
         task: the task of the examples.

@@ -24,7 +24,7 @@ from rlcomp.data.sampling import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class Pairs(Component):
@@ -80,7 +80,7 @@ class Pairs(Component):
         annotator_noise: dict[str, Probability] | None = None,
     ) -> None:
         super().__init__()
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
         check_enough(task, batch_size)
         check_rows_fit(task, context_length, self.prompt, pair_demonstrations)
         self.task = task

@@ -58,7 +58,7 @@ class ServerEngine(metaclass=Checked):
         pause: seconds before the second try; doubled for each further one.
 
     Raises:
-        ConfigError: ``url`` is no address, or ``update`` is no list of requests.
+        ConfigError: ``url`` is not an address, or ``update`` is not a list of requests.
     """
 
     def __init__(

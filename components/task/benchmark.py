@@ -1,4 +1,4 @@
-"""Benchmark task: a public file of problems with a usual name."""
+"""Task of a public benchmark: a file of problems, located by its usual name."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Benchmark(RecordTask):
     The file is searched in a folder and its subfolders by each of its usual names in turn.
 
     Args:
-        path: path of the file; null: it is searched.
-        folder: the folder of the search.
-        names: usual names, without ``.jsonl``, ``.jsonl.gz`` or ``.parquet``.
+        path: path of the file; null: search for the file.
+        folder: folder to search.
+        names: usual names of the file, without ``.jsonl``, ``.jsonl.gz`` or ``.parquet``.
         form: description of a row, for the message about a missing file.
         prompt_fields: possible columns of the question; the first that the file has is used.
         answer_field: column of the gold answer.
@@ -31,7 +31,7 @@ class Benchmark(RecordTask):
 
     Raises:
         ConfigError: the pattern or the template cannot be used, or neither path nor names are set.
-        DataError: there is no such file, or it is empty or malformed.
+        DataError: the file does not exist, or is empty or malformed.
     """
 
     def __init__(
@@ -64,26 +64,26 @@ class Benchmark(RecordTask):
 
 
 def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) -> None:
-    """Refuse a first row without messages and without the columns of question and answer.
+    """Check that the first row has messages, or the columns of question and answer.
 
     Raises:
-        DataError: names the file's columns and the settings of the suite.
+        DataError: a column is missing; names the file's columns and the settings of the suite.
     """
     values = [row.columns[name] for name in (*prompt_fields, "messages") if name in row.columns]
     if any(isinstance(value, list) for value in values):
-        return  # the last turn of a conversation may be the answer
-    missing, lacking = [], dict[str, str]()
+        return  # the last turn of a conversation can be the answer
+    missing, missing_settings = [], dict[str, str]()
     if not any(_has(row, name) for name in prompt_fields):
         missing.append(" or ".join(map(repr, prompt_fields)))
-        lacking["prompt_field"] = prompt_fields[0]
+        missing_settings["prompt_field"] = prompt_fields[0]
     if not _has(row, answer_field):
         missing.append(repr(answer_field))
-        lacking["answer_field"] = answer_field
+        missing_settings["answer_field"] = answer_field
     if missing:
         forms = {"prompt_field": "prompt_fields=[{}]", "answer_field": "answer_field={}"}
         remedies = [
-            f"SUITE.task.{forms[setting].format(meant or 'COLUMN')}"
-            for setting, meant in guess_columns(lacking, row).items()
+            f"SUITE.task.{forms[setting].format(column or 'COLUMN')}"
+            for setting, column in guess_columns(missing_settings, row).items()
         ]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(missing)} (known: "
@@ -99,11 +99,11 @@ def _find_file(folder: Path, names: list[str], form: str) -> Path:
     """Return the first file with one of the names in the folder, or else in a subfolder.
 
     Raises:
-        ConfigError: there are no usual names.
-        DataError: there is no such file; the message names the folder and the form of a row.
+        ConfigError: ``names`` is empty.
+        DataError: no file has one of the names; the message names the folder and the form of a row.
     """
     if not names:
-        raise ConfigError(f"no path is given; set path=FILE of problems, whose rows hold {form}")
+        raise ConfigError(f"path is not set; set path=FILE of problems, whose rows hold {form}")
     if folder.is_file():
         usual = any(folder.name == f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
         or_folder = f"data={folder.parent}, or " if usual else ""

@@ -142,8 +142,8 @@ class AnswerVerdicts(metaclass=Checked):
         mislabelled: share of the demonstrations with the wrong verdict.
 
     Raises:
-        ConfigError: the verifier is no text reward that scores by itself, or one option ends with
-            the other.
+        ConfigError: the verifier is not a text reward that scores by itself, or one option ends
+            with the other.
         DataError: an example has no column ``reasons`` of text.
 
     Examples:

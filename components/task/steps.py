@@ -81,7 +81,7 @@ class StepLabelTask(metaclass=Checked):
                 f"{labels!r:.40}: must be lists of as many steps and labels"
             )
         if not all(isinstance(step, str) and step for step in steps):
-            raise DataError(f"{row.place}: column 'completions' holds a step that is no text")
+            raise DataError(f"{row.place}: column 'completions' holds a step that is not a text")
         # The separator belongs to the step before it; the last step has none.
         texts = [f"{step}{self.separator}" for step in steps[:-1]] + [steps[-1]]
         values = [self._label(row, label) for label in labels]

@@ -84,13 +84,13 @@ Judge = Callable[[Example, str], RewardVerdict]
 
 @dataclass(frozen=True)
 class Case:
-    """Tested response; ``why`` is the reason of its verdict."""
+    """Tested response, its form, and the reason of its verdict."""
 
     prompt: str
     gold: str
     response: str
     form: str
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass
@@ -119,10 +119,10 @@ class Audit:
 
     Attributes:
         rows: number of tested examples.
-        gold: rows with a gold answer; accepted if any form is.
+        gold: rows with a gold answer; a row is accepted if any form of its answer is accepted.
         forms: accepted gold answers by form.
         kinds: attacks by kind, :data:`rlcomp.audit.attacks.KINDS`.
-        slowest: seconds, and the case.
+        slowest: seconds and case of the slowest verdict.
     """
 
     rows: int = 0
@@ -132,7 +132,7 @@ class Audit:
     slowest: tuple[float, Case] | None = None
 
     def false_accepts(self, allowed: Collection[str] = ()) -> list[str]:
-        """Return the kinds that can never be right but were accepted, or raised."""
+        """Return the kinds without right answers that were accepted, or raised an exception."""
         return [
             kind
             for kind, count in self.kinds.items()
@@ -147,32 +147,35 @@ def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -
 
     A gold answer must be accepted in at least one form, or as the task's demonstration. Blind
     attacks are tried in every form in which any gold answer was accepted. Attacks with the gold
-    answer are tried only on rows whose verifier reads it: it accepts the gold answer in that form
-    and refuses nonsense there. In a search for a solution (countdown) the verifier reads no gold
-    answer, so another solution is no false accept.
+    answer are tried only in forms in which the verifier accepts the gold answer and refuses
+    nonsense. A verifier that checks a solution (countdown) reads no gold answer, and another
+    solution is not a false accept.
 
     Args:
         examples: rows of a task.
         judge: returns the verdict on a response.
-        forms: by name (:data:`rlcomp.audit.wrong_answers.FORMS`).
+        forms: answer forms by name (:data:`rlcomp.audit.wrong_answers.FORMS`).
     """
     result = Audit(rows=len(examples))
     trials = _Trials(judge, result)
-    accepted = [_gold(trials, example, forms) for example in examples]
-    used = {"plain": forms["plain"], **{name: forms[name] for names in accepted for name in names}}
+    accepted = [_try_gold(trials, example, forms) for example in examples]
+    used_forms = {
+        "plain": forms["plain"],
+        **{name: forms[name] for names in accepted for name in names},
+    }
     for row, example in enumerate(examples):
         others = [other.answer for other in [*examples[row + 1 :], *examples[:row]]]
-        refused = _blind(trials, example, used)
+        refused = _try_blind(trials, example, used_forms)
         names = refused & {*accepted[row]}
-        read = {name: form for name, form in used.items() if name in names}
-        _informed(trials, example, read, others)
-        if not read:
-            _responses(trials, example, examples[row - 1])
+        sound_forms = {name: form for name, form in used_forms.items() if name in names}
+        _try_informed(trials, example, sound_forms, others)
+        if not sound_forms:
+            _try_responses(trials, example, examples[row - 1])
     return result
 
 
 class _Trials:
-    """Responses that are judged and counted."""
+    """Judge of responses that counts its verdicts."""
 
     def __init__(self, judge: Judge, result: Audit) -> None:
         self.judge = judge
@@ -198,7 +201,7 @@ class _Trials:
         return verdict.decision == "accepted"
 
 
-def _gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[str]:
+def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[str]:
     """Try the gold answer in all forms; return the accepted forms."""
     responses = {name: fill_form(form, example.answer) for name, form in forms.items()}
     if not example.answer.strip():
@@ -215,8 +218,8 @@ def _gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[s
     return [name for name in accepted if name in forms]
 
 
-def _blind(trials: _Trials, example: Example, forms: Mapping[str, str]) -> set[str]:
-    """Try attacks that do not use the row; return the forms in which all nonsense is refused."""
+def _try_blind(trials: _Trials, example: Example, forms: Mapping[str, str]) -> set[str]:
+    """Try attacks without the gold answer; return the forms in which all nonsense is refused."""
     refused = {*forms}
     attacks = [*blind_attacks(), Attack("prompt", example.prompt)]
     for attack, (name, form) in _pairs(attacks, forms):
@@ -228,7 +231,7 @@ def _blind(trials: _Trials, example: Example, forms: Mapping[str, str]) -> set[s
     return refused
 
 
-def _informed(
+def _try_informed(
     trials: _Trials, example: Example, forms: Mapping[str, str], others: Sequence[str]
 ) -> None:
     """Try attacks that use the gold answer."""
@@ -240,7 +243,7 @@ def _informed(
         trials.attack(attack.kind, example, response, name)
 
 
-def _responses(trials: _Trials, example: Example, other: Example) -> None:
+def _try_responses(trials: _Trials, example: Example, other: Example) -> None:
     """Try responses near the demonstration, for verifiers that do not read the answer itself."""
     for text in increment_number(example.demonstration):
         trials.attack("edited", example, text, "demonstration")

@@ -96,7 +96,7 @@ def load_ledger(state: object) -> Ledger:
     """Return a ledger from its saved state.
 
     Raises:
-        CheckpointError: the state is no ledger; the message names the field.
+        CheckpointError: the state is not a ledger; the message names the field.
     """
     check_fields(state, ("names", "numbers", "totals", "samples"))
     ledger, metrics = Ledger(), field(state, "names", list[str])
@@ -109,7 +109,7 @@ def load_ledger(state: object) -> Ledger:
     try:
         samples = json.loads(field(state, "samples", str))
     except ValueError as error:
-        raise CheckpointError(f"'samples' is no JSON: {error}") from error
+        raise CheckpointError(f"'samples' is not JSON: {error}") from error
     ledger.samples = field({"samples": samples}, "samples", list[dict[str, Any]])
     return ledger
 

@@ -67,7 +67,7 @@ def _check_folder(path: Path) -> None:
             f"{path} is not there; {path.parent} has {', '.join(names) or 'no checkpoint'}"
         )
     if path.is_symlink() or not path.is_dir():
-        raise CheckpointError(f"{path} is no directory: a checkpoint is one, and no link to one")
+        raise CheckpointError(f"{path} is not a directory: a checkpoint is a directory, not a link")
     for file in sorted(path.iterdir()):
         if not stat.S_ISREG(file.lstat().st_mode):
             raise CheckpointError(f"{file} is a link or no file: a checkpoint consists of files")

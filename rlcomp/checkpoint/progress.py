@@ -47,7 +47,7 @@ def check_progress(position: object, name: str) -> dict[str, Any]:
     A step in the ``name`` of the checkpoint must be that of the position.
 
     Raises:
-        CheckpointError: a field is missing, of another type or out of range; the message names it.
+        CheckpointError: a field is missing, of another type or out of range.
     """
     check_fields(position, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
     assert isinstance(position, dict)

@@ -42,7 +42,7 @@ def check_random_state(state: object) -> dict[str, Any]:
     """Return the state of the global generators after checking it.
 
     Raises:
-        CheckpointError: the state of a generator is invalid; the message names it.
+        CheckpointError: the state of a generator is invalid.
     """
     check_fields(state, ("torch", "cuda", "python", "numpy"))
     assert isinstance(state, dict)

@@ -70,8 +70,7 @@ class SavedCheckpoint:
         """Return the checked state without tensors: ``nodes``, ``random``, ``passing``, ``place``.
 
         Raises:
-            CheckpointError: a field is missing, of another type or out of range; the message names
-                it.
+            CheckpointError: a field is missing, of another type or out of range.
         """
         file = self.path / STATE
         state = read_json(file)

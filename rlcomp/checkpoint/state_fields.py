@@ -47,7 +47,7 @@ def count_field(state: object, name: str, below: int = 2**63) -> int:
     """Return an integer of a saved state, at least 0 and less than ``below``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; the message names it.
+        CheckpointError: the field is missing or of another kind.
     """
     value: int = field(state, name, NonNegativeInt, below=below)
     return value
@@ -57,7 +57,7 @@ def seed_field(state: object, name: str = "seed") -> int:
     """Return a seed of a saved state, an integer at least 0 and less than ``2^64``.
 
     Raises:
-        CheckpointError: the field is missing or of another kind; the message names it.
+        CheckpointError: the field is missing or of another kind.
     """
     return count_field(state, name, 2**64)
 
@@ -68,7 +68,7 @@ def tensor_field(
     """Return a tensor of a saved state; check its dtype and shape (None for any vector).
 
     Raises:
-        CheckpointError: the field is missing or of another kind; the message names it.
+        CheckpointError: the field is missing or of another kind.
     """
     value = field(state, name, object)
     if not isinstance(value, Tensor):
@@ -86,7 +86,7 @@ def check_fields(state: object, required: Sequence[str], optional: Sequence[str]
     """Check that a state has the required fields, and no others but the optional ones.
 
     Raises:
-        CheckpointError: a field is missing, or is none of these; the message names it.
+        CheckpointError: a field is missing, or is none of these.
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(f"the state is {_short(state)}: must be a mapping")

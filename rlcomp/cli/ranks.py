@@ -46,7 +46,7 @@ def check_rank_settings(plan: Plan) -> None:
     """Check that several processes share a run by a setting; warn of a single process with it.
 
     Raises:
-        UserError: there is no such setting; the message names it.
+        UserError: there is no such setting.
     """
     if "parallel" not in plan.nodes:
         check_alone(os.environ)

@@ -121,9 +121,9 @@ def _choose(
 
 def _sentences(groups: list[Group], rows: list[MetricResult], against: Group) -> list[str]:
     """Return the page's first sentences: results by the headline metric."""
-    from rlcomp.report.findings import headline, write_verdict_sentences
+    from rlcomp.report.findings import headline_metric, write_verdict_sentences
 
-    metric = headline(rows)
+    metric = headline_metric(rows)
     if metric is None:
         return []
     sentences = [

@@ -58,7 +58,7 @@ class AsyncWorker(StageWorker):
         )
         is_own = [generator is collector.generator for generator in self.generators]
         self._generator_index = is_own.index(True)
-        self._numbers = WeakValueDictionary[int, RequestUniforms]()
+        self._uniforms = WeakValueDictionary[int, RequestUniforms]()
         self._seconds = 0.0
 
     @property
@@ -77,12 +77,12 @@ class AsyncWorker(StageWorker):
         size, limit = self.collector.group_size, self.collector.max_new_tokens
         prompts = self.collector.encode(request.batch)
         self.collector.policy.check_prompts(prompts, limit)
-        numbers = self._numbers.get(request.number)
+        numbers = self._uniforms.get(request.number)
         if numbers is None:
             numbers = RequestUniforms(
                 request.part.total * size, request.seeds[self._generator_index]
             )
-            self._numbers[request.number] = numbers
+            self._uniforms[request.number] = numbers
         for index, prompt in enumerate(prompts):
             first = request.part.first + index
             rows = [
@@ -111,7 +111,7 @@ class AsyncWorker(StageWorker):
         request = prompt_request.request
         rows = rollout_rows(
             [prompt_request.prompt],
-            sampled(group),
+            sampled_responses(group),
             pad=pad_id(self.collector.policy.tokenizer),
             version=0,
         )
@@ -128,8 +128,8 @@ class AsyncWorker(StageWorker):
         return RolloutReply(number, version, rows, ledger, seconds, part)
 
 
-def sampled(group: RolloutGroup) -> SampledResponses:
-    """Return the samples of a group's rows, padded with 0."""
+def sampled_responses(group: RolloutGroup) -> SampledResponses:
+    """Return the sampled responses of a group, padded with 0."""
     lengths = [len(row.tokens) for row in group.rows]
     tokens = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     log_probs = torch.zeros(len(lengths), max(lengths))

@@ -1,4 +1,4 @@
-"""Loop of a worker that reads requests and answers them; a local one ends with its run."""
+"""Request loop of a worker, and the exit of a local worker when its run ends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ READY, REPLY, FAILED = "ready", "reply", "failed"
 
 def serve(connection: Connection) -> None:
     """Answer messages until the run has ended."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the run handles them
-        signal.signal(number, signal.SIG_IGN)
+    # The process group gets both signals, and the run handles them.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):  # the run has ended
         serve_messages(connection)
@@ -52,7 +53,7 @@ class WeightSource(Protocol):
     """Source of published weights."""
 
     def load(self, worker: StageWorker, number: int) -> bool:
-        """Let a worker load a publication; return whether it was complete."""
+        """Load a publication into a worker; return whether it was complete."""
         ...
 
 
@@ -61,7 +62,7 @@ class SharedWeights(NamedTuple):
 
     Attributes:
         ring: a buffer for each of the last publications, uint8.
-        stamps: number of the publication in each buffer; -1 while it is written.
+        stamps: number of the publication in each buffer; -1 during a write.
         sizes: bytes of each storage.
     """
 
@@ -70,10 +71,10 @@ class SharedWeights(NamedTuple):
     sizes: list[int]
 
     def load(self, worker: StageWorker, number: int) -> bool:
-        """Let a worker load a publication; return whether it was complete.
+        """Load a publication into a worker; return whether it was complete.
 
-        Under ``fixed`` it always is. Under ``free`` a late worker may find its buffer half written
-        or with a newer publication; then a message about that one follows.
+        Under ``fixed`` every publication is complete. Under ``free`` the run may have overwritten
+        the buffer with a newer publication; its message follows.
         """
         slot = number % len(self.ring)
         worker.load(torch.split(self.ring[slot], self.sizes))
@@ -81,7 +82,7 @@ class SharedWeights(NamedTuple):
 
 
 def serve_messages(connection: WorkerConnection) -> None:
-    """Answer messages: first the stages, then requests with the numbers of their weights."""
+    """Load the stages from the first message; then answer requests."""
     try:
         settings, stages, shared, free = connection.recv()
     except Exception as error:  # if the run has ended, nothing is sent
@@ -95,8 +96,8 @@ def serve_messages(connection: WorkerConnection) -> None:
         _send(connection, FAILED, failure(error))
         return
     _send(connection, READY, None)
-    serving = _serve_fixed if free is None else _serve_free
-    serving(connection, worker, shared)  # type: ignore[arg-type]
+    loop = _serve_fixed if free is None else _serve_free
+    loop(connection, worker, shared)  # type: ignore[arg-type]
 
 
 def _serve_fixed(connection: WorkerConnection, worker: StageWorker, shared: WeightSource) -> None:
@@ -112,7 +113,7 @@ def _serve_fixed(connection: WorkerConnection, worker: StageWorker, shared: Weig
 
 
 def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: WeightSource) -> None:
-    """Decode; between two turns take all new groups, and the newest weights."""
+    """Decode; before each turn, queue all new groups and load the newest weights."""
     newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
         # If a publication was not complete, a message about a newer one follows.
@@ -143,7 +144,7 @@ def _receive(connection: WorkerConnection, *, wait: bool) -> list[tuple[int, byt
 
 
 def _send(connection: WorkerConnection, kind: str, body: Any) -> None:  # noqa: ANN401
-    # Not Connection.send: it would send every tensor as a file of its own.
+    # Connection.send would send every tensor as a separate file.
     connection.send_bytes(pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL))
 
 

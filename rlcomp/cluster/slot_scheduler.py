@@ -16,11 +16,11 @@ from rlcomp.interfaces.cluster import AsyncSettings
 
 @dataclass(eq=False)
 class RolloutRow:
-    """Row of a group, and the tokens sampled for it.
+    """Row of a group, with its sampled tokens.
 
     Attributes:
         context: token ids before the response.
-        numbers: function of start and count that returns the uniform numbers of these tokens.
+        uniforms: function from a start and a count to the uniform draws of these tokens.
         limit: maximum number of tokens.
         tokens: sampled ids.
         log_probs: log-prob of each token, nats, under the distribution that it was drawn from.
@@ -31,7 +31,7 @@ class RolloutRow:
     """
 
     context: list[int]
-    numbers: Callable[[int, int], Tensor]
+    uniforms: Callable[[int, int], Tensor]
     limit: int
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
@@ -46,14 +46,14 @@ class RolloutGroup:
     """The rows that answer a prompt.
 
     Attributes:
-        data: data of the caller; not used here.
+        data: data of the caller; the scheduler does not read it.
         rows: the rows, in order.
-        since: clock time at which the last row began; None if a row waits for a slot.
+        sampling_start: clock time at which the last row began; None if a row waits for a slot.
     """
 
     data: Any
     rows: list[RolloutRow]
-    since: float | None = None
+    sampling_start: float | None = None
 
 
 class SlotScheduler:
@@ -65,19 +65,19 @@ class SlotScheduler:
     when all of its rows are.
 
     Args:
-        begin: makes the decode slots, before the first turn.
-        settings: the number of slots (required) and the other settings.
-        clock: clock, in seconds.
+        make_slots: factory of the decode slots; called once, at the first turn.
+        settings: settings of the schedule; ``seats`` is required.
+        clock: function that returns the time in seconds.
     """
 
     def __init__(
         self,
-        begin: Callable[[], DecodeSlots],
+        make_slots: Callable[[], DecodeSlots],
         settings: AsyncSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         assert settings.seats is not None
-        self.begin = begin
+        self.make_slots = make_slots
         self.num_slots = settings.seats
         self.settings = settings
         self.clock = clock
@@ -95,11 +95,11 @@ class SlotScheduler:
     def slots(self) -> DecodeSlots:
         """Return the decode slots."""
         if self._slots is None:
-            self._slots = self.begin()
+            self._slots = self.make_slots()
         return self._slots
 
     def renew(self) -> None:
-        """Use changed weights from now on."""
+        """Update the decode slots after new weights have been loaded."""
         if self._slots is not None:
             self._slots.renew()
 
@@ -129,12 +129,12 @@ class SlotScheduler:
             self._running |= dict(zip(slot_rows, rows, strict=True))
         waiting = {id(row) for row in self._waiting}
         for group in self.groups:
-            if group.since is None and not any(id(row) in waiting for row in group.rows):
-                group.since = self.clock()
+            if group.sampling_start is None and not any(id(row) in waiting for row in group.rows):
+                group.sampling_start = self.clock()
 
     def _advance(self, version: int) -> None:
         numbers = {
-            slot_row: row.numbers(
+            slot_row: row.uniforms(
                 len(row.tokens), min(self.settings.look_every, row.limit - len(row.tokens))
             )
             for slot_row, row in self._running.items()
@@ -154,7 +154,7 @@ class SlotScheduler:
         if patience is None:
             return
         for group in self.groups:
-            if group.since is not None and now - group.since >= patience:
+            if group.sampling_start is not None and now - group.sampling_start >= patience:
                 for row in group.rows:
                     row.finished = True
         self._free()

@@ -27,16 +27,16 @@ class Finding(NamedTuple):
     remedy: str
 
     @classmethod
-    def of(cls, level: Level, message: str) -> Finding:
-        """Return the finding of a message ``PATH is VALUE: fault; remedy``.
+    def parse(cls, level: Level, message: str) -> Finding:
+        """Parse a message ``PATH is VALUE: fault; remedy``.
 
         Examples:
-            >>> Finding.of("refuse", "learner.lr is 'x': must be a number; set learner.lr=1e-4")
+            >>> Finding.parse("refuse", "learner.lr is 'x': must be a number; set learner.lr=1e-4")
             Finding(level='refuse', path='learner.lr', value=" is 'x': must be a number", \
 remedy='set learner.lr=1e-4')
         """
         parts = _MESSAGE.fullmatch(message)
-        assert parts is not None  # the pattern takes every text
+        assert parts is not None  # the pattern matches every text
         return cls(level, parts[1], parts[2], (parts[3] or "").removeprefix("; "))
 
     def __str__(self) -> str:
@@ -45,13 +45,13 @@ remedy='set learner.lr=1e-4')
 
 
 def refuse(message: str) -> Finding:
-    """Return a finding for which the run is refused."""
-    return Finding.of("refuse", message)
+    """Return a finding that refuses the run."""
+    return Finding.parse("refuse", message)
 
 
 def warn(message: str) -> Finding:
-    """Return a finding that the run warns of."""
-    return Finding.of("warn", message)
+    """Return a finding that is a warning."""
+    return Finding.parse("warn", message)
 
 
 def messages(findings: Iterable[Finding]) -> list[str]:

@@ -117,7 +117,7 @@ def built_from(file: Path, trust: bool) -> Iterator[None]:
         if trust:
             raise
         raise CheckpointError(
-            f"{file} is no config that rlcomp wrote ({in_one_line(error)}): copy the checkpoint "
+            f"{file} is not a config that rlcomp wrote ({in_one_line(error)}): copy the checkpoint "
             "again from its source"
         ) from error
 
@@ -157,5 +157,5 @@ def saved_node(
     errors += messages([*check_settings(built), *check_arguments(built)])
     if errors or problem(NonNegativeInt, plan.tree.get("seed")):
         faults = "; ".join(errors[:3]) or "it has no seed"
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {faults}")
+        raise CheckpointError(f"{file} is not a config that rlcomp wrote: {faults}")
     return plan, node

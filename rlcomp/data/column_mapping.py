@@ -61,7 +61,7 @@ class Fields:
         Raises:
             ConfigError: the template names a column that a row does not have.
             DataError: a row lacks a column, holds no text there, its answer does not match, or
-                another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
+                another column is not JSON or too large (:func:`rlcomp.columns.column_text`).
         """
         examples, invalid_rows = [], list[str]()
         answers: dict[str, set[str]] = {}
@@ -197,7 +197,7 @@ def _warn_about_rows(invalid_rows: list[str], answers: Mapping[str, set[str]]) -
     """Warn of replaced characters and of contradicting answers, once for each file."""
     if invalid_rows:
         warnings.warn(
-            f"rows with half a character (a lone surrogate), read as '?': {len(invalid_rows)} "
+            f"rows with a lone surrogate, read as '?': {len(invalid_rows)} "
             f"(first: {invalid_rows[0]})",
             RlcompWarning,
             stacklevel=4,

@@ -133,7 +133,7 @@ def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
 
 
 def prompt_remedy(row: Row) -> str:
-    """Return the remedy for a pair whose prompt is no text: another column."""
+    """Return the remedy for a pair whose prompt is not a text: another column."""
     taken = ("chosen", "rejected", "prompt")
     guessed = guess_columns({"prompt_field": "prompt"}, row, taken)["prompt_field"]
     if guessed:

@@ -206,7 +206,7 @@ def _tools(row: Row) -> list[Mapping[str, object]]:
         try:
             tools = json.loads(tools) if tools.strip() else None
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{row.place}: column 'tools' is no JSON: {error}") from error
+            raise DataError(f"{row.place}: column 'tools' is not JSON: {error}") from error
     if tools is None:
         return []
     if not _is_list(tools) or not all(isinstance(tool, Mapping) for tool in tools):  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from rlcomp.data.permutation import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -143,7 +143,7 @@ def check_prompts_fit(
         DataError: prompt and answer exceed the context; the message names the prompt and both
             lengths.
     """
-    examples, prompt = _examples_to_measure(task), or_text(prompt, tokenizer)
+    examples, prompt = _examples_to_measure(task), resolve_prompt_format(prompt, tokenizer)
     _check_prompt_format(examples, prompt)
     prompts = [example.prompt for example in examples]
     encoded = prompt.encode(prompts, [example.columns for example in examples])
@@ -173,7 +173,7 @@ def check_demonstrations_fit(
         DataError: prompt and demonstration exceed the context; the message names the prompt and
             both lengths.
     """
-    check_rows_fit(task, context_length, or_text(prompt, tokenizer), demonstrations)
+    check_rows_fit(task, context_length, resolve_prompt_format(prompt, tokenizer), demonstrations)
 
 
 def check_rows_fit(

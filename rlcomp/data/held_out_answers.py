@@ -21,7 +21,7 @@ from rlcomp.interfaces.reward import check_decides
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import check_room
 
 _Interval = Callable[[Tensor, float, torch.Generator], tuple[float, float]]
@@ -72,7 +72,7 @@ class HeldOutAnswers(Component):
                 f"{name}.reward is a {type(reward).__name__} and judges an answer by the others of "
                 f"its group: set {name}.reward to a verifier, as recipe=ttrl does"
             )
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
         if self.counts_right:

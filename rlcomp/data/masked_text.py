@@ -26,14 +26,14 @@ def span_problem(
     """Return the reason why a proposed span is invalid; None if it is valid.
 
     Args:
-        paragraph: the text it is taken from.
+        paragraph: source of the span.
         span: the text to hide; it is normalised first (:func:`normalised_span`).
-        longest_words: a span of more words (separated by white space) is long.
-        largest_share: a span of more than this share of the paragraph's characters is large.
+        longest_words: maximum number of words, separated by white space.
+        largest_share: maximum share of the paragraph's characters.
 
     Returns:
-        The first reason that holds: ``"empty"`` (no visible character), ``"absent"`` (it does not
-        occur verbatim), ``"whole"`` (the paragraph has no other text), ``"long"``, ``"large"``.
+        The first reason that holds: ``"empty"`` (no visible character), ``"absent"`` (no verbatim
+        occurrence), ``"whole"`` (the paragraph has no other text), ``"long"``, ``"large"``.
 
     Source:
         PretrainZero, arXiv:2512.03442: a short span that occurs verbatim; the bounds are an
@@ -48,13 +48,13 @@ def span_problem(
         >>> span_problem(paragraph, "Ada Lovelace wrote")
         'large'
     """
-    text, wanted = unicodedata.normalize("NFC", paragraph), normalised_span(span)
+    text, target = unicodedata.normalize("NFC", paragraph), normalised_span(span)
     checks = {
-        "empty": not wanted,
-        "absent": wanted not in text,
-        "whole": bool(wanted) and not text.replace(wanted, "").strip(),
-        "long": len(wanted.split()) > longest_words,
-        "large": len(wanted) > largest_share * len(text),
+        "empty": not target,
+        "absent": target not in text,
+        "whole": bool(target) and not text.replace(target, "").strip(),
+        "long": len(target.split()) > longest_words,
+        "large": len(target) > largest_share * len(text),
     }
     return next((name for name, holds in checks.items() if holds), None)
 
@@ -74,7 +74,7 @@ def mask_span(paragraph: str, span: str, mask: str) -> str:
         >>> mask_span("A rose is a rose.", "rose", "[mask]")
         'A [mask] is a [mask].'
     """
-    text, wanted = unicodedata.normalize("NFC", paragraph), normalised_span(span)
-    if not wanted or wanted not in text:
+    text, target = unicodedata.normalize("NFC", paragraph), normalised_span(span)
+    if not target or target not in text:
         raise DataError(f"{span!r} cannot be masked in {paragraph!r}: it does not occur there")
-    return text.replace(wanted, mask)
+    return text.replace(target, mask)

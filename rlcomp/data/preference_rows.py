@@ -96,13 +96,13 @@ def ranked(example: Example) -> list[Example]:
     """Return the answers of a ranking, each an example with its ``rating``.
 
     Raises:
-        DataError: the example is no ranking.
+        DataError: the example is not a ranking.
     """
     answers = example.columns.get(RANKED)
     if not isinstance(answers, list):
         raise DataError(
-            f"the example {example.prompt[:60]!r} is no ranking of answers: a file has 'responses' "
-            "and 'ranking' or 'ratings', with task=preferences task.ratings=ranking"
+            f"the example {example.prompt[:60]!r} is not a ranking of answers: a file has "
+            "'responses' and 'ranking' or 'ratings', with task=preferences task.ratings=ranking"
         )
     return [
         replace(example, answer=text, demonstration=text, columns=columns)

@@ -18,7 +18,7 @@ from rlcomp.data.permutation import permutation
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class ShuffledEpochs:
@@ -108,7 +108,7 @@ class PromptSampler(Component):
         self.batch_size = batch_size
         self.context_length = context_length
         self.max_new_tokens = max_new_tokens
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
 
     def check(self, task: Task, count: int) -> None:
         """Refuse a task with too few training examples or too long prompts.

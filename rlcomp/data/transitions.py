@@ -176,7 +176,7 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
             _check_names(str(place), file.keys())
             tensors = {name: file.get_tensor(name) for name in file.keys()}
     except SafetensorError as error:
-        raise DataError(f"{place} is no file of tensors: {error}") from error
+        raise DataError(f"{place} is not a file of tensors: {error}") from error
     rows = len(tensors["reward"]) if tensors["reward"].dim() else 0
     if not rows:
         raise DataError(f"{place}: it has no steps")

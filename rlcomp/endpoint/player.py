@@ -24,7 +24,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import SupportsAgentCalls, check_turns
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.seed import named_seed
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.special_tokens import MarkedTextCodec
 from rlcomp.text.tokenizer import decode_rows
 
@@ -71,7 +71,7 @@ class TracePlayer(metaclass=Checked):
                 "as rlcomp.model.language_model.LanguageModel"
             )
         check_turns(policy)
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
         self.agent = agent

@@ -35,7 +35,7 @@ class QueuedRequest:
         limit: maximum number of tokens of an answer.
         stops: texts that end an answer.
         n: number of answers.
-        seed: the client's seed, or None.
+        seed: the client's seed; None without one.
         answers: the sampled answers.
         error: the error of a refused call.
         done: set when the call is answered or refused.
@@ -67,17 +67,17 @@ class RequestQueue:
 
     Args:
         episodes: number of episodes.
-        trace: makes an empty trace.
+        new_trace: factory of empty traces.
         wait: seconds to wait for late agents.
         max_calls: maximum number of calls of an episode.
     """
 
     def __init__(
-        self, episodes: int, trace: Callable[[], Trace], *, wait: float, max_calls: int
+        self, episodes: int, new_trace: Callable[[], Trace], *, wait: float, max_calls: int
     ) -> None:
-        self.new_trace = trace
+        self.new_trace = new_trace
         self.wait, self.max_calls = wait, max_calls
-        self.traces = [trace() for _ in range(episodes)]
+        self.traces = [new_trace() for _ in range(episodes)]
         self.began = [False] * episodes
         self.open = {*range(episodes)}
         self._late: set[int] = set()
@@ -143,7 +143,7 @@ class RequestQueue:
             return self.traces[episode]
 
     def wait_for_answers(self, call: QueuedRequest) -> list[TurnSample]:
-        """Queue a call, and return its answers; raise its error if it is refused."""
+        """Queue a call, and wait for its answers; raise RefusedError if the call is refused."""
         with self._changed:
             self._check(call.episode)
             self._waiting.append(call)
@@ -178,12 +178,12 @@ class RequestQueue:
         if not self._waiting:
             return False
         missing = self.open - {call.episode for call in self._waiting} - self._late
-        if missing and time.monotonic() >= self._last_message + self._patience(missing):
+        if missing and time.monotonic() >= self._last_message + self._max_wait(missing):
             self._late |= missing
             missing = set()
         return not missing
 
-    def _patience(self, missing: set[int]) -> float:
+    def _max_wait(self, missing: set[int]) -> float:
         all_began = all(self.began[episode] for episode in missing)
         return self.wait if all_began else max(self.wait, _START_SECONDS)
 

@@ -21,7 +21,9 @@ class ActsInTokens(Protocol):
 
     observation_size: int
 
-    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def act(
+        self, observation: TensorDict, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
         """Return tokens ``[N, D + A]`` and log-probs ``[N, A]``; greedy without a generator."""
         ...
 
@@ -56,11 +58,13 @@ def play_rows(
     over = torch.zeros(environment.num_envs, dtype=torch.bool)
     while not bool(over.all()):
         tokens, log_probs = policy.act(observation, generator)
-        after = environment.step(observation.set("action", policy.decode_action(tokens)))["next"]
-        success = ~over & (after["reward"][:, 0] >= goal_reward)
+        next_state = environment.step(observation.set("action", policy.decode_action(tokens)))[
+            "next"
+        ]
+        success = ~over & (next_state["reward"][:, 0] >= goal_reward)
         steps.append(_columns(tokens, log_probs, success, ~over, len(steps)))
-        over = over | success | after["done"][:, 0]
-        observation = after
+        over = over | success | next_state["done"][:, 0]
+        observation = next_state
     rows = {key: torch.cat([step[key] for step in steps], dim=1) for key in steps[0].keys()}
     return TensorDict(
         {

@@ -24,7 +24,7 @@ from rlcomp.interfaces.policy import SupportsTurns, check_turns
 from rlcomp.interfaces.prompt import Dialogue, PromptFormat
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.token_bytes import token_bytes
 
 RolloutT = TypeVar("RolloutT", bound=Rollout)
@@ -104,7 +104,7 @@ class Player(metaclass=Checked):
         prompt: PromptFormat | None = None,
     ) -> None:
         check_turns(policy)
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.prompt.dialogues([""], [{}])  # refuses a template that rewrites earlier turns
         self.policy = policy

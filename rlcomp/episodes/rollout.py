@@ -1,4 +1,4 @@
-"""Rollout of episodes: a session of the policy and a host of environments, turn by turn."""
+"""Rollout of episodes: turns of a policy and of environments, alternately."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Rollout:
         self.limits = limits
         self.stops = [text.encode() for text in host.stops]
         self.episodes = [Episode(dialogue.opening(NO_OBSERVATION)) for dialogue in dialogues]
-        # The state before each episode's next turn.
+        # Text of the state before each episode's next turn; None if unknown.
         self.anchors: list[str | None] = [None] * len(self.episodes)
         self.branches: list[EpisodeBranch] = []
 
@@ -95,10 +95,10 @@ class Rollout:
 
         Args:
             starts: the start of each episode.
-            continuations: number of episodes that continue each of these before each turn.
+            continuations: number of copies of each of these episodes, made before every turn.
 
         Returns:
-            The episodes, then the continuations; those from one state are adjacent.
+            The episodes, then the continuations; continuations of one state are adjacent.
         """
         try:
             alive = self._open(starts)
@@ -164,9 +164,13 @@ class Rollout:
                 for n, turn in enumerate(turns)
             ]
             open_rows = [n for n in open_rows if len(turns[n].tokens) < limits[n]]
-            left = [limits[n] - len(turns[n].tokens) for n in open_rows]
-            some = [rows[n] for n in open_rows]
-            answers = session.generate(some, limits=left, texts=self.stops) if open_rows else []
+            remaining = [limits[n] - len(turns[n].tokens) for n in open_rows]
+            unfinished = [rows[n] for n in open_rows]
+            answers = (
+                session.generate(unfinished, limits=remaining, texts=self.stops)
+                if open_rows
+                else []
+            )
             more = dict(zip(open_rows, answers, strict=True))
             turns = [
                 join_turns(turn, more[n]) if n in more else turn for n, turn in enumerate(turns)
@@ -212,7 +216,7 @@ class Rollout:
             if episode.turns:
                 episode.turns[-1].reward = turn.reward
             elif turn.reward:
-                episode.broken = f"reset returned reward {turn.reward}, which no turn has earned"
+                episode.broken = f"reset returned reward {turn.reward}, but no action precedes it"
                 continue
             if not turn.done and self._continue(row, turn, last=last):
                 alive.append(row)
@@ -223,7 +227,7 @@ class Rollout:
         episode = self.episodes[row]
         try:
             episode.truncated = last or not self._append_observation(row, turn)
-        except DataError as error:  # the tokenizer cannot write it
+        except DataError as error:  # the tokenizer cannot encode the observation
             episode.broken = f"observation: {in_one_line(error)}"
             return False
         self.anchors[row] = turn.anchor
@@ -265,8 +269,8 @@ class Rollout:
         return encode_continuation(self.tokenizer, self.table, text)
 
     def _turn_limit(self, row: int) -> int:
-        most, room = self.limits.turn_tokens, self.limits.context
-        return most if room is None else min(most, room - len(self.episodes[row].ids))
+        limit, context = self.limits.turn_tokens, self.limits.context
+        return limit if context is None else min(limit, context - len(self.episodes[row].ids))
 
     def _check_context(self, row: int) -> None:
         """Assert the prefix property: the policy's context is the episode, which only grows."""
@@ -274,5 +278,5 @@ class Rollout:
 
 
 def as_text(text_bytes: bytes) -> str:
-    """Decode a turn; mark bytes that are no character."""
+    """Decode bytes; U+FFFD replaces bytes that are not UTF-8."""
     return text_bytes.decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def only_errors(logger: str) -> Iterator[None]:
-    """Let the logger of a library log errors only within the context."""
+    """Silence all messages of a library's logger but errors, within the context."""
     library = logging.getLogger(logger)
     level = library.level
     library.setLevel(logging.ERROR)

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
 
-# Bytes: the state of a run beside its tensors has some kilobytes.
+# The JSON state of a run has some kilobytes.
 MAX_JSON_BYTES = 1 << 28
 
 
@@ -24,8 +24,8 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
     """Return the value in a JSON file.
 
     Raises:
-        CheckpointError: the file is no JSON, larger than 256 MiB or too deep, or an object has a
-            name twice.
+        CheckpointError: the file is not JSON, larger than 256 MiB or too deep, or an object repeats
+            a name.
     """
     try:
         return parse_json(read_bounded(file, MAX_JSON_BYTES))
@@ -34,13 +34,13 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
 
 
 def read_bounded(file: Path, limit: int) -> bytes:
-    """Return the bytes of an untrusted file; it may be a link to ``/dev/zero``.
+    """Return the bytes of an untrusted file, such as a link to ``/dev/zero``.
 
     Raises:
-        ValueError: the path is no file, or larger than ``limit`` bytes.
+        ValueError: the path is not a file, or the file is larger than ``limit`` bytes.
     """
     if file.exists() and not file.is_file():
-        raise ValueError("it is no file")
+        raise ValueError("it is not a file")
     with file.open("rb") as stream:
         content = stream.read(limit + 1)
     if len(content) > limit:
@@ -51,10 +51,10 @@ def read_bounded(file: Path, limit: int) -> bytes:
 def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
     """Return the value in a JSON text.
 
-    ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``; they are no standard JSON.
+    ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``; standard JSON has none of them.
 
     Raises:
-        ValueError: the text is no JSON, or an object has a name twice.
+        ValueError: the text is not JSON, or an object repeats a name.
     """
     return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
 
@@ -68,7 +68,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-# A config of rlcomp has some ten kilobytes, and ten levels.
+# Configs of rlcomp have about ten kilobytes and ten levels.
 _MAX_YAML_BYTES = 1 << 20
 _MAX_DEPTH = 40
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]")
@@ -78,19 +78,19 @@ _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 
 
 def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
-    """Return a config that a run has saved, read as plain values.
+    """Return the saved config of a run, read as plain values.
 
-    It may have neither tags nor anchors (they can unfold without end). Resolvers are allowed only
-    with ``trust``: one of them reads the environment.
+    Tags and anchors are refused: aliases can expand without limit. Resolvers are allowed only with
+    ``trust``: one of them reads the environment.
 
     Raises:
-        CheckpointError: the file is no such config; the message names the file and the fault.
+        CheckpointError: the file cannot be read as such a config.
     """
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
         config = yaml.load(text, _PlainLoader)
         if not isinstance(config, dict):
-            raise TypeError("it is no mapping")
+            raise TypeError("it is not a mapping")
         if not trust:
             _refuse_resolvers(config, "")
         return DictConfig(config)
@@ -103,14 +103,14 @@ def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
         yaml.YAMLError,
     ) as error:
         fault = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
+        raise CheckpointError(f"{file} is not a config that rlcomp wrote: {fault}") from error
 
 
 def check_no_aliases(file: Path) -> None:
-    """Check that the yaml of a run has no aliases: they can unfold without end.
+    """Check that the yaml of a run has no aliases, because they can expand without limit.
 
     Raises:
-        CheckpointError: the yaml has an alias (``*name``), is too large, or cannot be read.
+        CheckpointError: the file has an alias (``*name``), is too large, or cannot be read.
     """
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
@@ -119,7 +119,7 @@ def check_no_aliases(file: Path) -> None:
             raise ValueError("it has anchors")
     except (OSError, ValueError, yaml.YAMLError) as error:
         fault = " ".join(str(error).split())[:300]
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
+        raise CheckpointError(f"{file} is not a config that rlcomp wrote: {fault}") from error
 
 
 class _PlainLoader(get_yaml_loader()):  # type: ignore[misc]

@@ -76,11 +76,13 @@ def fisher_product(
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C.1.
     """
-    slope = flat(torch.autograd.grad(kl, parameters, create_graph=True))
+    gradient = flat(torch.autograd.grad(kl, parameters, create_graph=True))
 
     def product(vector: Tensor) -> Tensor:
-        moved = torch.autograd.grad((slope * vector).sum(), parameters, retain_graph=True)
-        return flat(moved) + damping * vector
+        hessian_product = torch.autograd.grad(
+            (gradient * vector).sum(), parameters, retain_graph=True
+        )
+        return flat(hessian_product) + damping * vector
 
     return product
 

@@ -27,17 +27,18 @@ def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
     """
     mask = mask.bool()
     selected = finite_values("values", values, mask)
-    chosen = selected[mask]
-    if not len(chosen) or bool(is_rounding(chosen.min(), chosen.max())):
-        # The mean of equal numbers rounds; a division would enlarge the difference to it.
+    inside = selected[mask]
+    if not len(inside) or bool(is_rounding(inside.min(), inside.max())):
+        # The mean of equal values has a rounding error, and the division would enlarge it.
         return torch.zeros_like(selected) if shift_mean else selected
-    mean, variance = chosen.mean(), chosen.var()
+    mean, variance = inside.mean(), inside.var()
     scaled = (selected - mean) / (variance + _EPSILON).sqrt()
     return torch.where(mask, scaled if shift_mean else scaled + mean, torch.zeros_like(selected))
 
 
 # Least divisor.
 _LEAST_STD = 1e-6
+# Count, mean, and sum of squared distances from the mean.
 Moments = tuple[Tensor, Tensor, Tensor]
 
 
@@ -63,17 +64,17 @@ def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor)
     number = values.shape[-1]
     if not number:
         return count, mean, squares
-    total, new = count + number, values.mean(-1)
-    shift = new - mean
-    spread = (values - new[..., None]).square().sum(-1)
+    total, new_mean = count + number, values.mean(-1)
+    shift = new_mean - mean
+    spread = (values - new_mean[..., None]).square().sum(-1)
     squares = squares + spread + shift**2 * count * number / total
     return total, mean + shift * number / total, squares
 
 
 def running_std(count: Tensor, mean: Tensor, squares: Tensor) -> Tensor:
-    """Return the population std of running moments to divide by, at least 1e-6.
+    """Return the population std of running moments, at least 1e-6, as a divisor.
 
-    It is infinite if the values differ only by rounding, so that they become 0.
+    The std is infinite if the values differ only by rounding: divided values are then 0.
 
     Examples:
         >>> running_std(torch.tensor(2.0), torch.tensor([2.0, 120.0]), torch.tensor([2.0, 1e-11]))

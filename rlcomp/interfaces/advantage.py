@@ -23,7 +23,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
 
     Raises:
         KeyError: the batch has no ``response_mask``.
-        TypeError: the advantage is no tensor.
+        TypeError: the advantage is not a tensor.
         ValueError: its shape is not ``[B]``.
     """
     mask = _mask(batch)
@@ -74,7 +74,7 @@ def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
 
     Raises:
         KeyError: the batch has no ``response_mask``.
-        TypeError: the advantage is no tensor.
+        TypeError: the advantage is not a tensor.
         ValueError: its shape is not ``[B, T]``.
     """
     mask = _mask(batch)

@@ -102,7 +102,7 @@ def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:
         count: number of rows.
 
     Raises:
-        ConfigError: the value is no list, or has another length.
+        ConfigError: the value is not a list, or has another length.
     """
     if isinstance(outcome, FailedCall):
         return [outcome] * count

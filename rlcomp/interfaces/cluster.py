@@ -122,8 +122,8 @@ class AsyncSettings:
     Attributes:
         seats: decode slots of a worker: rows that it samples at a time. null: the rows of a batch
             divided by the number of workers.
-        max_age: largest age, in policy versions, of the response tokens in a loss of tokens. The
-            rows of older tokens still count in the baseline. null: the cluster's ``staleness``.
+        max_age: largest age, in policy versions, of response tokens in the loss. Rows with older
+            tokens still count in the baseline. null: the cluster's ``staleness``.
         patience: time limit of a group in seconds, from the time when all of its rows sample.
             After that, unfinished rows end as ``truncated``. null: no limit.
         look_every: decode steps between two loads of new weights and refills of slots.
@@ -186,8 +186,8 @@ class Cluster(metaclass=Checked):
         staleness: number of steps between the request and the use of a rollout; 0: each step waits
             for its own rollouts. null: the delay of ``collector=delayed``, or 1 with another
             collector. Under ``free`` the number of steps whose rollouts are requested ahead.
-        timeout: seconds without a reply after which an awaited worker is ended.
-        restarts: largest number of lost workers that are replaced.
+        timeout: seconds without a reply after which a worker with a request is restarted.
+        restarts: maximum number of restarts in a run.
         free: settings under ``free``.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Environment interface: answers a policy turn by turn, in text."""
+"""Interface of environments that answer the turns of a policy, in text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURN = "from rlcomp.interfaces.environment import Turn"
 _FORM = (
     ": it needs stops = ('>',), reset(example, seed) and step(action) that return "
     "Turn(observation=, reward=, done=), facts() and close() (docs/how_to/own_environment.md); "
-    "gymnasium's as they are: environment=gymnasium_text"
+    "for Gymnasium's own: environment=gymnasium_text"
 )
 # Each fact is a metric of the run.
 _MOST_FACTS = 64
@@ -30,11 +30,11 @@ class Turn:
         observation: text for the policy's next input, perhaps empty. A long one is cut.
         closing: text after the observation that is never cut, such as ``</information>``.
         reward: reward of the action, in reward units; 0 after a reset.
-        done: the episode is over.
+        done: whether the episode is over.
         anchor: text of the state of the next turn, if states can be compared; equal texts are equal
             states.
         seat: the player who moves next and gets the observation.
-        payoffs: further reward of each player, beside ``reward``; empty for none.
+        payoffs: additional reward of each player; may be empty.
     """
 
     observation: str = ""
@@ -48,7 +48,7 @@ class Turn:
 
 @runtime_checkable
 class Environment(Protocol):
-    """One episode: reset once, then stepped until it is done. Single use.
+    """Environment of one episode: one reset, then steps until the episode is done.
 
     Attributes:
         stops: texts that end a turn of the policy; EOS always does.
@@ -57,7 +57,7 @@ class Environment(Protocol):
     stops: tuple[str, ...]
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin; the observation follows the example's prompt.
+        """Begin the episode; the observation follows the example's prompt.
 
         Args:
             example: example of the task; its ``columns`` hold the environment's other inputs.
@@ -74,13 +74,13 @@ class Environment(Protocol):
         ...
 
     def close(self) -> None:
-        """Free its resources; called once, also after an error."""
+        """Free all resources; called once, also after an error."""
         ...
 
 
 @runtime_checkable
 class Forkable(Environment, Protocol):
-    """An environment that can be copied. Others are replayed with the same seed."""
+    """An environment that can be copied; other environments are replayed with the same seed."""
 
     def fork(self) -> Environment:
         """Return an episode in the same state that shares nothing mutable."""
@@ -91,8 +91,8 @@ def check_turn(turn: object) -> Turn:
     """Return the checked turn of an environment, with numbers of NumPy or torch as Python's.
 
     Raises:
-        TypeError: the value is no turn, or an entry has another type.
-        ValueError: a text holds half a character, or the reward is not finite in float32.
+        TypeError: ``turn`` is not a Turn, or an entry has another type.
+        ValueError: a text holds a lone surrogate, or the reward is not finite in float32.
     """
     if not isinstance(turn, Turn):
         written = f"write return {_as_turn(turn)}" if isinstance(turn, tuple) else _TURN
@@ -117,7 +117,7 @@ def check_turn(turn: object) -> Turn:
 
 def _payoffs(payoffs: object) -> tuple[float, ...]:
     if not isinstance(payoffs, (tuple, list)):
-        raise TypeError(f"payoffs is {payoffs!r:.60}: must be a number for each seat")
+        raise TypeError(f"payoffs is {payoffs!r:.60}: must be a number for each player")
     numbers = tuple(_number("an entry of payoffs", each) for each in payoffs)
     if any(map(math.isnan, numbers)):
         raise ValueError("payoffs holds nan: must be numbers")
@@ -125,7 +125,7 @@ def _payoffs(payoffs: object) -> tuple[float, ...]:
 
 
 def _as_turn(turn: tuple[object, ...]) -> str:
-    """Convert Gymnasium's tuple (observation, reward, terminated, truncated, info) to a turn."""
+    """Return the source text of a Turn with the entries of Gymnasium's tuple of a step."""
     names = ("observation", "reward", "done")
     values = turn[:3] if len(turn) > 2 else turn[:1]
     return f"Turn({', '.join(f'{n}={v!r:.40}' for n, v in zip(names, values, strict=False))})"
@@ -135,8 +135,8 @@ def check_facts(facts: object) -> dict[str, float]:
     """Return the checked facts of an environment about its episode.
 
     Raises:
-        TypeError: the value is no mapping from texts to numbers.
-        ValueError: a name is empty, a number is infinite, or there are more than 64 of them.
+        TypeError: ``facts`` is not a mapping from texts to numbers.
+        ValueError: a name is empty, a number is infinite, or there are more than 64 numbers.
     """
     if not isinstance(facts, Mapping):
         raise TypeError(f"facts returned {facts!r:.60}: must be numbers by name")
@@ -154,15 +154,15 @@ def check_stops(environment: Environment) -> tuple[str, ...]:
     """Check that an environment has all methods; return the texts that end a turn.
 
     Raises:
-        TypeError: the environment lacks a method; or the stops are no texts, or a single text,
-            whose characters would each end a turn.
-        ValueError: a stop is empty, or holds half a character.
+        TypeError: the environment lacks a method; or the stops are not texts, or are a single text,
+            so that each of its characters would end a turn.
+        ValueError: a stop text is empty, or holds a lone surrogate.
     """
     methods, kind = ("reset", "step", "facts", "close"), type(environment).__name__
     if lacks := [name for name in methods if not callable(getattr(environment, name, None))]:
         raise TypeError(f"{kind} has no method {' and no '.join(lacks)}{_FORM}")
     if "options" in inspect.signature(environment.reset).parameters:
-        raise TypeError(f"{kind} is of Gymnasium's form, reset(seed, options){_FORM}")
+        raise TypeError(f"{kind} has Gymnasium's interface, reset(seed, options){_FORM}")
     stops: object = getattr(environment, "stops", None)
     if not isinstance(stops, Iterable) or isinstance(stops, (str, bytes)):
         raise TypeError(f"stops is {stops!r:.60}: must be a tuple of texts, such as ('>',)")
@@ -178,8 +178,10 @@ def _text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        half = value[error.start]
-        raise ValueError(f"{name} holds {half!r}, half a character: repair the text") from error
+        surrogate = value[error.start]
+        raise ValueError(
+            f"{name} holds {surrogate!r}, a lone surrogate: repair the text"
+        ) from error
     return value
 
 

@@ -62,12 +62,12 @@ class Dialogue(Protocol):
         """Return the ids up to the policy's first turn, including the first observation."""
         ...
 
-    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
+    def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
         """Return the ids between a turn of the policy and its next turn.
 
         Args:
             observed: answer of the environment.
-            said: last ids of the policy's turn.
+            turn_ids: last ids of the policy's turn.
         """
         ...
 

@@ -27,7 +27,7 @@ class NeedsColumns(Protocol):
     """Interface of rewards that need columns of the task.
 
     Attributes:
-        column_remedy: remedy if the task lacks one.
+        column_remedy: remedy if the task lacks a column.
     """
 
     column_remedy: ClassVar[str]
@@ -48,11 +48,11 @@ class SupportsTrial(Protocol):
 
     @property
     def function_name(self) -> str:
-        """Return its dotted path, or its name."""
+        """Return the dotted path or the name of the user's function."""
         ...
 
     def trial(self, batch: TensorDict) -> str | None:
-        """Score rows without metrics; return why none could be scored, None if one could."""
+        """Score rows without metrics; return the fault if no row could be scored, else None."""
         ...
 
 
@@ -76,8 +76,8 @@ class TextReward(Component):
     Attributes:
         name: name in ``rewards`` of a score without named parts.
         weights: weights of named parts; 1 for parts without an entry.
-        correct_by: name of the part that decides if a response is right. None: the reward, of
-            which only one part may have a weight.
+        correct_by: name of the part that decides if a response is right. None: the reward;
+            then only one part may have a weight.
         needs: names of the columns that a score needs.
         column_remedy: remedy in the message if the task lacks one of these columns.
     """
@@ -103,7 +103,7 @@ class TextReward(Component):
 
     @property
     def is_free(self) -> bool:
-        """Return True if the scores do not tell right answers from wrong ones."""
+        """Return whether the scores do not separate right answers from wrong answers."""
         return False
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
@@ -113,13 +113,13 @@ class TextReward(Component):
     def score_row(self, row: Mapping[str, object]) -> Score:
         """Return the reward of one row, or its named parts.
 
-        The row holds ``prompt``, ``response``, ``answer`` and each column by name. It lacks columns
-        that the example lacks or has as null, and columns with the name of one of the three texts.
+        The row holds ``prompt``, ``response``, ``answer`` and the columns by name, except null
+        columns and columns with the name of one of the three texts.
         """
         return self.score(*(str(row[key]) for key in TextReward.reads))
 
     def is_correct(self, score: float) -> bool:
-        """Return True if a score means that the response is right; by default from 1 on."""
+        """Return whether a score means a right response; by default, a score of at least 1."""
         return score >= 1.0
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -139,7 +139,7 @@ class TextReward(Component):
 
         Args:
             rows: rows as for :meth:`score_row`.
-            numbers: index of each in its batch, for messages.
+            numbers: index of each row in its batch, for messages.
         """
         scores = []
         for number, row in zip(numbers, rows, strict=True):
@@ -153,7 +153,7 @@ class TextReward(Component):
         """Write the reward entries of scores: a number, named parts or None for each row.
 
         Raises:
-            ConfigError: a score is no number, ``weights`` or ``correct_by`` names no part, or
+            ConfigError: a score is not a number, ``weights`` or ``correct_by`` names no part, or
                 several parts have a weight and ``correct_by`` is missing.
             DataError: a score is infinite in float32.
         """

@@ -16,7 +16,7 @@ class ToolError(Exception):
     """
 
 
-# Required type of an argument by its annotation; JSON's true is no number.
+# Required type of an argument by its annotation; JSON's true is not a number.
 _KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
     str: ("a text", (str,)),
     bool: ("true or false", (bool,)),

@@ -154,15 +154,15 @@ def stop_ids(
         stop_tokens: further ones, as text: ``["<|im_end|>"]``.
 
     Raises:
-        ConfigError: a stop token is no token of the tokenizer.
+        ConfigError: a stop token is not a token of the tokenizer.
         DataError: the EOS of the ``generation_config`` is no id of the model.
     """
     vocabulary = tokenizer.get_vocab()
     for token in stop_tokens:
         if token not in vocabulary:
             raise ConfigError(
-                f"policy.stop_tokens: {token!r:.60} is no token of the tokenizer: write one of its "
-                "vocabulary"
+                f"policy.stop_tokens: {token!r:.60} is not a token of the tokenizer: write a token "
+                "of its vocabulary"
             )
     eos = getattr(model.generation_config, "eos_token_id", None)
     ids = eos if isinstance(eos, (list, tuple)) else [] if eos is None else [eos]

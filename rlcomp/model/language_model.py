@@ -62,8 +62,8 @@ class LanguageModel(Component):
 
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
-            causal or has no cache; a stop token is no token; routing is to be kept, but the model
-            has no known routers, or its layers are computed again.
+            causal or has no cache; a stop token is not a token of the tokenizer; under
+            ``keep_routing``, the model has no known routers, or checkpoints its layers.
         DataError: the EOS of the model's ``generation_config`` is no id of the model.
     """
 
@@ -193,7 +193,7 @@ class LanguageModel(Component):
         if group is not None and group.can_share(self) and self.scoring.same_on_ranks(make):
             values: Tensor = group.call_on_all(self, "values_on_ranks", columns, make, decoding)
             return values.to(device)
-        return self.scoring.read(columns, make, decoding, weights, device)
+        return self.scoring.compute(columns, make, decoding, weights, device)
 
     def values_on_ranks(
         self, rows: TensorDict, make: LogitFunctionMaker, decoding: Decoding
@@ -204,7 +204,7 @@ class LanguageModel(Component):
             self,
             columns,
             split,
-            lambda model, piece: model.scoring.read_once(piece, make, decoding),
+            lambda model, piece: model.scoring.compute_once(piece, make, decoding),
         )
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:

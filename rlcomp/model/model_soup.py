@@ -91,7 +91,7 @@ def average(
 
     Raises:
         ConfigError: ``weights`` has other names, a negative weight, or another sum.
-        ShapeError: the experts differ in a tensor; the message names it.
+        ShapeError: the experts differ in a tensor.
 
     Examples:
         >>> states = {"a": {"w": torch.tensor([0.0])}, "b": {"w": torch.tensor([4.0])}}

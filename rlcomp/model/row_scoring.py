@@ -25,22 +25,22 @@ from rlcomp.model.causal_forward import CausalForward
 
 
 class RowScoring:
-    """Scoring of rows with a forward pass; without gradient, some rows at a time.
+    """Scoring of rows by a forward pass; without gradient, by several smaller passes.
 
     Under top-k, top-p or min-p, log-probs are normalised over the tokens that the scoring model
-    keeps, and the sampled token. On-policy this is the sampler's set; for a changed policy, or a
-    reference, it is another. With ``decoding.replay`` the sampler's sets are recorded in
+    keeps, and the sampled token. For a changed policy or a reference, this set differs from the
+    sampler's set. With ``decoding.replay`` the sampler's sets are recorded in
     ``sampling_mask`` ``[B, T, V/8]``, and log-probs are normalised over them if a batch has them.
     With ``decoding.keep_routing`` the experts of each token are recorded in ``routed_experts``
     ``[B, T, L, E]``, and replayed with the model's own weights.
 
     Args:
         forward: the forward pass.
-        decoding: the policy's decoding; determines whether routes are recorded and replayed.
+        decoding: the policy's settings; they determine whether routes are recorded and replayed.
 
     Raises:
-        ConfigError: routing is to be kept, and the model has no known routers, or its layers are
-            computed again.
+        ConfigError: under ``keep_routing``, the model has no known routers, or checkpoints its
+            layers.
     """
 
     # A copy of the policy gets a copy of this object, which reads the weights of the copy.
@@ -55,8 +55,8 @@ class RowScoring:
 
         Args:
             owner: class of the policy, for messages.
-            batch: has rows of tokens.
-            decoding: determines which recorded choices are replayed.
+            batch: rows of tokens.
+            decoding: settings that determine the recorded choices to replay.
         """
         replayed = [
             *(["sampling_mask"] if decoding.replays else []),
@@ -88,7 +88,7 @@ class RowScoring:
             batch[key] = entry.to(batch["tokens"].device)
         return batch
 
-    def read_once(
+    def compute_once(
         self,
         columns: TensorDict,
         make: LogitFunctionMaker,
@@ -99,7 +99,7 @@ class RowScoring:
         scored = self.forward.score(columns, weights, self.routers)
         return self.forward.compute_logit_functions(scored, [make], [True], decoding)[0]
 
-    def read(
+    def compute(
         self,
         columns: TensorDict,
         make: LogitFunctionMaker,
@@ -110,7 +110,7 @@ class RowScoring:
         """Compute a logit function of rows; without gradient, in several passes.
 
         Args:
-            columns: of :meth:`columns`.
+            columns: result of :meth:`columns`.
             make: maker of the logit function.
             decoding: the distribution.
             weights: parameters of the model to use in place of its own, by name.
@@ -118,15 +118,15 @@ class RowScoring:
         """
         budget = self.forward.budget()
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
-            return self.read_once(columns, make, decoding, weights).to(device)
+            return self.compute_once(columns, make, decoding, weights).to(device)
         order = self.forward.split(columns, budget)
         parts = [
-            self.read_once(columns[rows], make, decoding, weights).to(device) for rows in order
+            self.compute_once(columns[rows], make, decoding, weights).to(device) for rows in order
         ]
         return torch.cat(parts)[torch.cat(order).argsort()]
 
     def split_rows(self, columns: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
-        """Yield pieces of rows for passes without gradient, of at most ``tokens``."""
+        """Yield parts of the rows with at most ``tokens`` tokens, for passes without gradient."""
         budget = self.forward.budget()
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
@@ -146,7 +146,7 @@ class RowScoring:
         """Compute log-probs ``[B, T]`` and the routed experts ``[B, T, L, E]``.
 
         Args:
-            columns: of :meth:`columns`; recorded routes are not replayed.
+            columns: result of :meth:`columns`; recorded routes are not replayed.
             width: ``T``.
             decoding: the distribution.
         """
@@ -155,7 +155,7 @@ class RowScoring:
         order = self.forward.split(columns, self.forward.budget())
         for rows in order:
             with record_routes(self.routers) as passes:
-                log_probs.append(self.read_once(columns[rows], log_prob_function, decoding))
+                log_probs.append(self.compute_once(columns[rows], log_prob_function, decoding))
             experts = passes[0].view(len(rows), -1, *passes[0].shape[1:])
             missing = width - experts.shape[1]
             routes.append(F.pad(experts, (0, 0, 0, 0, 0, missing), value=UNKNOWN))

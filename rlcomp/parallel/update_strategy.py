@@ -15,7 +15,7 @@ from rlcomp.parallel.load_balancing import Split
 
 # Adds the gradient of a micro-batch to ``.grad``; returns its losses by name.
 Pass = Callable[[TensorDict], dict[str, float]]
-# Runs the passes over rows, split by its argument; returns outputs for all rows by key.
+# Runs passes over rows; its argument splits the rows. Returns outputs for all rows by key.
 Forward = Callable[[Callable[[TensorDict], Iterable[TensorDict]]], dict[str, Tensor]]
 
 
@@ -23,7 +23,7 @@ class LocalUpdate:
     """Update strategy of a learner in one process.
 
     Args:
-        module: runs the passes; None where the losses hold their own models.
+        module: module of the passes; None if the losses hold their own models.
 
     Attributes:
         is_sharded: whether this process trains parts of parameters.
@@ -41,14 +41,14 @@ class LocalUpdate:
         return parameter
 
     def whole_shape(self, part: Tensor) -> torch.Size:
-        """Return the shape of the whole parameter of a part."""
+        """Return the shape of the parameter that a part belongs to."""
         return part.shape
 
     def check(self, optimizer: torch.optim.Optimizer) -> None:
         """Check that an optimiser can step the trained parts.
 
         Raises:
-            ConfigError: the optimiser cannot; the message names it.
+            ConfigError: the optimiser cannot; the message names its class.
         """
 
     def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
@@ -71,9 +71,9 @@ class LocalUpdate:
             rows: rows of the whole step, the same in all processes.
             split: splits rows into micro-batches.
             run_pass: adds the gradient of a micro-batch.
-            idle_pass: takes part in a pass of other processes.
+            idle_pass: joins a pass of other processes, without rows.
             names: names of the losses.
-            parts: modules whose plain numbers the passes add to.
+            parts: modules with Python numbers that the passes increase.
 
         Raises:
             NumericalError: a pass raised it, in any process.
@@ -100,7 +100,7 @@ class LocalUpdate:
         return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
 
     def smallest(self, number: int | None) -> int | None:
-        """Return the smallest number of all processes; None where no process has one."""
+        """Return the smallest number of all processes; None if no process has one."""
         return number
 
     def total(self, tensor: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.pareto.objectives import as_multi_objective
 from rlcomp.seed import new_generator
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 
 
 class Conditioning(Component):
@@ -80,7 +80,7 @@ class Conditioning(Component):
         self.tokenizer = tokenizer
         self.context_length = context_length
         self.max_new_tokens = max_new_tokens
-        self.prompt = or_text(prompt, tokenizer)
+        self.prompt = resolve_prompt_format(prompt, tokenizer)
         self.generator = new_generator()
 
     @property

@@ -81,7 +81,7 @@ class DojoLean(metaclass=Checked):
         """Begin the theorem.
 
         Raises:
-            ConfigError: lean-dojo or one of its programs is missing; the message names it.
+            ConfigError: lean-dojo or one of its programs is missing.
             DataError: the columns are missing, or lean-dojo cannot begin the theorem.
         """
         self.close()

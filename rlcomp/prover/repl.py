@@ -156,7 +156,7 @@ def read_sessions(path: Path) -> tuple[RecordedSession, ...]:
         DataError: the file is longer than 64 MiB, or a line is no session.
     """
     if not path.is_file():
-        raise ConfigError(f"lean_backend.path={path} is no file of recorded sessions")
+        raise ConfigError(f"lean_backend.path={path} is not a file of recorded sessions")
     if path.stat().st_size > _MOST_BYTES:
         raise DataError(f"{path} is longer than 64 MiB")
     return tuple(

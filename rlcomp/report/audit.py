@@ -57,7 +57,7 @@ def _faults(count: Count) -> str:
 def _describe(case: Case) -> str:
     cut = "…" if len(case.response) > _MAX_CELL else ""
     # An exception of a verifier may quote the response, with control characters for the terminal.
-    why = f" ({repr(case.why[:_MAX_CELL])[1:-1]})" if case.why else ""
+    why = f" ({repr(case.reason[:_MAX_CELL])[1:-1]})" if case.reason else ""
     return f"{case.response[:_MAX_CELL]!r}{cut} for {case.gold[:_MAX_CELL]!r}{why}"
 
 

@@ -23,11 +23,11 @@ _INK, _PREFERENCE = "#1c1e21", "#d55e00"
 
 
 def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
-    """Draw the evaluations of one run, dark to bright; for a conditioned policy also the last ones.
+    """Draw the returns of a run's evaluations, and the last returns of each preference.
 
     Args:
         rows: rows of the run's record.
-        names: names of the objectives; there is a panel for each two.
+        names: names of the objectives; each pair has a panel.
 
     Returns:
         A matplotlib figure; None without evaluations.
@@ -48,7 +48,7 @@ def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
 
 @contextmanager
 def _new_figure(size: tuple[float, float]) -> Iterator[Any]:
-    """Yield a new matplotlib figure; its texts are not formulas."""
+    """Yield a new matplotlib figure that draws ``$`` in texts as a character."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -60,7 +60,7 @@ def _new_figure(size: tuple[float, float]) -> Iterator[Any]:
 
 
 def _panels(figure: Any, names: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:  # noqa: ANN401
-    """Yield the axes of every two objectives, and the indices of the two."""
+    """Yield the axes and the indices of every pair of objectives."""
     pairs = list(combinations(range(len(names)), 2))
     across = min(len(pairs), 3)
     for number, pair in enumerate(pairs, 1):
@@ -108,8 +108,8 @@ def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
         x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
         axes.errorbar(x, y, yerr=widths, marker="o", markersize=4, color="#0072b2", capsize=2)
         axes.set(xlim=(0, 1), ylim=(-0.02, 1.02), title=title)
-        axes.set_xlabel("probability given to the first answer")
-        axes.set_ylabel("share in which it is the chosen one")
+        axes.set_xlabel("predicted probability of the first answer")
+        axes.set_ylabel("share of pairs that chose the first answer")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as draft:
             figure.savefig(draft, dpi=150, format="png")
@@ -139,18 +139,18 @@ def coverage_figure(
     with _new_figure((3.6 * len(comparisons) + 0.4, 3.2)) as figure:
         for number, (title, comparison) in enumerate(comparisons.items(), 1):
             axes = figure.add_subplot(1, len(comparisons), number)
-            _draw(axes, comparison, names)
+            _draw_comparison(axes, comparison, names)
             axes.set_title(f"{title} ({comparison.problems} problems)", fontsize=10)
             axes.set_ylabel(measure if number == 1 else "")
             axes.legend(frameon=False)
     return figure
 
 
-def _draw(axes: Any, comparison: CoverageComparison, names: tuple[str, str]) -> None:  # noqa: ANN401
+def _draw_comparison(axes: Any, comparison: CoverageComparison, names: tuple[str, str]) -> None:  # noqa: ANN401
     for points, name, colour in zip(
         (comparison.base, comparison.trained), names, (_BASE, _TRAINED), strict=True
     ):
-        _curve(axes, points, name, colour)
+        _draw_curve(axes, points, name, colour)
     for crossing in comparison.crossings:
         middle = (crossing.before * crossing.after) ** 0.5
         style = "-" if crossing.significant else ":"
@@ -163,7 +163,7 @@ def _draw(axes: Any, comparison: CoverageComparison, names: tuple[str, str]) -> 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _curve(axes: Any, points: Sequence[CoveragePoint], name: str, colour: str) -> None:  # noqa: ANN401
+def _draw_curve(axes: Any, points: Sequence[CoveragePoint], name: str, colour: str) -> None:  # noqa: ANN401
     ks = [point.k for point in points]
     axes.plot(ks, [point.mean for point in points], color=colour, label=name, marker="o", ms=3)
     lows, highs = [point.low for point in points], [point.high for point in points]

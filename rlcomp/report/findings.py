@@ -23,8 +23,8 @@ class ArmVerdict:
     judgement: Judgement
 
 
-def headline(results: Sequence[MetricResult]) -> str | None:
-    """Return the metric of the sentences: the hypervolume of several objectives, else the first.
+def headline_metric(results: Sequence[MetricResult]) -> str | None:
+    """Return the metric to compare: the hypervolume of several objectives, else the first metric.
 
     Metrics are in the order of :data:`rlcomp.report.tables.METRICS`, or of the request.
     """
@@ -55,13 +55,13 @@ def judge_difference(difference: MeanEstimate | None, direction: Direction) -> J
 def write_verdict_sentences(
     groups: Sequence[Group], results: Sequence[MetricResult], baseline: Group, metric: str
 ) -> list[ArmVerdict]:
-    """Write a sentence for every group but the control arm; for one group alone, its final value.
+    """Write a sentence on every group but the control arm; a single group gets its final value.
 
     Args:
         groups: all groups.
         results: from :func:`rlcomp.report.tables.results`.
         baseline: the control arm.
-        metric: the metric; its last value counts.
+        metric: metric whose final values are compared.
     """
     row_of = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
     names = short_names([group.name for group in groups])
@@ -73,7 +73,9 @@ def write_verdict_sentences(
     return [
         _compare_with_control(name, control, row_of.get(group.name), better(metric))
         if baseline.name in row_of
-        else ArmVerdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
+        else ArmVerdict(
+            f"{name} − {control}: no finished run of {control} has the metric", "unknown"
+        )
         for name, group in zip(names, groups, strict=True)
         if group is not baseline
     ]
@@ -84,7 +86,7 @@ def _compare_with_control(
 ) -> ArmVerdict:
     pair = f"{name} − {control}"
     if row is None:
-        return ArmVerdict(f"{pair}: no finished run of {name} has it", "unknown")
+        return ArmVerdict(f"{pair}: no finished run of {name} has the metric", "unknown")
     if row.difference is None:
         return ArmVerdict(f"{pair}: no seed in common", "unknown")
     judgement = judge_difference(row.difference, direction)
@@ -108,7 +110,7 @@ def _seeds(value: MeanEstimate) -> str:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return only the values if all names set the same single key.
+    """Return the values of names ``key=value`` with one common key; else the names.
 
     Examples:
         >>> short_names(["advantage=pama", "advantage=group_mean"])

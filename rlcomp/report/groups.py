@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.report.runs import Run
 
-# Settings that change no number, and the seed.
+# The seed, and settings that do not affect the metrics.
 _IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel", "accept_changed_files")
 _ABSENT = "-"
 _MAX_NAME, _MAX_SHOWN = 60, 5  # characters of a name, and groups, in a message
@@ -38,16 +38,16 @@ class Group:
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Group runs in the order of their first runs; skip jobs without a config.
 
-    A second finished run of the same config and seed repeats the first: only the newest counts.
+    Of several finished runs with the same config and seed only the newest counts.
     """
     by_config: dict[object, list[Run]] = {}
     for run in runs:
         if run.values is not None or run.rows:
             by_config.setdefault(_identity(run), []).append(run)
     members = [tuple(_mark_repeated(config_runs)) for config_runs in by_config.values()]
-    firsts = [config_runs[0] for config_runs in members]
-    differences = _differing_values([_config(run) for run in firsts])
-    names = _names(firsts, differences)
+    first_runs = [config_runs[0] for config_runs in members]
+    differences = _differing_values([_config(run) for run in first_runs])
+    names = _names(first_runs, differences)
     return [Group(*parts) for parts in zip(names, members, differences, strict=True)]
 
 
@@ -85,23 +85,23 @@ def _mark_repeated(runs: Sequence[Run]) -> list[Run]:
 
 def _differing_values(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the settings of each group without the values that are equal everywhere."""
-    paths = dict.fromkeys(path for own in settings for path in own)
-    varied = [path for path in paths if len({own.get(path, _ABSENT) for own in settings}) > 1]
-    return [{path: own.get(path, _ABSENT) for path in varied} for own in settings]
+    paths = dict.fromkeys(path for values in settings for path in values)
+    varied = [path for path in paths if len({values.get(path, _ABSENT) for values in settings}) > 1]
+    return [{path: values.get(path, _ABSENT) for path in varied} for values in settings]
 
 
-def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
+def _names(first_runs: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
     """Name groups by the command line if its settings distinguish them, else by the configs."""
-    if len(firsts) == 1:
-        recipe = firsts[0].choices.get("recipe")
-        return [f"recipe={recipe}" if recipe else firsts[0].directory.name]
-    keys = dict.fromkeys(key for run in firsts for key in _settings(run))
-    settings = _differing_values([{key: _setting(run, key) for key in keys} for run in firsts])
-    names = [_words(own) for own in settings]
+    if len(first_runs) == 1:
+        recipe = first_runs[0].choices.get("recipe")
+        return [f"recipe={recipe}" if recipe else first_runs[0].directory.name]
+    keys = dict.fromkeys(key for run in first_runs for key in _settings(run))
+    settings = _differing_values([{key: _setting(run, key) for key in keys} for run in first_runs])
+    names = [_words(values) for values in settings]
     if len(set(names)) < len(names):
-        names = [_words(own) for own in differences]
+        names = [_words(values) for values in differences]
     if len(set(names)) < len(names):  # no configs at all
-        names = [str(run.directory) for run in firsts]
+        names = [str(run.directory) for run in first_runs]
     return names
 
 
@@ -110,7 +110,7 @@ def _words(settings: Mapping[str, str]) -> str:
 
 
 def _settings(run: Run) -> dict[str, str]:
-    """Return the settings of the command line, without the seed and the like."""
+    """Return the settings of the command line, without ignored settings."""
     ignored = (*_IGNORED, "resume")
     return {key: v for key, v in run.overrides.items() if key.split(".")[0] not in ignored}
 
@@ -123,14 +123,14 @@ def _setting(run: Run, key: str) -> str:
 
 
 def find_baseline(groups: Sequence[Group], requested: str | None) -> Group:
-    """Return the baseline group, by name, by a run or by a setting; else the first group.
+    """Return the group with the requested name, run or setting; None: the first group.
 
     Raises:
         ConfigError: no group matches, or more than one.
     """
     if requested is None:
         return groups[0]
-    path = Path(requested).resolve()  # it may also be the directory of one of its runs
+    path = Path(requested).resolve()  # the name may be the directory of a run
     by_name = [group for group in groups if group.name == requested] or [
         group for group in groups if any(run.directory.resolve() == path for run in group.runs)
     ]

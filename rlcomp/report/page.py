@@ -21,7 +21,7 @@ from rlcomp.report.charts import (
     sort_metrics,
     sweep_front,
 )
-from rlcomp.report.findings import headline, judge_difference, write_verdict_sentences
+from rlcomp.report.findings import headline_metric, judge_difference, write_verdict_sentences
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
 from rlcomp.report.rollouts import group_samples
@@ -92,7 +92,7 @@ def shown_groups(report: Report) -> list[Group]:
 
 def _comparisons(report: Report) -> dict[str, Any]:
     """Return texts and tables."""
-    groups, metric, control = shown_groups(report), headline(report.results), report.baseline
+    groups, metric, control = shown_groups(report), headline_metric(report.results), report.baseline
     sentences = (
         write_verdict_sentences(groups, report.results, control, metric)
         if metric and control

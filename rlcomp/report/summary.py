@@ -31,27 +31,27 @@ def summarise(directory: str | Path) -> str:
     """Draw ``curve.png``, with several objectives ``front.png``, and describe the run in words.
 
     Returns:
-        The final text of a run; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99`` if
-        the run measured that.
+        The final text of a run. After an evaluation the last line is ``held-out accuracy: sampled
+        0.93 greedy 0.99``.
     """
     directory = Path(directory)
     rows = read_metrics(directory / "metrics.jsonl")
     if not rows:
-        return f"{directory}: nothing was run"
+        return f"{directory}: the run has no metrics"
     parts = [_describe_training(rows), *map(describe_early_end, read_early_ends(directory))]
     for file in pictures(directory):
         front = f"front of {', '.join(objectives_of(rows))}"
         parts.append(f"{'learning curve' if file.name == 'curve.png' else front}: {file}")
     parts.append(f"metrics, samples, checkpoints: {directory}")
     answers = [row for row in read_samples(directory) if "tokens" not in row]
-    parts += [_table(answers), _accuracy(rows)]
+    parts += [_format_table(answers), _describe_accuracy(rows)]
     return "\n".join(part for part in parts if part)
 
 
 def pictures(directory: Path) -> list[Path]:
-    """Draw ``curve.png``, with several objectives ``front.png``; return those that exist."""
+    """Draw ``curve.png``, and ``front.png`` for several objectives; return the drawn files."""
     rows = read_metrics(directory / "metrics.jsonl")
-    files = {directory / "curve.png": _curve, directory / "front.png": _front}
+    files = {directory / "curve.png": _draw_curve, directory / "front.png": _draw_front}
     return [file for file, draw in files.items() if draw(rows, file)]
 
 
@@ -61,9 +61,9 @@ def _describe_training(rows: list[dict[str, Any]]) -> str:
     text = f"{len(rows)} steps in {seconds:.0f} s of training"
     text += f", {tokens:,.0f} tokens sampled." if tokens else "."
     text += "".join(_describe_change(name, rows) for name in ("reward/mean", "episode/return"))
-    evaluated = _accuracy_rows(rows)
-    if len(evaluated) > 1:
-        first, last = evaluated[0], evaluated[-1]
+    accuracy_rows = _accuracy_rows(rows)
+    if len(accuracy_rows) > 1:
+        first, last = accuracy_rows[0], accuracy_rows[-1]
         text += (
             f" Held-out accuracy: sampled {first['evaluation/sampled']:.2f} after "
             f"{first['phase']}, "
@@ -88,26 +88,26 @@ def _describe_change(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _accuracy_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with both accuracies of a reward with verdicts."""
+    """Return the rows with both accuracies, and no held-out mean rewards."""
     accuracies = {*ACCURACIES}
     return [row for row in rows if accuracies <= row.keys() and not held_out_rewards(row)]
 
 
-def _accuracy(rows: list[dict[str, Any]]) -> str:
+def _describe_accuracy(rows: list[dict[str, Any]]) -> str:
     """Describe the last accuracies, or the mean rewards of a reward without verdicts."""
     reward_rows = [(row, names) for row in rows if (names := held_out_rewards(row))]
     if reward_rows:
         row, names = reward_rows[-1]
         means = ", ".join(f"{word} {row[name]:.3f}" for name, word in names.items())
         return f"held-out mean reward: {means}"
-    evaluated = _accuracy_rows(rows)
-    if not evaluated:
+    accuracy_rows = _accuracy_rows(rows)
+    if not accuracy_rows:
         return ""
-    sampled, greedy = (evaluated[-1][name] for name in ACCURACIES)
+    sampled, greedy = (accuracy_rows[-1][name] for name in ACCURACIES)
     return f"held-out accuracy: sampled {sampled:.2f} greedy {greedy:.2f}"
 
 
-def _table(samples: list[dict[str, Any]]) -> str:
+def _format_table(samples: list[dict[str, Any]]) -> str:
     """Tabulate the same held-out prompts, answered at the first evaluation and at the last."""
     if not samples:
         return ""
@@ -121,7 +121,7 @@ def _table(samples: list[dict[str, Any]]) -> str:
     start = _common_prefix_length([row["prompt"] for row in last_rows])
     for row in last_rows:
         earlier = first_responses.get(row["prompt"], row)
-        answers = [_mark_response(each) for each in ([earlier, row] if first_column else [row])]
+        answers = [_mark_response(sample) for sample in ([earlier, row] if first_column else [row])]
         prompt = "…" * (start > 0) + _escape(row["prompt"][start:])
         table.add_row(prompt, *answers, _escape(row.get("answer") or ""))
     # Without markup, since a model may answer "[/]".
@@ -149,7 +149,7 @@ def _escape(text: str) -> str:
     return repr(text)[1:-1]
 
 
-def _front(rows: list[dict[str, Any]], path: Path) -> bool:
+def _draw_front(rows: list[dict[str, Any]], path: Path) -> bool:
     """Draw the path of a run with several objectives."""
     names = objectives_of(rows)
     figure = run_figure(rows, names) if len(names) > 1 else None
@@ -160,7 +160,7 @@ def _front(rows: list[dict[str, Any]], path: Path) -> bool:
     return True
 
 
-def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
+def _draw_curve(rows: list[dict[str, Any]], path: Path) -> bool:
     """Draw the recorded curves; the phases have different shades."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -188,8 +188,8 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
         axes.axvline(start, color="0.8", linewidth=1)
         axes.text(start, 1.01, f" {phase}", transform=axes.get_xaxis_transform(), color="0.4")
     axes.set_xlabel("step")
-    shares = "reward" if reward_labels else "share of answers, reward"
-    axes.set_ylabel(shares if "episode/return" not in rows[-1] else "return")
+    label = "reward" if reward_labels else "share of answers, reward"
+    axes.set_ylabel(label if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)
     with atomic_write(path) as draft:

@@ -39,18 +39,18 @@ class FreeStages(RemoteStages):
 
     Replaces the collector. Each call publishes the weights, requests the groups of its prompts (the
     first call ``staleness`` times more for the same prompts), and returns as many groups as it has
-    prompts, in the order in which they are done. :class:`rlcomp.cluster.pool.Admission` begins
-    groups. Workers take new weights between decode steps, so that tokens of one row may have
-    several versions (``policy_version``). ``rollout_log_probs`` is under the weights that sampled
-    each token.
+    prompts, in the order of completion. :class:`rlcomp.cluster.pool.Admission` limits the number of
+    unfinished groups. Workers load new weights between decode steps, so that tokens of a row may
+    have several versions (``policy_version``). ``rollout_log_probs`` is under the weights that
+    sampled each token.
 
     Reads and writes the keys of the collector; also writes ``too_old`` ``[B, T]``: response tokens
     more than ``cluster.free.max_age`` versions old.
 
-    With ``staleness=0`` the tokens are those of schedule ``fixed``. Otherwise the consumed groups
-    of a step depend on timing, and two runs differ. A lost worker loses the tokens of its groups,
-    which are begun anew. A checkpoint holds the finished groups, and prompts and seeds of the
-    others, which are begun anew when the run goes on.
+    With ``staleness=0`` the tokens equal the tokens under schedule ``fixed``. Otherwise the groups
+    of a step depend on timing, and two runs differ. The groups of a lost worker start again. A
+    checkpoint holds the finished groups, and the prompts and seeds of the others; a resumed run
+    starts these again.
 
     Records the metrics of :class:`rlcomp.run.remote.RemoteStages`; ``cluster/made``, the workers'
     seconds for the groups of the step; ``rollout/staleness`` of response tokens;
@@ -108,10 +108,10 @@ class FreeStages(RemoteStages):
         self.admission = Admission(self.staleness)
 
     def settle(self) -> None:
-        """No-op: unfinished groups are begun anew."""
+        """Do nothing: a resumed run starts unfinished groups again."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Request groups; return those that are done first."""
+        """Request groups; return the groups that finish first."""
         payload = self._begin(batch)
         start_time = time.perf_counter()
         self._weights = self.cluster.publish(payload.weights)
@@ -141,17 +141,17 @@ class FreeStages(RemoteStages):
     def _queue_groups(self, payload: SerializedStages, batch: TensorDict) -> None:
         """Queue the groups of a batch."""
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
-        for place in range(len(batch)):
+        for index in range(len(batch)):
             request = RolloutRequest(
                 number=self.number,
                 version=None,
                 progress=progress(),
                 step=step(),
                 seeds=seeds,
-                part=PromptRange(place, 1, len(batch)),
-                batch=batch[place : place + 1].clone().cpu(),
+                part=PromptRange(index, 1, len(batch)),
+                batch=batch[index : index + 1].clone().cpu(),
             )
-            self.pool.waiting.append(((self.number, place), request))
+            self.pool.waiting.append(((self.number, index), request))
         self.number += 1
         for generator in payload.generators:
             next_request(generator)
@@ -168,7 +168,7 @@ class FreeStages(RemoteStages):
             self.cluster.ask(worker, self._weights, request)
 
     def _collect(self, count: int) -> None:
-        """Wait until that many groups are done."""
+        """Wait until ``count`` groups are done."""
         self._receive_replies()
         while len(self.pool.done) < count:
             time.sleep(_PAUSE)
@@ -198,7 +198,7 @@ class FreeStages(RemoteStages):
             raise
 
     def _restart_lost_worker(self, worker: int, lost: WorkerLost) -> None:
-        """Restart the worker; its groups begin anew, with the current weights."""
+        """Restart the worker, and its groups with the current weights."""
         in_flight = self.pool.in_flight[worker]
         if self._restarts >= self.cluster.restarts:
             raise ProcessEnded(self._loss_message(next(iter(in_flight.values())), lost)) from lost
@@ -209,7 +209,7 @@ class FreeStages(RemoteStages):
             self.cluster.ask(worker, self._weights, request)
 
     def _join_groups(self, groups: list[BufferedRollout], payload: SerializedStages) -> TensorDict:
-        """Join groups to a batch, with their ages."""
+        """Concatenate groups to a batch, and mark tokens that are too old."""
         ledger = Ledger()
         for group in groups:
             ledger.merge(group.ledger)
@@ -235,25 +235,27 @@ class FreeStages(RemoteStages):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the groups; unfinished ones wait to be begun."""
+        """Restore the groups; queue the unfinished groups."""
         self._drop_groups()
         self.number = state_fields.field(state, "number", NonNegativeInt)
         self.admission.allowed = state_fields.field(state, "allowed", NonNegativeInt)
         for saved_group in state_fields.field(state, "done", list):
             name = tuple(
-                state_fields.field(saved_group, of, NonNegativeInt) for of in ("number", "place")
+                state_fields.field(saved_group, key, NonNegativeInt) for key in ("number", "place")
             )
-            rollout = {of: state_fields.field(saved_group, of, dict) for of in ("rows", "recorded")}
+            rollout = {
+                key: state_fields.field(saved_group, key, dict) for key in ("rows", "recorded")
+            }
             self.pool.done[name[0], name[1]] = load_buffered_rollout(rollout)
         for request in map(load_request, state_fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
         # Unfinished groups have not been started in this process.
-        left = len(self.pool.waiting) * self._size
-        if left > self.admission.allowed:
+        waiting_rows = len(self.pool.waiting) * self._size
+        if waiting_rows > self.admission.allowed:
             raise CheckpointError(
-                f"'asked' holds {left} rows, and 'allowed' is {self.admission.allowed}"
+                f"'asked' holds {waiting_rows} rows, and 'allowed' is {self.admission.allowed}"
             )
-        self.admission.started = self.admission.allowed - left
+        self.admission.started = self.admission.allowed - waiting_rows
         check_requests(
             [request for _, request in self.pool.waiting],
             done=self.pool.done,

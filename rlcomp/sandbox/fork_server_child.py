@@ -1,7 +1,7 @@
 """Main program of a fork server: an interpreter in a jail that forks a process for each job.
 
-The server never reads a job. It passes files on to the fork, so that no job leaves traces in the
-memory of the next one. It is started as ``python -c "... main()" TIER PARENT``, where PARENT is a
+The server passes the files of a job to the fork and never reads them, so that no job leaves traces
+in the memory of the next one. The command is ``python -c "... main()" TIER PARENT``; PARENT is a
 process id. File 0 is the socket of the client. For the tier ``bwrap`` a third argument is the path
 of bwrap.
 """
@@ -106,7 +106,7 @@ def _run_bubblewrap(client: socket.socket, parent_handle: int, program: str) -> 
     _wait_and_kill(parent_handle, server)
     lines = os.pread(errors, 1 << 16, 0).decode(errors="replace").split("\n")
     _refuse(
-        client, next(filter(None, reversed(lines)), "bwrap ended without a word")[:_MAX_MESSAGE]
+        client, next(filter(None, reversed(lines)), "bwrap ended without a message")[:_MAX_MESSAGE]
     )
 
 
@@ -157,7 +157,7 @@ def _serve(client: socket.socket, tier: str, lifeline: int | None = None) -> NoR
     ready = select.poll()
     ready.register(client, select.POLLIN)
     if lifeline is not None:
-        ready.register(lifeline, 0)  # poll always reports its end
+        ready.register(lifeline, 0)  # poll always reports a closed file
     while True:
         if lifeline in {file for file, _ in ready.poll()}:
             os._exit(0)

@@ -59,7 +59,7 @@ def read_tree(value: object, name: str) -> dict[str, str]:
     """Return the repository in a column.
 
     Raises:
-        DataError: the column is no mapping of paths to texts, or exceeds a limit.
+        DataError: the column is not a mapping of paths to texts, or exceeds a limit.
     """
     if not isinstance(value, Mapping) or not all(
         isinstance(each, str) for pair in value.items() for each in pair

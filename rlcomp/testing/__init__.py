@@ -1,4 +1,4 @@
-"""The contract of every component, as checks to run on parts of your own.
+"""Checks that your own components keep the contracts of their interfaces.
 
 ::
 
@@ -7,11 +7,11 @@
     def test_my_advantage_keeps_the_contract():
         check_component(MyAdvantage(epsilon=1e-6))
 
-:func:`check_component` inspects its argument and applies all laws that hold for it. Each law has a
-name; the :class:`rlcomp.errors.ContractError` quotes it beside the key and the size of the fault.
-:func:`check_policy` does the same for policies. :func:`make_batch` makes a batch of given values,
-:func:`graded_answers` one of answers with rewards, :func:`example_batch` one of given keys, and
-:func:`tiny_policy` a policy for trials of a part.
+:func:`check_component` inspects its argument and applies every law of its interface. A
+:class:`rlcomp.errors.ContractError` names the law, the key and the size of the difference.
+:func:`check_policy` does the same for policies. :func:`make_batch` makes a batch from values,
+:func:`graded_answers` a batch of answers with rewards, :func:`example_batch` a batch with the keys
+of a component, and :func:`tiny_policy` a small policy.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from rlcomp.testing.advantage import check_advantage
 from rlcomp.testing.batch import example_batch
 from rlcomp.testing.invariance import (
     check_canonical,
+    check_equal_entries,
     check_invariance,
     check_outside_mask,
-    corrupted,
+    corrupt_outside_masks,
     counting_mask,
-    hold_same,
 )
 from rlcomp.testing.loss import check_loss
 from rlcomp.testing.subject import Subject, leaves, optional_keys
@@ -120,7 +120,7 @@ def _keys_and_state(subject: Subject) -> None:
         subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
     keeps_rest = not (subject.fresh or subject.component.drops_rows)
     for key in sorted(set(before) - set(subject.writes)) if keeps_rest else ():
-        hold_same(subject, "nothing else changes", key, result[key], before[key])
+        check_equal_entries(subject, "nothing else changes", key, result[key], before[key])
     if not subject.reads:
         subject.restore()
         with torch.no_grad():
@@ -188,12 +188,14 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
 def _deterministic(subject: Subject) -> None:
     first, second = subject.run(subject.batch), subject.run(subject.batch)
     for key in subject.writes:
-        hold_same(subject, "the same state gives the same result", key, second[key], first[key])
+        check_equal_entries(
+            subject, "the same state gives the same result", key, second[key], first[key]
+        )
 
 
 def _gradient(subject: Subject) -> None:
     inputs = [k for k in subject.floats() if subject.names.get(k, k) in _DIFFERENTIABLE]
-    for batch in (subject.batch, corrupted(subject)) if inputs else ():
+    for batch in (subject.batch, corrupt_outside_masks(subject)) if inputs else ():
         subject.restore()
         with torch.enable_grad():
             variables = {key: batch[key].clone().requires_grad_() for key in inputs}

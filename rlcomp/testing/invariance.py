@@ -18,12 +18,12 @@ from rlcomp.testing.subject import Subject, leaves
 _CANONICAL_LAW = "integer masks, half floats and an advantage a row are understood"
 
 
-def corrupted(subject: Subject, value: float = float("nan")) -> TensorDict:
+def corrupt_outside_masks(subject: Subject, value: float = float("nan")) -> TensorDict:
     """Return the batch with NaN (or another value) and other ids outside the masks.
 
     Per-token floats and ``policy_version`` change outside the response, or outside the attention
-    mask for a component that reads only this one. ``tokens`` change in the padding. ``reward`` and
-    ``rewards`` change in rows without a valid reward, if the component reads ``reward_valid``.
+    mask for a component that reads no response mask. ``tokens`` change in the padding. ``reward``
+    and ``rewards`` change in rows without a valid reward, if the component reads ``reward_valid``.
     """
     changed = subject.batch.copy()
     for key in subject.reads:
@@ -52,27 +52,27 @@ def _invalid(subject: Subject, entry: Tensor | TensorDict, value: float) -> Tens
     return TensorDict(parts, batch_size=entry.batch_size)
 
 
-def shuffled_rows(rows: int, unit_rows: int = 1) -> Tensor:
+def row_permutation(rows: int, unit_rows: int = 1) -> Tensor:
     """Return a permutation of the rows, not the identity; rows of a unit stay together."""
     draw = torch.Generator().manual_seed(1)
     units = torch.randperm(rows // unit_rows, generator=draw)
     return (units[:, None] * unit_rows + torch.arange(unit_rows)).flatten()
 
 
-def relabelled(group_id: Tensor) -> Tensor:
+def relabel_groups(group_id: Tensor) -> Tensor:
     """Return the same groups under other ids, in another order."""
     _, index = torch.unique(group_id, return_inverse=True)
     relabelled_id: Tensor = 100 - 7 * index
     return relabelled_id
 
 
-def renamed_groups(ids: Tensor, group_id: Tensor) -> Tensor:
-    """Rename ids of groups as :func:`relabelled` does; other ids stay."""
-    names = dict(zip(group_id.tolist(), relabelled(group_id).tolist(), strict=True))
+def relabel_ids(ids: Tensor, group_id: Tensor) -> Tensor:
+    """Rename ids of groups as :func:`relabel_groups` does; other ids stay."""
+    names = dict(zip(group_id.tolist(), relabel_groups(group_id).tolist(), strict=True))
     return torch.tensor([names.get(index, index) for index in ids.tolist()])
 
 
-def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
+def pad_right(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
     """Return the batch with additional right padding."""
     wide = batch.copy()
     for key in subject.reads:
@@ -92,7 +92,7 @@ def with_hole(
     Args:
         subject: reads ``response_mask``.
         rows: a batch of the keys it reads.
-        place: column after the new columns.
+        place: index of the first new column.
         columns: number of new columns.
     """
     width = rows[subject.name("response_mask")].shape[1]
@@ -111,7 +111,7 @@ def with_hole(
     return batch, hole
 
 
-def hold_same(
+def check_equal_entries(
     subject: Subject,
     law: str,
     key: Key,
@@ -119,7 +119,7 @@ def hold_same(
     want: Tensor | TensorDict,
     where: Tensor | None = None,
 ) -> None:
-    """Check that two entries, tensors or nested, agree on the selected places."""
+    """Check that two entries, tensors or TensorDicts, are equal at the selected positions."""
     if isinstance(got, Tensor) and isinstance(want, Tensor):
         subject.hold_equal(law, key, got, want, where)
     elif isinstance(got, TensorDict) and isinstance(want, TensorDict):
@@ -130,7 +130,7 @@ def hold_same(
 
 
 def counting_mask(subject: Subject, key: Key, entry: Tensor) -> Tensor:
-    """Return the mask of the places of an entry that count."""
+    """Return the mask of the positions of an entry that must not change."""
     if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
         return torch.ones_like(entry, dtype=torch.bool)
     more = (1,) * (entry.ndim - 2)
@@ -150,12 +150,12 @@ def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> N
             and where.shape == subject.batch[valid].shape
         ):
             where = where & subject.batch[valid]
-        hold_same(subject, law, key, got[key], want[key], where)
+        check_equal_entries(subject, law, key, got[key], want[key], where)
 
 
 def check_outside_mask(subject: Subject) -> None:
     """Check that values outside the mask change nothing inside it, and leave no NaN."""
-    changed = corrupted(subject)
+    changed = corrupt_outside_masks(subject)
     want, got = subject.run(subject.batch), subject.run(changed)
     _compare(subject, "nothing outside the mask matters", got, want)
     if not {subject.name("response_mask"), subject.name("attention_mask")} & set(subject.reads):
@@ -176,7 +176,7 @@ def check_invariance(subject: Subject) -> None:
 
 def _check_padding(subject: Subject) -> None:
     want = subject.run(subject.batch)
-    got = subject.run(widened(subject, subject.batch))
+    got = subject.run(pad_right(subject, subject.batch))
     narrow = {
         key: got[key][:, : want[key].shape[1]] if subject.spec(key).along_tokens else got[key]
         for key in subject.writes
@@ -204,13 +204,13 @@ def _check_observations(subject: Subject) -> None:
 
 def _check_row_order(subject: Subject) -> None:
     batch = subject.batch
-    order = shuffled_rows(batch.batch_size[0])
+    order = row_permutation(batch.batch_size[0])
     want, got = subject.run(batch), subject.run(batch[order])
     inverse = torch.argsort(order)
     for key in subject.writes:
         back = got[key][inverse]
         where = counting_mask(subject, key, back) if isinstance(back, Tensor) else None
-        hold_same(subject, "rows may come in any order", key, back, want[key], where)
+        check_equal_entries(subject, "rows may come in any order", key, back, want[key], where)
 
 
 def _check_group_labels(subject: Subject) -> None:
@@ -218,12 +218,12 @@ def _check_group_labels(subject: Subject) -> None:
     if group_id not in subject.reads:
         return
     other = subject.batch.copy()
-    other[group_id] = relabelled(subject.batch[group_id])
-    family = subject.spec(group_id).offset
+    other[group_id] = relabel_groups(subject.batch[group_id])
+    offset = subject.spec(group_id).offset
     for key in set(other.keys()) - {group_id}:
         known = lookup(key)
-        if known is not None and known.offset == family:  # it names groups
-            other[key] = renamed_groups(subject.batch[key], subject.batch[group_id])
+        if known is not None and known.offset == offset:  # an id of groups
+            other[key] = relabel_ids(subject.batch[key], subject.batch[group_id])
     result = subject.run(subject.batch)
     _compare(subject, "group ids are only labels", subject.run(other), result)
 

@@ -11,9 +11,9 @@ from rlcomp.keys import Key
 from rlcomp.metrics import recording
 from rlcomp.testing.invariance import (
     check_canonical,
-    corrupted,
-    shuffled_rows,
-    widened,
+    corrupt_outside_masks,
+    pad_right,
+    row_permutation,
     with_hole,
 )
 from rlcomp.testing.subject import Subject, leaves
@@ -46,14 +46,14 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       advantage; a loss without ``old_log_probs`` is always at ratio 1; not checked for losses with
       a part that ``changes_on_policy_gradient``
 
-    Laws about keys the loss does not read are skipped.
+    Checks of keys that the loss does not read are skipped.
 
     Args:
         loss: the loss under test; its state is restored.
         batch: replaces the :func:`example_batch` of the keys it reads.
 
     Raises:
-        ContractError: names the loss, the law and the size of the fault.
+        ContractError: a check fails; names the loss, the law and the size of the difference.
     """
     subject = Subject(loss, batch, torch.float64)
     if not _inputs(subject):
@@ -125,15 +125,15 @@ class _Case:
         gradients = {k: zeros[k] if leaf.grad is None else leaf.grad for k, leaf in leaves.items()}
         return total.detach(), gradients
 
-    def same(
-        self, law: str, got: tuple[Tensor, dict[Key, Tensor]], select: Tensor | None = None
+    def check_same(
+        self, law: str, result: tuple[Tensor, dict[Key, Tensor]], select: Tensor | None = None
     ) -> None:
-        """Check that loss and gradient equal the plain batch's (on its selected rows)."""
-        value, gradient = got
+        """Check that loss and gradient equal those of the unchanged batch, on the selected rows."""
+        value, gradient = result
         self.subject.hold_equal(law, "loss", value, self.value)
-        for key, want in self.gradient.items():
-            part = want if select is None else want[select]
-            own = gradient[key] if want.ndim == 1 else gradient[key][:, : want.shape[1]]
+        for key, expected in self.gradient.items():
+            part = expected if select is None else expected[select]
+            own = gradient[key] if expected.ndim == 1 else gradient[key][:, : expected.shape[1]]
             self.subject.hold_equal(law, f"gradient of {key}", own, part)
 
     def leaves_batch_alone(self) -> None:
@@ -171,15 +171,15 @@ class _Case:
     def outside_mask(self) -> None:
         """Check that values outside the mask have no effect."""
         for value in (float("nan"), float("-inf"), float("inf")):
-            got = self.evaluate(corrupted(self.subject, value))
-            self.same("nothing outside the mask matters", got)
+            result = self.evaluate(corrupt_outside_masks(self.subject, value))
+            self.check_same("nothing outside the mask matters", result)
 
     def order_and_padding(self) -> None:
         """Check rows in another order, and a wider batch."""
-        order = shuffled_rows(self.rows, self.loss.unit_rows)
-        self.same("rows may come in any order", self.evaluate(self.batch[order]), order)
-        wide = self.evaluate(widened(self.subject, self.batch))
-        self.same("padding on the right changes nothing", wide)
+        order = row_permutation(self.rows, self.loss.unit_rows)
+        self.check_same("rows may come in any order", self.evaluate(self.batch[order]), order)
+        wide = self.evaluate(pad_right(self.subject, self.batch))
+        self.check_same("padding on the right changes nothing", wide)
 
     def observations(self) -> None:
         """Check observations within a response, at two places."""
@@ -190,16 +190,16 @@ class _Case:
             batch, hole = with_hole(self.subject, self.batch, place)
             value, gradient = self.evaluate(batch)
             visible = {k: g if g.ndim == 1 else g[:, ~hole] for k, g in gradient.items()}
-            self.same("observations within a response change nothing", (value, visible))
+            self.check_same("observations within a response change nothing", (value, visible))
 
     def micro_batches(self) -> None:
-        """Check parts of one unit, and of everything else."""
+        """Check the sum over parts: one unit, two units, and the other rows."""
         unit = self.loss.unit_rows
-        rows = shuffled_rows(self.rows, unit)
+        rows = row_permutation(self.rows, unit)
         parts = [rows[:unit], rows[unit : 3 * unit], rows[3 * unit :]]
         with recording() as split:
-            got = self.evaluate(self.batch, [part for part in parts if len(part)])
-        self.same("micro-batches sum to the whole", got)
+            result = self.evaluate(self.batch, [part for part in parts if len(part)])
+        self.check_same("micro-batches sum to the whole", result)
         with recording() as whole:
             self.evaluate(self.batch, [torch.arange(self.rows)])
         for name, mean in whole.means().items():
@@ -215,13 +215,13 @@ class _Case:
         nothing[mask] = torch.zeros_like(self.batch[mask])
         value, gradient = self.evaluate(nothing)
         law = "an empty batch has loss 0 and gradient 0"
-        for key, slope in gradient.items():
-            self.subject.hold_equal(law, f"gradient of {key}", slope, torch.zeros_like(slope))
+        for key, entry in gradient.items():
+            self.subject.hold_equal(law, f"gradient of {key}", entry, torch.zeros_like(entry))
         if isinstance(self.loss, TokenLoss) and self.loss.unit_rows == 1:
             self.subject.hold_equal(law, "loss", value, torch.zeros_like(value))
             full = self.batch[mask].any(1).nonzero().flatten()
             law = "an empty response changes nothing"
-            self.same(law, self.evaluate(self.batch[full]), full)
+            self.check_same(law, self.evaluate(self.batch[full]), full)
 
     def invalid_unit(self) -> None:
         """Check the first unit without a valid row, against a batch without it."""
@@ -229,11 +229,11 @@ class _Case:
         name = self.loss.renames.get("reward_valid", "reward_valid")
         valid[:unit] = False
         value, gradient = self.evaluate(self.batch.copy().set(name, valid))
-        rest, expected = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
+        rest, rest_gradient = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
         law = "a unit without a valid row changes nothing"
         self.subject.hold_equal(law, "loss", value, rest)
-        for key, want in expected.items():
-            self.subject.hold_equal(law, f"gradient of {key}", gradient[key][unit:], want)
+        for key, expected in rest_gradient.items():
+            self.subject.hold_equal(law, f"gradient of {key}", gradient[key][unit:], expected)
             outside = gradient[key][:unit]
             self.subject.hold_equal(law, f"gradient of {key}", outside, torch.zeros_like(outside))
 
@@ -254,14 +254,14 @@ class _Case:
         # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
         outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
         # Terms that do not depend on the advantage cancel in the difference.
-        got = self._gradient_at(batch, outcome) - self._gradient_at(batch, torch.zeros(()))
-        want = -torch.where(self.subject.response, outcome, 0.0)
-        want = want * self.loss.weighted(batch)["loss_weight"]
+        result = self._gradient_at(batch, outcome) - self._gradient_at(batch, torch.zeros(()))
+        expected = -torch.where(self.subject.response, outcome, 0.0)
+        expected = expected * self.loss.weighted(batch)["loss_weight"]
         law = "at ratio 1 the gradient is -advantage * loss_weight"
-        self.subject.hold_equal(law, log_probs, got, want.to(got.dtype))
+        self.subject.hold_equal(law, log_probs, result, expected.to(result.dtype))
 
     def _gradient_at(self, batch: TensorDict, outcome: Tensor) -> Tensor:
-        """Compute the gradient of the log-probs if every response has the given advantage."""
+        """Compute the gradient of the log-probs at the advantage ``outcome`` of each response."""
         name = self.subject.name("advantage")
         advantage = torch.where(self.subject.response, outcome, 0.0).expand_as(self.subject.inside)
         batch = batch.copy().set(name, advantage.to(batch[name].dtype))

@@ -110,7 +110,10 @@ class ChatPrompt(metaclass=Checked):
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
         """Return the prompts as the policy reads them; DataError if one cannot be rendered."""
         chats = map(self._prompt_chat, texts, columns)
-        return [chat.unescape(chat.text(len(chat.messages), due=True)) for chat in chats]
+        return [
+            chat.unescape(chat.text(len(chat.messages), add_generation_prompt=True))
+            for chat in chats
+        ]
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Return the token ids of the prompts.
@@ -118,7 +121,9 @@ class ChatPrompt(metaclass=Checked):
         DataError if the template cannot render a conversation, or the tokenizer cannot write it.
         """
         chats = map(self._prompt_chat, texts, columns)
-        return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
+        return [
+            chat.ids(chat.text(len(chat.messages), add_generation_prompt=True)) for chat in chats
+        ]
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
         """Return the marked text of a conversation up to the beginning of the assistant's turn.
@@ -126,7 +131,7 @@ class ChatPrompt(metaclass=Checked):
         DataError if the template cannot render it.
         """
         chat = self._chat([*messages], {"tools": [*tools]})
-        return chat.mark(chat.text(len(chat.messages), due=True))
+        return chat.mark(chat.text(len(chat.messages), add_generation_prompt=True))
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """Return a writer of episodes for each prompt; warn of a template that drops thoughts.

@@ -54,13 +54,13 @@ class ChatDialogue:
             self._openings[observed.text] = chat.ids(rendered(chat))
         return [*self._openings[observed.text]]
 
-    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
+    def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
         """Return the ids from the end of a turn up to the next one."""
         chat = self.make(turns_of(SAID, self.role, observed.text))
         end, frame = frame_after_answer(self.template, chat)
         # From a special token on, ids do not depend on the text before it.
         ids = chat.ids(frame)
-        if self.template.stop_id in said[-1:]:
+        if self.template.stop_id in turn_ids[-1:]:
             return ids[1:]
         return [*chat.ids(end), *ids] if end else ids
 
@@ -92,7 +92,7 @@ def turns_of(answer: str, role: str, reply: str) -> list[Message]:
 
 def rendered(chat: Chat) -> str:
     """Return the text of a conversation up to the beginning of the assistant's turn."""
-    return chat.text(len(chat.messages), due=True)
+    return chat.text(len(chat.messages), add_generation_prompt=True)
 
 
 def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:

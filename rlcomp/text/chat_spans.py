@@ -60,11 +60,11 @@ def assistant_spans(template: ChatTemplate, chat: Chat, *, unchanged_only: bool)
     it with.
     """
     last = len(chat.messages) - 1
-    whole = _trained_text(template, chat, chat.text(last + 1, due=False), last)
+    whole = _trained_text(template, chat, chat.text(last + 1, add_generation_prompt=False), last)
     spans, change = list[tuple[int, int]](), None
     for turn in (n for n in range(1, last) if chat.messages[n]["role"] == "assistant"):
-        start = chat.text(turn, due=True)
-        new = chat.text(turn + 1, due=False)
+        start = chat.text(turn, add_generation_prompt=True)
+        new = chat.text(turn + 1, add_generation_prompt=False)
         end = _end(template, new, len(start)) if new.startswith(start) else -1
         same = end >= 0 and whole.startswith(new[:end])
         if not same and not unchanged_only and end >= 0 and whole.startswith(start):
@@ -74,7 +74,7 @@ def assistant_spans(template: ChatTemplate, chat: Chat, *, unchanged_only: bool)
             spans.append((len(start), end))
         elif change is None:
             change = difference(chat, new if whole.startswith(start) else start, whole)
-    start = chat.text(last, due=True)
+    start = chat.text(last, add_generation_prompt=True)
     spans.append((len(start), len(whole)))
     return Spans(whole, spans, change)
 
@@ -91,7 +91,7 @@ def _trained_text(template: ChatTemplate, chat: Chat, text: str, last: int) -> s
     Some templates open a turn with the beginning of a thought, and leave thoughts out of earlier
     turns. Then the turn is the rest of the message, after that opening.
     """
-    start = chat.text(last, due=True)
+    start = chat.text(last, add_generation_prompt=True)
     if not text.startswith(start):
         opening = start[_common_prefix(start, text) :]
         answer = _answer_text(chat.messages[last])

@@ -20,7 +20,7 @@ from rlcomp.text.untrusted_input import LARGEST_TEMPLATE, untrusted_call
 _LONGEST_TEXT = 1 << 24
 # Limit of the seconds that the rendering of a conversation may take.
 _SECONDS = 10.0
-# Characters of private use: placeholders of special tokens that a person spelled.
+# Characters of private use, for placeholders of special tokens spelled in messages.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
 _PROBE = "Zyzzyva"
 
@@ -34,8 +34,8 @@ class ChatTemplate:
     ``tokenizer.apply_chat_template(messages, tokenize=True)``.
 
     Args:
-        tokenizer: its BOS token is only written by the template.
-        file: file of a template that replaces the tokenizer's; None: the tokenizer's.
+        tokenizer: the policy's tokenizer; only the template writes its BOS token.
+        file: path of a template; None: the tokenizer's own template.
         arguments: other variables of the template, such as ``{"enable_thinking": False}``.
 
     Attributes:
@@ -59,7 +59,7 @@ class ChatTemplate:
         self.source = tokenizer.chat_template if file is None else _read(file)
         if not self.source:
             raise ConfigError(
-                "prompt is chat, but the tokenizer has no chat template, as of a base model: take "
+                "prompt is chat, but the tokenizer has no chat template (a base model?): take "
                 f"an instruction-tuned model, or write one, {_remedy(tokenizer)}"
             )
         self._check_size()
@@ -76,12 +76,14 @@ class ChatTemplate:
         """Return a conversation, ready to be rendered in this template."""
         return Chat(self, messages, tools)
 
-    def render(self, messages: Sequence[Any], tools: Sequence[Any], due: bool) -> str:
-        """Render messages as text; with ``due`` the text ends with the opening of a response.
+    def render(
+        self, messages: Sequence[Any], tools: Sequence[Any], add_generation_prompt: bool
+    ) -> str:
+        """Render messages as text, with ``add_generation_prompt`` up to the start of a response.
 
         DataError if the template refuses them, fails, or writes more than 16 million characters.
         """
-        outcome = self._outcome(list(messages), list(tools) or None, due)
+        outcome = self._outcome(list(messages), list(tools) or None, add_generation_prompt)
         if "error" in outcome:
             roles = ", ".join(str(message["role"]) for message in messages)
             raise DataError(
@@ -96,7 +98,9 @@ class ChatTemplate:
             )
         return str(outcome["text"])
 
-    def _outcome(self, messages: list[Any], tools: list[Any] | None, due: bool) -> dict[str, Any]:
+    def _outcome(
+        self, messages: list[Any], tools: list[Any] | None, add_generation_prompt: bool
+    ) -> dict[str, Any]:
         source = self.source if isinstance(self.source, str) else None
         try:
             source = self.tokenizer.get_chat_template(source, tools)
@@ -106,7 +110,7 @@ class ChatTemplate:
             "source": source,
             "messages": messages,
             "tools": tools,
-            "due": due,
+            "add_generation_prompt": add_generation_prompt,
             "arguments": {**self.tokenizer.special_tokens_map, **self.arguments},
             "longest": _LONGEST_TEXT,
         }
@@ -134,11 +138,11 @@ class ChatTemplate:
         """
         for parts in ([text], [*text]):
             rows = encode_all(self.tokenizer, parts, split_special_tokens=True)
-            ids = [one for row in rows for one in row]
+            ids = [token for row in rows for token in row]
             if not self._special_ids & {*ids}:
                 return ids
         raise DataError(
-            f"the tokenizer cannot write {text!r} but as a special token: take it out of the data"
+            f"the tokenizer can write {text!r} only as a special token: take it out of the data"
         )
 
     def _check_size(self) -> None:
@@ -152,7 +156,7 @@ class ChatTemplate:
     def _stop(self) -> str:
         turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _PROBE}]
         try:
-            text = self.render(turns, (), due=False)
+            text = self.render(turns, (), add_generation_prompt=False)
         except DataError as error:
             raise ConfigError(str(error)) from error
         special = self.special_in(text.rpartition(_PROBE)[2]) if _PROBE in text else []
@@ -181,9 +185,9 @@ class Chat:
         self._tools = [self._escape(tool) for tool in tools]
         self._placeholder = re.compile(f"{self._mark}([0-9]+){self._mark}")
 
-    def text(self, count: int, *, due: bool) -> str:
+    def text(self, count: int, *, add_generation_prompt: bool) -> str:
         """Render the first messages in the template, placeholders included."""
-        return self._template.render(self.messages[:count], self._tools, due)
+        return self._template.render(self.messages[:count], self._tools, add_generation_prompt)
 
     def unescape(self, text: str) -> str:
         """Return a text of this conversation with its placeholders resolved."""
@@ -204,7 +208,7 @@ class Chat:
         return "".join(pieces)
 
     def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text of this conversation; people's text has no special ids.
+        """Return the token ids of a text of this conversation; spelled special tokens stay text.
 
         DataError if the template splits the text that a person wrote.
         """
@@ -216,10 +220,10 @@ class Chat:
         ids_of_pieces = [self._template.ids(piece) if piece else [] for piece in pieces]
         for n in range(1, len(pieces), 2):
             ids_of_pieces[n] = self._template.plain_ids(self._spelled[self._index(pieces[n])])
-        return [one for ids in ids_of_pieces for one in ids]
+        return [token for ids in ids_of_pieces for token in ids]
 
     def _index(self, number: str) -> int:
-        """Return the index that a placeholder stands for; a template may change its digits."""
+        """Return the index in a placeholder; a template may have changed its digits."""
         if int(number) >= len(self._spelled):
             raise self._split_error()
         return int(number)
@@ -249,14 +253,16 @@ class Chat:
 def _remedy(tokenizer: PreTrainedTokenizerBase) -> str:
     """Return a command that writes a small template for the tokenizer, and its setting."""
     start, end, note = "{{ m.role }}: ", '{{ "\\n" }}', ""
-    due = "{% if add_generation_prompt %}assistant: {% endif %}"
+    opening = "{% if add_generation_prompt %}assistant: {% endif %}"
     try:
         encode_all(tokenizer, ["system: user: assistant: \n"])
     except DataError:
-        start = end = due = ""
+        start = end = opening = ""
         note = "; it names no roles, since the tokenizer has no tokens for such words"
     stop = '{% if m.role == "assistant" %}{{ eos_token }}{% endif %}'
-    template = f"{{% for m in messages %}}{start}{{{{ m.content }}}}{stop}{end}{{% endfor %}}{due}"
+    template = (
+        f"{{% for m in messages %}}{start}{{{{ m.content }}}}{stop}{end}{{% endfor %}}{opening}"
+    )
     return f"echo '{template}' > chat.jinja, and set prompt.template=chat.jinja{note}"
 
 

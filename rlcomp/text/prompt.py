@@ -32,12 +32,12 @@ class PlainDialogue:
         self.head = list(head)
 
     def opening(self, observed: Observation) -> list[int]:
-        """Return the prompt and the first observation."""
+        """Return the ids of the prompt and the first observation."""
         return self.head + observed.ids
 
-    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
-        """Return the observation."""
-        del said
+    def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
+        """Return the ids of the observation."""
+        del turn_ids
         return observed.ids
 
 
@@ -45,7 +45,7 @@ class TextPrompt(metaclass=Checked):
     """Prompts without template (:func:`rlcomp.text.tokenizer.encode_prompts`); EOS ends a response.
 
     Args:
-        tokenizer: the policy's.
+        tokenizer: the policy's tokenizer.
     """
 
     continues = True
@@ -81,7 +81,7 @@ class TextPrompt(metaclass=Checked):
         return mark_special_tokens(self.special, text)
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """Return writers that concatenate turns and observations; errors as in :meth:`encode`."""
+        """Return encoders that concatenate turns and observations; errors as in :meth:`encode`."""
         return [PlainDialogue(head) for head in self.encode(texts, columns)]
 
     def demonstrations(
@@ -89,9 +89,8 @@ class TextPrompt(metaclass=Checked):
     ) -> list[Demonstration]:
         """Return prompt, response and EOS; the last two are trained. Errors as in :meth:`encode`.
 
-        Prompt and response are tokenised separately, as they are when the response is sampled. So
-        are the turns of a response; those of the environment are not trained. An EOS that a
-        response spells is text.
+        Prompt, response and the turns of a response are tokenised separately, as in sampling.
+        Turns of the environment are not trained. An EOS spelled in a response is text.
 
         Examples:
             >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -115,7 +114,9 @@ class TextPrompt(metaclass=Checked):
         return rows
 
 
-def or_text(prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase) -> PromptFormat:
+def resolve_prompt_format(
+    prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase
+) -> PromptFormat:
     """Return the prompt format; plain text by default."""
     return TextPrompt(tokenizer=tokenizer) if prompt is None else prompt
 

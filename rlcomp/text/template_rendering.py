@@ -14,7 +14,7 @@ def render_template(
     source: str,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]] | None,
-    due: bool,
+    add_generation_prompt: bool,
     arguments: Mapping[str, Any],
     longest: int,
 ) -> dict[str, object]:
@@ -24,7 +24,7 @@ def render_template(
         source: the Jinja.
         messages: at least one.
         tools: JSON schemas.
-        due: the text ends with the opening of an assistant's turn.
+        add_generation_prompt: the text ends with the opening of an assistant's turn.
         arguments: other variables of the template.
         longest: maximum number of characters of the text.
 
@@ -36,7 +36,7 @@ def render_template(
             conversations=[[{k: v for k, v in m.items() if v is not None} for m in messages]],
             tools=tools,
             chat_template=source,
-            add_generation_prompt=due,
+            add_generation_prompt=add_generation_prompt,
             **arguments,
         )
     except MemoryError:

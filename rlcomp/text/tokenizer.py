@@ -169,7 +169,7 @@ def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Base
     surrogates = [char for char in text if "\ud800" <= char <= "\udfff"]
     if surrogates:
         raise DataError(
-            f"no tokenizer can write {surrogates[0]!r} in {text!r}: it is half a character, left "
+            f"no tokenizer can write {surrogates[0]!r} in {text!r}: it is a lone surrogate, left "
             "by bytes that are not UTF-8; repair the text"
         ) from error
     vocabulary = tokenizer.get_vocab()

@@ -14,12 +14,13 @@ from tokenizers import Tokenizer
 from rlcomp.errors import DataError
 from rlcomp.text.untrusted_input import json_object
 
-# The most characters or tokens made of one character; Unicode's normal forms make 18.
+# Maximum number of characters that rules may make of one; Unicode's normal forms make 18.
 _MOST_GROWTH = 4096
 _MOST_RULES = 1000
-# The most tokens beside the vocabulary; the reader adds each separately. Speech models have 65,000.
+# Maximum number of tokens beside the vocabulary; loading adds them one by one. Speech models have
+# 65,000.
 _MOST_TOKENS = 100_000
-# The most special tokens around a text.
+# Maximum number of special tokens around a text.
 _MOST_ADDED = 1000
 # This many repetitions let a pattern with exponential backtracking reach its limit.
 _REPEATED = 32
@@ -27,21 +28,21 @@ _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.pr
 
 
 def try_tokenizer(file: str) -> str | None:
-    """Return the fault of a ``tokenizer.json`` that multiplies texts or never ends; else None.
+    """Return the fault of a ``tokenizer.json`` with huge outputs or endless matching; else None.
 
-    Other faults are left to the reader of the tokenizer.
+    Other faults are reported when the tokenizer is loaded.
     """
     try:
-        whole = json_object(Path(file))
+        config = json_object(Path(file))
     except DataError as error:
         return str(error)
-    if isinstance(added := whole.get("added_tokens"), list) and len(added) > _MOST_TOKENS:
+    if isinstance(added := config.get("added_tokens"), list) and len(added) > _MOST_TOKENS:
         return (
             f"{file}: it has {len(added):,} added_tokens, more than {_MOST_TOKENS:,}: use the "
             "tokenizer.json that belongs to the model"
         )
     for part in ("normalizer", "decoder"):
-        factor = growth([*_rules(whole.get(part))])
+        factor = growth([*_rules(config.get(part))])
         if factor > _MOST_GROWTH:
             return (
                 f"{file}: the Replace rules of its {part} can make {factor:.0e} characters of one, "
@@ -53,7 +54,7 @@ def try_tokenizer(file: str) -> str | None:
 
 
 def growth(rules: Sequence[Mapping[str, Any]]) -> float:
-    """Return the most characters that a normalizer's ``Replace`` rules can make of one.
+    """Return the maximum number of characters that a normalizer's ``Replace`` rules make of one.
 
     A rule's own growth is multiplied by the growth of later rules that may apply to its output.
 
@@ -68,14 +69,15 @@ def growth(rules: Sequence[Mapping[str, Any]]) -> float:
     outputs = [_characters(str(rule.get("content", ""))) for rule in rules]
     patterns = [_pattern(rule) for rule in rules]
     factors: list[float] = [1.0] * len(rules)
-    for number in reversed(range(len(rules))):
+    for index in reversed(range(len(rules))):
         later = (
-            factors[other]
-            for other in range(number + 1, len(rules))
-            if patterns[other] is None or outputs[number] & _characters(patterns[other] or "")
+            factors[later_index]
+            for later_index in range(index + 1, len(rules))
+            if patterns[later_index] is None
+            or outputs[index] & _characters(patterns[later_index] or "")
         )
-        own = _own_growth(str(rules[number].get("content", "")), patterns[number])
-        factors[number] = own * max(later, default=1.0)
+        own = _own_growth(str(rules[index].get("content", "")), patterns[index])
+        factors[index] = own * max(later, default=1.0)
     return max(factors, default=1.0)
 
 
@@ -111,7 +113,7 @@ def _rules(part: object) -> Iterator[Mapping[str, Any]]:
 def _encoding_fault(file: str) -> str | None:
     try:
         tokenizer = Tokenizer.from_file(file)
-    except BaseException:  # its reader refuses it; the Rust code panics
+    except BaseException:  # a malformed file; the Rust code may panic
         return None
     tokenizer.no_padding()
     tokenizer.no_truncation()

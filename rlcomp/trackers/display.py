@@ -22,16 +22,16 @@ SHOWN = {
     "loss/sft": "loss",
     "episode/return": "return",
 }
-# Between two lines where there is no terminal.
+# Interval of the lines without a terminal.
 LINE_SECONDS = 10.0
 
 
 class Display:
-    """Display of a running run: a live bar on a terminal, else a line every ten seconds.
+    """Display of a run's progress: a live bar on a terminal, else a line every ten seconds.
 
     Args:
-        seed: shown once, at the start.
-        console: by default standard output.
+        seed: seed of the run, shown at the start.
+        console: output; None: standard output.
     """
 
     name = "display"
@@ -49,8 +49,8 @@ class Display:
         """Show every phase and its finished steps."""
         self.phases = dict(phases)
         plan = ", then ".join(f"{name} for {steps} steps" for name, steps in phases.items())
-        again = f", continued after step {done}" if done else ""
-        self.console.print(f"seed {self.seed}: {plan}{again}", highlight=False)
+        resumed = f", continued after step {done}" if done else ""
+        self.console.print(f"seed {self.seed}: {plan}{resumed}", highlight=False)
         if not self.console.is_terminal:
             return
         columns = (
@@ -75,7 +75,7 @@ class Display:
         metrics: Mapping[str, float],
         samples: Sequence[Mapping[str, object]],
     ) -> None:
-        """Show one step."""
+        """Show the metrics of a step."""
         del total, samples
         if step == 1:  # values of an earlier phase are obsolete
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
@@ -92,7 +92,7 @@ class Display:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """Print the reason."""
+        """Print the reason of an early end of a phase."""
         del total
         end = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
         self.console.print(f"{end}: {ended['reason']}", highlight=False, soft_wrap=True)

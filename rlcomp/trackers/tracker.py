@@ -148,7 +148,7 @@ class JsonLines:
             CheckpointError: a file is shorter than that, changed, of another run, or a folder.
         """
         if self.ended.exists() and not self.ended.is_file():
-            raise CheckpointError(f"{self.ended} is no file: move it out of the run's directory")
+            raise CheckpointError(f"{self.ended} is not a file: move it out of the run's directory")
         self.resumed = True
         self.rows = [*position.get("ended", [])]
         for file in (self.metrics, self.samples):

@@ -90,7 +90,7 @@ def gold_answers(row: Mapping[str, object]) -> list[str]:
     """Return the answer of a row and the answers in its column ``answers``, without blank ones.
 
     Raises:
-        DataError: the column is no list of texts.
+        DataError: the column is not a list of texts.
 
     Examples:
         >>> gold_answers({"answer": "UK", "answers": ["Britain", " "]})

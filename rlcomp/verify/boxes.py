@@ -37,23 +37,23 @@ def area(box: Box) -> float:
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
 
 
-def _intersection(one: Box, other: Box) -> float:
-    low, high = map(max, one[:2], other[:2]), map(min, one[2:], other[2:])
+def _intersection(first: Box, second: Box) -> float:
+    low, high = map(max, first[:2], second[:2]), map(min, first[2:], second[2:])
     return area([*low, *high])
 
 
-def iou(one: Box, other: Box) -> float:
+def iou(first: Box, second: Box) -> float:
     """Compute the intersection over union, ``|A n B| / |A u B|`` in [0, 1].
 
     Examples:
         >>> iou([0, 0, 2, 2], [1, 0, 3, 2])
         0.3333333333333333
     """
-    shared = _intersection(one, other)
-    return shared / (area(one) + area(other) - shared)
+    shared = _intersection(first, second)
+    return shared / (area(first) + area(second) - shared)
 
 
-def giou(one: Box, other: Box) -> float:
+def giou(first: Box, second: Box) -> float:
     """Compute the generalised IoU, ``IoU - (|C| - |A u B|) / |C|`` in (-1, 1].
 
     ``C`` is the smallest box around both.
@@ -65,19 +65,19 @@ def giou(one: Box, other: Box) -> float:
         >>> giou([0, 0, 1, 1], [2, 0, 3, 1])
         -0.3333333333333333
     """
-    around = area([*map(min, one[:2], other[:2]), *map(max, one[2:], other[2:])])
-    union = area(one) + area(other) - _intersection(one, other)
-    return iou(one, other) - (around - union) / around
+    around = area([*map(min, first[:2], second[:2]), *map(max, first[2:], second[2:])])
+    union = area(first) + area(second) - _intersection(first, second)
+    return iou(first, second) - (around - union) / around
 
 
-def dice(one: Box, other: Box) -> float:
+def dice(first: Box, second: Box) -> float:
     """Compute the Dice coefficient, ``2 |A n B| / (|A| + |B|)`` in [0, 1].
 
     Examples:
         >>> dice([0, 0, 2, 2], [1, 0, 3, 2])
         0.5
     """
-    return 2 * _intersection(one, other) / (area(one) + area(other))
+    return 2 * _intersection(first, second) / (area(first) + area(second))
 
 
 def average_precision(
@@ -137,18 +137,18 @@ def mean_average_precision(
     classes = sorted({*labels, *truth_labels})
     total = 0.0
     for name in classes:
-        mine = [n for n, label in enumerate(labels) if label == name]
+        indices = [n for n, label in enumerate(labels) if label == name]
         true = [box for box, label in zip(truth, truth_labels, strict=True) if label == name]
-        mine_boxes, mine_scores = [boxes[n] for n in mine], [scores[n] for n in mine]
+        class_boxes, class_scores = [boxes[n] for n in indices], [scores[n] for n in indices]
         for threshold in thresholds:
-            total += average_precision(mine_boxes, mine_scores, true, threshold)
+            total += average_precision(class_boxes, class_scores, true, threshold)
     return total / (len(classes) * len(thresholds)) if classes else 1.0
 
 
 def keyframe_f1(frames: Sequence[float], truth: Sequence[float], tolerance: float) -> float:
-    """Compute the F1 of key frames: a frame is right within the tolerance of a true one.
+    """Compute the F1 of key frames: a frame is right within the tolerance of a true frame.
 
-    Frames and true ones are paired in order of time, each at most once, as many as possible.
+    Predicted and true frames are paired in order of time, each at most once, as many as possible.
 
     Args:
         frames: predicted times or indices.
@@ -182,12 +182,13 @@ def gui_action(action: object, truth: Mapping[str, object]) -> dict[str, float]:
     Args:
         action: ``{"action": "click", "point": [x, y], "text": "", "element": ""}``, from JSON.
         truth: ``action``, and optionally ``box`` ``[x1, y1, x2, y2]`` around the point (the edge
-            counts), ``text``, equal except for case, punctuation and articles, and ``element``, an
-            equal id.
+            is inside), ``text``, compared without case, punctuation and articles, and ``element``,
+            compared exactly.
 
     Returns:
-        ``format`` (it is such an object) and ``action``; ``point``, ``text``, ``element`` if the
-        truth has them; ``all`` of these. Parts of a wrong action are 0.
+        ``format`` (the action is such an object) and ``action``; ``point``, ``text``, ``element``
+        if the truth has them; and ``all``, 1 if every part is 1. If ``action`` is 0, the later
+        parts are 0.
 
     Raises:
         DataError: the truth has no action, or its box is malformed.

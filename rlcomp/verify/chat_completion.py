@@ -25,7 +25,7 @@ def completion(body: bytes) -> Completion:
     """Return the only choice in the body of a reply to ``POST /chat/completions``.
 
     Raises:
-        ValueError: the body is no JSON, has none or several choices, no text, a lone surrogate,
+        ValueError: the body is not JSON, has none or several choices, no text, a lone surrogate,
             or log-probs that are no numbers up to 0.
 
     Source:
@@ -47,7 +47,7 @@ def completion(body: bytes) -> Completion:
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("the content of its message holds half a character")
+        raise ValueError("the content of its message holds a lone surrogate")
     tokens = _get(_get(reply, "usage"), "total_tokens")
     counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
     return Completion(text, _first(choices[0]), counted)
@@ -69,7 +69,7 @@ def _first(choice: object) -> dict[str, float] | None:
     for entry in listed:
         token, log_prob = _get(entry, "token"), _get(entry, "logprob")
         if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
-            raise ValueError(f"{str(entry)!r:.60} is no token with its log-prob")
+            raise ValueError(f"{str(entry)!r:.60} is not a token with its log-prob")
         # Several tokens may have the same text. An integer may be larger than any float.
         probabilities[token] = probabilities.get(token, 0.0) + math.exp(
             max(min(log_prob, 0.0), -1e3)

@@ -126,7 +126,7 @@ def same_value(
     """Return whether a value of plain data equals a value read from JSON.
 
     Lists and tuples are the same. Numbers are compared as numbers, within the tolerances; a bool
-    is no number. The keys of a dict are texts in JSON: an integer key counts as its digits.
+    is not a number. The keys of a dict are texts in JSON: an integer key counts as its digits.
 
     Args:
         value: the value that a program returned.
@@ -167,7 +167,7 @@ def same_value(
 
 
 def _text_keys(mapping: dict[Any, Any]) -> dict[str, Any] | None:
-    """Return a dict with texts as keys; None if a key is no text or integer, or two collide."""
+    """Return a dict with texts as keys; None if a key is not a text or integer, or two collide."""
     keys = [key for key in mapping if type(key) in (int, str)]
     named = {str(key): mapping[key] for key in keys}
     return named if len(named) == len(mapping) else None

@@ -24,8 +24,8 @@ def scores_by_id(reply: str, count: int) -> list[float] | None:
 
     The last JSON object of the reply with the key ``scores`` counts; there may be text around it.
     Ids and scores may be written as texts (``"1"``, ``"0.5"``). None if there is no such object, if
-    an id is missing, duplicate or unknown, or if a score is no number in [0, 1]: missing scores are
-    not guessed.
+    an id is missing, duplicate or unknown, or if a score is not a number in [0, 1]: missing scores
+    are not guessed.
 
     Examples:
         >>> scores_by_id('So: {"scores": [{"id": 2, "score": 1}, {"id": 1, "score": 0.25}]}', 2)

@@ -1,4 +1,4 @@
-"""Time limit for a user's regular expressions: one that backtracks may never end."""
+"""Time limit for a user's regular expressions, because backtracking may never end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def time_limit(pattern: str, text: str) -> Iterator[None]:
 
     Args:
         pattern: the regular expression, for the message.
-        text: the text that is searched, for the message.
+        text: the searched text, for the message.
 
     Raises:
-        ConfigError: the match takes longer.
+        ConfigError: the match takes longer than the limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -38,10 +38,10 @@ def time_limit(pattern: str, text: str) -> Iterator[None]:
             "the same characters, not (a+)+ but a+"
         )
 
-    before = signal.signal(signal.SIGVTALRM, stop)
+    previous_handler = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, _SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, previous_handler)

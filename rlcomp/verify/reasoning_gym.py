@@ -1,7 +1,7 @@
-"""Scores of answers to puzzles of reasoning-gym by its own checkers, behind a guard.
+"""Scores of answers to reasoning-gym's puzzles by its own checkers, with checks of the answers.
 
-Eight of its checkers evaluate an answer as Python or as a formula: they receive it only if it is a
-plain list or a plain formula. Four checkers accept wrong answers and are refused.
+Eight checkers evaluate an answer as Python or as a formula: they receive only plain lists and plain
+formulas. Four checkers accept wrong answers and are refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FORMULAS = frozenset(
 )
 # Checkers that accept NaN: its distance to the right number is never too large.
 _NUMBERS = frozenset({"complex_arithmetic", "number_sorting"})
-# Version 0.1.25 accepts wrong answers for each of these; composite is made of others.
+# Version 0.1.25 accepts wrong answers for each; composite runs checkers of other data sets.
 _UNSOUND = {
     "coin_flip": "accepts 0 as right",
     "game_of_life_halting": "accepts any text as True",
@@ -36,7 +36,7 @@ _UNSOUND = {
 # Excludes calls, attributes, comprehensions and format strings.
 _PLAIN_LIST = re.compile(r"""[\w\s,.\[\]'"-]*""", re.ASCII)
 _PLAIN_FORMULA = re.compile(r"[\w\s+\-*/^().]*", re.ASCII)
-# Only integers: x/x would be a 1 for free, and 3.5 would count as two numbers.
+# Only integers: x/x would be a 1 without a number, and 3.5 would count as two numbers.
 _PLAIN_SUM = re.compile(r"[0-9\s+\-*/()]*", re.ASCII)
 _WORDS = re.compile(r"[^\W\d]\w*")
 _FUNCTION_NAMES = "sin cos tan cot sec csc asin acos atan sinh cosh tanh exp log ln sqrt Abs pi E"
@@ -47,8 +47,8 @@ def puzzles(name: str, settings: Mapping[str, Any], seed: int, size: int) -> Any
     """Return a data set of reasoning-gym with ``len`` and ``[index]``, cached by the arguments.
 
     Args:
-        name: its name, such as ``leg_counting``.
-        settings: its settings of difficulty, as reasoning-gym names them.
+        name: name of the data set, such as ``leg_counting``.
+        settings: reasoning-gym's settings of the difficulty.
         seed: fixes the puzzles.
         size: number of puzzles.
 
@@ -103,7 +103,7 @@ def reasoning_gym(
     Args:
         response: text of the policy.
         puzzle: see :func:`question`.
-        where: the place of the answer, after the thought.
+        where: position of the answer after the thought.
         partial: return scores between 0 and 1 too; some checkers give .01 to any text.
     """
     answer = extract(response, where)

@@ -178,7 +178,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise CallError(f" is not JSON: {name} is no number")
+    raise CallError(f" is not JSON: {name} is not a number")
 
 
 def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
@@ -199,7 +199,7 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     if isinstance(value, float) and not math.isfinite(value):
         raise CallError(" holds a number beyond what a float can")
     if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise CallError(" holds half a character")
+        raise CallError(" holds a lone surrogate")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise CallError(f" holds a {type(value).__name__}, which JSON does not know")

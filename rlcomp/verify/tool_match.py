@@ -21,7 +21,7 @@ def tool_match(
     calls, a response without calls is right (irrelevance).
 
     Texts are compared in lower case, without spaces and ``,./-_*^()``; both kinds of quotes are
-    the same. 5 and 5.0 are the same number, a bool is no number.
+    the same. 5 and 5.0 are the same number, a bool is not a number.
 
     Args:
         response: see :func:`rlcomp.verify.tool_calls.read_calls`.

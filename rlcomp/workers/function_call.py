@@ -28,7 +28,7 @@ class OutputLimit(BaseException):
 
 
 def load(path: str, arguments: Mapping[str, object] | None) -> Callable[..., Any]:
-    """Return the function at a dotted path; with ``arguments`` an instance of the class at it."""
+    """Return the function at a dotted path; with ``arguments``, an instance of that class."""
     module, _, name = path.rpartition(".")
     target: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return target if arguments is None else target(**arguments)
@@ -36,7 +36,7 @@ def load(path: str, arguments: Mapping[str, object] | None) -> Callable[..., Any
 
 def is_async(function: Callable[..., object]) -> bool:
     """Return whether a function or an object's ``__call__`` is a coroutine function."""
-    method = getattr(type(function), "__call__", None)  # noqa: B004 - of an object's class
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - the class's method
     return any(map(inspect.iscoroutinefunction, (function, method)))
 
 
@@ -108,7 +108,7 @@ class FunctionCall:
 
 
 def _to_json_type(value: Any) -> object:  # noqa: ANN401
-    """Return an array or a tensor as lists or a number, any other number as a float."""
+    """Convert an array or a tensor to lists or a number, and other numbers to a float."""
     return value.tolist() if hasattr(value, "tolist") else float(value)
 
 

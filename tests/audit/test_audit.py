@@ -192,7 +192,7 @@ def test_an_answer_that_raises_counts_as_a_false_accept():
     found = audit(ROWS, judge, PLAIN)
 
     assert (found.kinds["digits"].raised, found.kinds["digits"].accepted) == (3, 0)
-    assert found.kinds["digits"].example.why == "ValueError: int()"
+    assert found.kinds["digits"].example.reason == "ValueError: int()"
     assert found.false_accepts() == ["digits"]
 
 

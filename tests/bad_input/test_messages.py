@@ -531,7 +531,7 @@ TABLE = {
         ["task.length=2", "demonstrations.batch_size=200"],
         "demonstrations",
         "batch_size is 200",
-        "or less, or go without them ('~phases.warm_start' '~demonstrations')",
+        "or less, or remove the warm start ('~phases.warm_start' '~demonstrations')",
     ),
     "no held-out examples": Bad(
         ["task.length=2", "task.held_out=0", "prompts.batch_size=2", "demonstrations.batch_size=2"],

@@ -325,7 +325,7 @@ CORRUPTIONS = {
     "no manifest": (remove("manifest.json"), "manifest.json is missing"),
     "no config": (remove(CONFIG), "config.yaml is missing"),
     "no config, resealed": (remove(CONFIG, True), "has no config.yaml"),
-    "a weight that is no number": (
+    "a weight that is not a number": (
         tensors(lambda held: held["learn:weight"].fill_(NAN)),
         "'learn:weight' is not finite",
     ),
@@ -347,8 +347,8 @@ CORRUPTIONS = {
     "a directory in it": (lambda path: (path / "more").mkdir(), "more is a link or no file"),
     "a linked file": (link(TENSORS), "tensors.safetensors is a link or no file"),
     "a pipe": (lambda path: os.mkfifo(path / "pipe"), "pipe is a link or no file"),
-    "a link": (linked_directory, "is no directory: a checkpoint is one, and no link"),
-    "a file of its name": (a_file_instead, "is no directory"),
+    "a link": (linked_directory, "is not a directory: a checkpoint is a directory, not a link"),
+    "a file of its name": (a_file_instead, "is not a directory"),
     "another step's": (swapped, "'total' is 4, but the checkpoint's name is step-00000005"),
     # Manifest.
     "manifest of nothing": (write("manifest.json", b"", seal=False), "Expecting value"),
@@ -512,9 +512,12 @@ CORRUPTIONS = {
         "the state of 'learn:': AttributeError",
     ),
     # Config.
-    "a config of a tag": (write(CONFIG, b"a: !!python/name:os.system"), "no config that rlcomp"),
-    "a config of nothing": (write(CONFIG, b""), "no config that rlcomp wrote"),
-    "a config with a name twice": (write(CONFIG, b"a: 1\na: 2\n"), "no config that rlcomp wrote"),
+    "a config of a tag": (write(CONFIG, b"a: !!python/name:os.system"), "not a config that rlcomp"),
+    "a config of nothing": (write(CONFIG, b""), "not a config that rlcomp wrote"),
+    "a config with a name twice": (
+        write(CONFIG, b"a: 1\na: 2\n"),
+        "not a config that rlcomp wrote",
+    ),
 }
 
 

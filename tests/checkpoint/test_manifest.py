@@ -92,7 +92,7 @@ def test_a_checkpoint_is_a_folder_of_its_own(folder, tmp_path):
     file.write_text("")
 
     for path in (link, file):
-        with pytest.raises(CheckpointError, match=f"{path} is no directory"):
+        with pytest.raises(CheckpointError, match=f"{path} is not a directory"):
             check_files(path)
     (folder / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match=r"manifest.json is missing"):

@@ -57,7 +57,7 @@ def test_a_config_that_calls_resolvers_is_read_and_one_that_is_none_refused(tmp_
     assert open_checkpoint(path).path == path
 
     path = saved(tmp_path, 2, config="[]")
-    with pytest.raises(CheckpointError, match=r"config\.yaml is no config"):
+    with pytest.raises(CheckpointError, match=r"config\.yaml is not a config"):
         open_checkpoint(path)
 
 

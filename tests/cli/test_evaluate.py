@@ -301,7 +301,7 @@ def test_a_template_that_is_not_used_is_told(evaluate, place, tmp_path):
         (["suite=gsm9k"], "suite=gsm9k: there is no such suite; did you mean 'gsm8k'?"),
         (["suite=gsm8k"], "no file of this benchmark in 'data' (no such folder)"),
         (["suite=gsm8k", "gsm8k.task.path=x.jsonl"], "there is no file 'x.jsonl'"),
-        (["suite=jsonl"], "jsonl.task: no path is given; set jsonl.task.path=FILE of problems"),
+        (["suite=jsonl"], "jsonl.task: path is not set; set jsonl.task.path=FILE of problems"),
         (["suite=jsonl", "jsonl.task.path=x", "limit=0"], "jsonl.num_prompts is 0"),
         (["suite=jsonl", "jsonl.task.path=x", "limits=5"], "limits is not in the config"),
     ],

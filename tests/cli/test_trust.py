@@ -236,17 +236,17 @@ UNFIT = {
     "an engine of torch": (
         "policy.engine",
         {"_target_": "torch.nn.Parameter", "data": 1},
-        "is no config that rlcomp wrote",
+        "is not a config that rlcomp wrote",
     ),
     "a module without what it needs": (
         "policy.engine",
         {"_target_": "torch.nn.Module"},
-        "is no config that rlcomp wrote",
+        "is not a config that rlcomp wrote",
     ),
     "decoding of torch": (
         "policy.decoding",
         {"_target_": "torch.nn.Identity"},
-        "is no config that rlcomp wrote",
+        "is not a config that rlcomp wrote",
     ),
     "a linear layer": (
         "model",
@@ -379,7 +379,7 @@ def test_the_command_lines_refuse_it(forged, files, rlcomp, monkeypatch, capsys,
         ("a: !!python/name:os.system\n", "could not determine a constructor"),
         ("a: " + "[" * 60 + "]" * 60, "levels deep"),
         ("a: " + "x" * (1 << 20), "larger than"),
-        ("- 1\n", "it is no mapping"),
+        ("- 1\n", "it is not a mapping"),
         ("a: [1\n", "expected"),
         ("a: 1\na: 2\n", "duplicate key"),
         ("a: ${oc.env:HOME}\n", "a is '${oc.env:HOME}' and calls a resolver"),
@@ -395,7 +395,7 @@ def test_a_config_is_plain_values(tmp_path, text, said):
     (tmp_path / "config.yaml").write_text(text)
 
     with pytest.raises(
-        CheckpointError, match=r"config\.yaml is no config that rlcomp wrote"
+        CheckpointError, match=r"config\.yaml is not a config that rlcomp wrote"
     ) as told:
         read_saved_config(tmp_path / "config.yaml")
     assert said in str(told.value)
@@ -424,7 +424,7 @@ def test_a_config_is_read_up_to_its_limits(tmp_path, fits, said):
 def test_a_config_that_is_no_text_is_told(tmp_path):
     (tmp_path / "config.yaml").write_bytes(b"a: \xff\n")
 
-    with pytest.raises(CheckpointError, match="no config that rlcomp wrote"):
+    with pytest.raises(CheckpointError, match="not a config that rlcomp wrote"):
         read_saved_config(tmp_path / "config.yaml")
 
 

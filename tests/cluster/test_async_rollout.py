@@ -6,7 +6,7 @@ import torch
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.cluster import async_rollout
-from rlcomp.cluster.async_rollout import AsyncWorker, sampled
+from rlcomp.cluster.async_rollout import AsyncWorker, sampled_responses
 from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow
 from rlcomp.engine.decoding import Decoding
@@ -142,7 +142,7 @@ def test_samples_of_a_group_are_padded_with_zeros():
     rows[0].sampling_mask = [torch.tensor([[1], [2]]), torch.tensor([[3]])]
     rows[1].sampling_mask = [torch.tensor([[4]])]
 
-    found = sampled(RolloutGroup("a", rows))
+    found = sampled_responses(RolloutGroup("a", rows))
 
     assert found.tokens.tolist() == [[5, 6, 7], [8, 0, 0]]
     assert found.log_probs.tolist() == [[-1.0, -2.0, -3.0], [-4.0, 0.0, 0.0]]
@@ -150,7 +150,7 @@ def test_samples_of_a_group_are_padded_with_zeros():
     assert found.truncated.tolist() == [False, True]
     assert found.sampling_mask[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
     rows[0].sampling_mask = rows[1].sampling_mask = []
-    assert sampled(RolloutGroup("a", rows)).sampling_mask is None
+    assert sampled_responses(RolloutGroup("a", rows)).sampling_mask is None
 
 
 def test_the_sets_of_a_single_row_stand_at_its_tokens():
@@ -159,7 +159,7 @@ def test_the_sets_of_a_single_row_stand_at_its_tokens():
         [5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], sampling_mask=masks, stopped=True
     )
 
-    found = sampled(RolloutGroup(None, [row]))
+    found = sampled_responses(RolloutGroup(None, [row]))
 
     assert found.sampling_mask.tolist() == [[[1, 2], [3, 4]]]
     assert found.truncated.tolist() == [False]

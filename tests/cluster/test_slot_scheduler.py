@@ -138,7 +138,7 @@ def test_patience_counts_from_when_the_last_row_of_a_group_begins():
     rows.add(made)
 
     assert [rows.turn(0) for _ in range(4)] == [[], [], [], [made]]
-    assert made.since == 4.0
+    assert made.sampling_start == 4.0
     assert clock[0] == 8.0
     assert [len(row.tokens) for row in made.rows] == [4, 4]
 

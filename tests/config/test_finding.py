@@ -21,7 +21,7 @@ from rlcomp.errors import ConfigErrors
     ],
 )
 def test_a_message_is_taken_apart_and_put_together(message, path, remedy):
-    finding = Finding.of("warn", message)
+    finding = Finding.parse("warn", message)
 
     assert (finding.level, finding.path, finding.remedy) == ("warn", path, remedy)
     assert finding.value in message

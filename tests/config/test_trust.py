@@ -71,7 +71,7 @@ def test_nothing_is_fetched_for_a_stranger(function, tmp_path):
 
 
 def test_what_a_node_raises_is_the_fault_of_a_config_that_nobody_vouches_for():
-    told = r"is no config that rlcomp wrote \(.*boom"
+    told = r"is not a config that rlcomp wrote \(.*boom"
     with pytest.raises(CheckpointError, match=told), built_from(FILE, trust=False):
         raise ValueError("boom")
     with pytest.raises(ValueError, match="boom"), built_from(FILE, trust=True):

@@ -143,7 +143,7 @@ def test_a_row_with_media_is_refused(name):
         ({"prompt": [USER], "completion": [FOUR, AGAIN]}, "'completion' must be a text, or"),
         ({"prompt": [USER], "completion": []}, "'completion' must be a text, or"),
         ({"prompt": [USER], "completion": 8}, "column 'completion' is 8, not a list of messages"),
-        ({"messages": [USER], "tools": "[}"}, "column 'tools' is no JSON"),
+        ({"messages": [USER], "tools": "[}"}, "column 'tools' is not JSON"),
         ({"messages": [USER], "tools": {"a": 1}}, "'tools' is {'a': 1}, not a list of JSON"),
         ({"messages": [USER], "tools": ["add"]}, r"'tools' is \['add'\], not a list of JSON"),
         ({"messages": [USER], "conversation": "a"}, "rename that column, or set task.prompt_f"),

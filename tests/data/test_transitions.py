@@ -182,7 +182,7 @@ def test_no_steps_no_file_and_no_tensors_are_refused(tmp_path):
 
     with pytest.raises(DataError, match="it has no steps"):
         read_transitions(str(tmp_path / "empty.safetensors"))
-    with pytest.raises(DataError, match="no file of tensors"):
+    with pytest.raises(DataError, match="not a file of tensors"):
         read_transitions(str(tmp_path / "junk.safetensors"))
     with pytest.raises(DataError, match="there is no file"):
         read_transitions(str(tmp_path / "none.safetensors"))

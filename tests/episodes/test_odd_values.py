@@ -55,7 +55,7 @@ def answered(**turn):
         ("done", None, "TypeError: done is None: must be True or False"),
         ("observation", None, "TypeError: observation is None: must be a text"),
         ("observation", b"ab", "TypeError: observation is b'ab': must be a text"),
-        ("observation", "a\ud800", r"ValueError: observation holds '\\ud800', half a character"),
+        ("observation", "a\ud800", r"ValueError: observation holds '\\ud800', a lone surrogate"),
         ("closing", None, "TypeError: closing is None: must be a text"),
         ("anchor", ("a", 1), r"TypeError: anchor is \('a', 1\): must be a text"),
         ("anchor", "\udc80", "ValueError: anchor holds"),
@@ -240,7 +240,9 @@ def test_an_environment_of_gymnasiums_form_is_told_ours():
         def reset(self, seed=None, options=None):
             return "", {}
 
-    with pytest.raises(ConfigError, match=r"Gym is of Gymnasium's form.* reset\(example, seed\)"):
+    with pytest.raises(
+        ConfigError, match=r"Gym has Gymnasium's interface.* reset\(example, seed\)"
+    ):
         InProcessHosts().host(Gym)
 
 

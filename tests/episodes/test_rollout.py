@@ -219,7 +219,7 @@ def test_a_reward_of_reset_that_no_turn_has_earned_is_not_lost_in_silence():
 
     (episode,) = rolled(Scripted("ab", []), make=Pays)
 
-    assert episode.broken == "reset returned reward 2.0, which no turn has earned"
+    assert episode.broken == "reset returned reward 2.0, but no action precedes it"
 
 
 def test_facts_that_cannot_be_told_make_an_episode_invalid_but_hide_no_earlier_failure():

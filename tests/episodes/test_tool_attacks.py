@@ -171,4 +171,4 @@ def test_the_answer_is_the_policys_own(attack):
 def test_a_tool_that_says_half_a_character_costs_its_episode():
     episode, _ = played("\ud800", "tags")
 
-    assert "half a character" in episode.broken
+    assert "a lone surrogate" in episode.broken

@@ -41,7 +41,7 @@ def test_what_is_no_file_is_not_read(tmp_path, read, endless):
     else:
         file.symlink_to(Path(endless))
 
-    with pytest.raises((CheckpointError, DataError), match="it is no file"):
+    with pytest.raises((CheckpointError, DataError), match="it is not a file"):
         read(file)
 
 

@@ -46,7 +46,7 @@ def test_an_eos_that_is_no_id_is_refused(named):
 
 
 def test_a_stop_token_that_is_none_is_refused():
-    with pytest.raises(ConfigError, match=r"policy.stop_tokens: '<end>' is no token"):
+    with pytest.raises(ConfigError, match=r"policy.stop_tokens: '<end>' is not a token"):
         stopping(None, ["<end>"])
 
 

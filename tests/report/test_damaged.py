@@ -29,11 +29,11 @@ REFUSED = {
     "run.yaml a list": ("run.yaml", "- 1\n", "is damaged"),
     "run.yaml a text": ("run.yaml", "hello\n", "is damaged"),
     "run.yaml of others": ("run.yaml", "a: 1\n", "is damaged (KeyError: 'config')"),
-    "run.yaml no text": ("run.yaml", b"a: \xff\n", "run.yaml is no config that rlcomp wrote"),
+    "run.yaml no text": ("run.yaml", b"a: \xff\n", "run.yaml is not a config that rlcomp wrote"),
     "run.yaml unfolds": (
         "run.yaml",
         BILLION,
-        "run.yaml is no config that rlcomp wrote: it has",
+        "run.yaml is not a config that rlcomp wrote: it has",
     ),
     "run.yaml large": ("run.yaml", "a: " + "x" * (1 << 20), "it is larger than 1,048,576 bytes"),
     "run.yaml deep": ("run.yaml", "a: " + "[" * 5000, "is damaged"),
@@ -50,7 +50,7 @@ REFUSED = {
     "Hydra's unfolds": (
         ".hydra/overrides.yaml",
         BILLION,
-        "overrides.yaml is no config that",
+        "overrides.yaml is not a config that",
     ),
     "a sweep broken": ("multirun.yaml", "hydra: [1\n", "is damaged"),
     "a sweep of others": (
@@ -58,7 +58,11 @@ REFUSED = {
         "a: 1\n",
         "is damaged (KeyError",
     ),
-    "a sweep unfolds": ("multirun.yaml", BILLION, "multirun.yaml is no config that rlcomp wrote"),
+    "a sweep unfolds": (
+        "multirun.yaml",
+        BILLION,
+        "multirun.yaml is not a config that rlcomp wrote",
+    ),
     "metrics lists": ("metrics.jsonl", "[1]\n[2]\n", "metrics.jsonl, line 1: [1] is no object"),
     "metrics no text": ("metrics.jsonl", b"\xff\n\xff\n", "metrics.jsonl, line 1"),
     "an end a list": ("ended.jsonl", "[]\n", "ended.jsonl, line 1: [] is no object"),

@@ -2,7 +2,12 @@
 
 import pytest
 
-from rlcomp.report.findings import headline, judge_difference, short_names, write_verdict_sentences
+from rlcomp.report.findings import (
+    headline_metric,
+    judge_difference,
+    short_names,
+    write_verdict_sentences,
+)
 from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import MeanEstimate, estimate_in_words, number, rounded
@@ -140,7 +145,7 @@ def test_incomparable_arms_have_a_reason(arms, make_run):
 
     assert said(folder) == [
         ("b − a: no seed in common", "unknown"),
-        ("c − a: no finished run of c has it", "unknown"),
+        ("c − a: no finished run of c has the metric", "unknown"),
     ]
 
 
@@ -157,9 +162,9 @@ def test_sentences_are_about_the_hypervolume_where_there_is_one(arms):
     (row, _) = results(groups, ["reward/mean"], groups[0])
     volume = row.__class__("a", "evaluation/hypervolume", "final", row.value, None)
 
-    assert headline([row]) == "reward/mean"
-    assert headline([row, volume]) == "evaluation/hypervolume"
-    assert headline([]) is None
+    assert headline_metric([row]) == "reward/mean"
+    assert headline_metric([row, volume]) == "evaluation/hypervolume"
+    assert headline_metric([]) is None
 
 
 def test_names_are_short_where_one_setting_differs():
@@ -177,8 +182,8 @@ def test_a_control_arm_without_the_metric_is_named(arms, make_run):
     control = next(index for index, name in enumerate(names) if name.endswith("a"))
 
     assert said(folder, control=control) == [
-        ("b − a: no finished run of a has it", "unknown"),
-        ("c − a: no finished run of a has it", "unknown"),
+        ("b − a: no finished run of a has the metric", "unknown"),
+        ("c − a: no finished run of a has the metric", "unknown"),
     ]
 
 

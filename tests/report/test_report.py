@@ -138,8 +138,8 @@ def test_a_group_without_a_finished_run_is_shown_and_does_not_count(compared, ma
     assert (runs[-1]["state"], runs[-1]["error"]) == ("failed", f"DataError: {HOSTILE}")
     assert f"DataError: {HOSTILE}".replace("\x00", "") in page.text.replace("\x00", "")
     assert "1 of 5" in page.text
-    assert "lr=3 − lr=1: no finished run of lr=3 has it" not in page.text
-    assert "3 − 1: no finished run of 3 has it" in page.text
+    assert "lr=3 − lr=1: no finished run of lr=3 has the metric" not in page.text
+    assert "3 − 1: no finished run of 3 has the metric" in page.text
 
 
 def sample(step, response, **more):

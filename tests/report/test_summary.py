@@ -143,8 +143,8 @@ def test_square_brackets_in_an_answer_are_text(tmp_path):
 
 
 def test_an_empty_run_has_a_note(tmp_path):
-    assert summarise(tmp_path) == f"{tmp_path}: nothing was run"
-    assert summarise(written(tmp_path, [])) == f"{tmp_path}: nothing was run"
+    assert summarise(tmp_path) == f"{tmp_path}: the run has no metrics"
+    assert summarise(written(tmp_path, [])) == f"{tmp_path}: the run has no metrics"
 
 
 def test_a_file_that_is_not_there_has_no_lines(tmp_path):

@@ -137,7 +137,7 @@ def test_what_it_says_is_told(stand_in):
 def test_one_that_says_nothing_is_refused_too(stand_in):
     stand_in("exit 0")
 
-    assert refusal() == "bwrap ended without a word"
+    assert refusal() == "bwrap ended without a message"
 
 
 def test_one_that_cannot_be_executed_is_refused(stand_in, tmp_path):

@@ -77,7 +77,7 @@ def test_a_sweep_s_own_file_does_not_unfold(tmp_path):
     lines = "a: &a [1]\n" + "".join(f"b{n}: &b{n} [*a]\n" for n in range(3))
     (tmp_path / "multirun.yaml").write_text(lines)
 
-    with pytest.raises(CheckpointError, match=r"multirun\.yaml is no config .* it has anchors"):
+    with pytest.raises(CheckpointError, match=r"multirun\.yaml is not a config .* it has anchors"):
         requested_overrides(tmp_path)
 
 

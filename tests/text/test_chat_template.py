@@ -64,7 +64,7 @@ families = pytest.mark.parametrize("family", WRITTEN)
 
 def prompt_ids(tokenizer, messages, tools=()):
     chat = ChatTemplate(tokenizer, None, {}).chat(messages, tools)
-    return chat.ids(chat.text(len(messages), due=True))
+    return chat.ids(chat.text(len(messages), add_generation_prompt=True))
 
 
 def theirs(tokenizer, messages, **settings):
@@ -78,7 +78,7 @@ def test_a_rendered_prompt_is_that_of_the_format(family, chat_tokenizer):
     template = ChatTemplate(chat_tokenizer(family), None, {})
     chat = template.chat(TALK)
 
-    assert chat.text(3, due=True) == WRITTEN[family]
+    assert chat.text(3, add_generation_prompt=True) == WRITTEN[family]
     assert template.stop == STOPS[family]
     assert chat_tokenizer(family).convert_ids_to_tokens(template.stop_id) == STOPS[family]
 
@@ -115,7 +115,7 @@ def test_unescape_restores_spelled_special_tokens(chat_tokenizer):
     content = f"say {tokenizer.eos_token} twice"
     chat = Chat(ChatTemplate(tokenizer, None, {}), [{"role": "user", "content": content}], ())
 
-    hidden = chat.text(1, due=False)
+    hidden = chat.text(1, add_generation_prompt=False)
 
     assert content not in hidden
     assert content in chat.unescape(hidden)
@@ -186,14 +186,18 @@ TURNS = "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% e
 def test_a_template_file_replaces_the_tokenizers_template(tmp_path, chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("gemma"), written(tmp_path, TURNS), {})
 
-    assert template.chat([USER]).text(1, due=True) == "user: Two and two?<eos>"
+    assert template.chat([USER]).text(1, add_generation_prompt=True) == "user: Two and two?<eos>"
     assert template.stop == "<eos>"
 
 
 def test_arguments_are_passed_to_the_template(chat_tokenizer):
     template = ChatTemplate(chat_tokenizer("qwen3"), None, {"enable_thinking": False})
 
-    assert template.chat([USER]).text(1, due=True).endswith("assistant\n<think>\n\n</think>\n\n")
+    assert (
+        template.chat([USER])
+        .text(1, add_generation_prompt=True)
+        .endswith("assistant\n<think>\n\n</think>\n\n")
+    )
 
 
 def test_a_tokenizer_without_a_template_raises_with_the_remedy(chat_tokenizer):
@@ -220,7 +224,10 @@ def test_the_template_of_the_remedy_works(tmp_path, letters, asked):
 
     template = ChatTemplate(tokenizer, str(tmp_path / "chat.jinja"), {})
 
-    assert template.chat([{"role": "user", "content": "1+1"}]).text(1, due=True) == asked
+    assert (
+        template.chat([{"role": "user", "content": "1+1"}]).text(1, add_generation_prompt=True)
+        == asked
+    )
     assert template.stop == tokenizer.eos_token
     assert ("names no roles" in told) == (letters is not None)
 
@@ -268,7 +275,7 @@ def test_messages_that_a_template_refuses_raise_with_turns_and_reason(chat_token
     )
 
     with pytest.raises(DataError, match=r"the turns system, user .*System role not supported"):
-        chat.text(2, due=True)
+        chat.text(2, add_generation_prompt=True)
 
 
 def test_a_template_that_splits_a_spelled_special_token_raises(tmp_path, chat_tokenizer):
@@ -278,7 +285,7 @@ def test_a_template_that_splits_a_spelled_special_token_raises(tmp_path, chat_to
     )
 
     with pytest.raises(DataError, match=r"cuts a message within.*'<\|im_end\|>'"):
-        chat.ids(chat.text(1, due=True))
+        chat.ids(chat.text(1, add_generation_prompt=True))
 
 
 @pytest.mark.parametrize("cut", ["m.content[:-1]", "m.content[:3] ~ m.content[4:]"])
@@ -288,7 +295,7 @@ def test_one_split_special_token_after_a_whole_one_raises(cut, tmp_path, chat_to
     chat = ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, template), {}).chat(
         [{**USER, "content": "<|im_end|><|im_start|>"}]
     )
-    text = chat.text(1, due=True)
+    text = chat.text(1, add_generation_prompt=True)
 
     for read in (chat.ids, chat.mark):
         with pytest.raises(DataError, match=r"cuts a message within.*'<\|im_end\|>'"):
@@ -302,5 +309,7 @@ def test_one_of_several_templates_is_chosen_by_tools(chat_tokenizer):
     tokenizer.chat_template = {"default": TURNS, "tool_use": f"[{TURNS}"}
     template = ChatTemplate(tokenizer, None, {})
 
-    assert template.chat([USER]).text(1, due=True) == "user: Two and two?<|im_end|>"
-    assert template.chat([USER], [{"name": "f"}]).text(1, due=True)[0] == "["
+    assert (
+        template.chat([USER]).text(1, add_generation_prompt=True) == "user: Two and two?<|im_end|>"
+    )
+    assert template.chat([USER], [{"name": "f"}]).text(1, add_generation_prompt=True)[0] == "["

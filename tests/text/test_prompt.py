@@ -5,7 +5,7 @@ import pytest
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, Observation
-from rlcomp.text.prompt import TextPrompt, or_text
+from rlcomp.text.prompt import TextPrompt, resolve_prompt_format
 from rlcomp.text.special_tokens import MARK
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
@@ -18,8 +18,8 @@ def test_a_text_prompt_is_its_text():
     assert TEXT.encode(["ab", ""], [{}, {}]) == [[2, 3], [1]]
     assert TEXT.render(["ab", ""], [{}, {}]) == ["ab", ""]
     assert TEXT.continues
-    assert or_text(None, TEXT.tokenizer).encode(["b"], [{}]) == [[3]]
-    assert or_text(TEXT, TEXT.tokenizer) is TEXT
+    assert resolve_prompt_format(None, TEXT.tokenizer).encode(["b"], [{}]) == [[3]]
+    assert resolve_prompt_format(TEXT, TEXT.tokenizer) is TEXT
 
 
 @pytest.mark.parametrize("use", [TEXT.encode, TEXT.dialogues])

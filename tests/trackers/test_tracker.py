@@ -369,7 +369,7 @@ def test_early_ends_that_are_a_folder_are_refused_before_the_record_is_cut(tmp_p
     tracker.log(2, "train", 2, {"loss": 2.0}, [])
     (tmp_path / "ended.jsonl").mkdir()
 
-    with pytest.raises(CheckpointError, match=r"ended\.jsonl is no file: move it"):
+    with pytest.raises(CheckpointError, match=r"ended\.jsonl is not a file: move it"):
         JsonLines(directory=str(tmp_path)).rewind(place)
 
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2

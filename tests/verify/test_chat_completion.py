@@ -23,7 +23,7 @@ def test_a_whole_number_longer_than_any_float_is_a_probability_of_zero():
 
 
 def test_half_a_character_is_no_text():
-    with pytest.raises(ValueError, match="half a character"):
+    with pytest.raises(ValueError, match="a lone surrogate"):
         completion(body(content="yes \ud800"))
 
 

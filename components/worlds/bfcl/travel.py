@@ -57,7 +57,7 @@ class TravelService(TravelAccount):
         travel_to: str,
         travel_class: Literal["economy", "business", "first"],
     ) -> Result:
-        """Book and pay a flight."""
+        """Book a flight and pay for it."""
         self._check_token(access_token)
         flight = self.get_flight_cost(travel_from, travel_to, travel_date, travel_class)
         (cost,) = flight["travel_cost_list"]
@@ -132,7 +132,7 @@ class TravelService(TravelAccount):
         return {"invoice": invoice}
 
     def contact_customer_support(self, booking_id: str, message: str) -> Result:
-        """Return an answer to a message about a booking, without any effect."""
+        """Return a fixed reply to a message about a booking."""
         self._entry("booking_record", "booking", booking_id)
         if not message:
             raise ServiceError("the message is empty")

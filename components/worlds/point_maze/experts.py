@@ -72,18 +72,22 @@ class ClumsyReacher(metaclass=Checked):
         self.policy, self.stride, self.gain, self.noise = policy, stride, gain, noise
         self.observation_size = policy.observation_size
 
-    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def act(
+        self, observation: TensorDict, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the tokens ``[N, D + A]`` of a step and log-probs ``[N, A]`` of 0.
 
         Args:
-            seen: ``observation`` and ``desired_goal``, ``[N, 2]`` each.
+            observation: ``observation`` and ``desired_goal``, ``[N, 2]`` each.
             generator: generator of the noise; None: no noise.
         """
-        action = self.gain * (seen["desired_goal"] - seen["observation"]) / self.stride
+        action = (
+            self.gain * (observation["desired_goal"] - observation["observation"]) / self.stride
+        )
         if generator is not None:
             action = action + self.noise * torch.randn(action.shape, generator=generator)
         tokens = torch.cat(
-            [self.policy.encode_observation(seen), self.policy.encode_action(action)], dim=1
+            [self.policy.encode_observation(observation), self.policy.encode_action(action)], dim=1
         )
         return tokens, torch.zeros_like(action)
 

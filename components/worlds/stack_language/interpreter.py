@@ -101,7 +101,7 @@ def parse_stack(text: object) -> list[int]:
     """Return the stack of a text of digits, the top last.
 
     Raises:
-        DataError: the value is no text of digits.
+        DataError: the value is not a text of digits.
 
     Examples:
         >>> parse_stack("47")

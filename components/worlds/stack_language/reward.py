@@ -25,7 +25,7 @@ class StackProgram(TextReward):
         max_depth: largest number of digits on the stack.
 
     Raises:
-        DataError: an example lacks a column, or the column is no text of digits.
+        DataError: an example lacks a column, or the column is not a text of digits.
     """
 
     name = "stack_program"

@@ -28,13 +28,13 @@ class ProgramRepair(metaclass=Checked):
     digit.
 
     A demonstration runs the program, appends the missing increments or decrements, runs the
-    repaired program, and answers. Before each run it stops with probability 1 - ``asked``; then it
-    answers with the repair of a random output.
+    repaired program, and answers. Before each run, with probability 1 - ``asked``, it instead
+    answers with the repair for a random output.
 
     Args:
         longest: largest number of commands of a program in a prompt; the commands are ``i``, ``k``
             and ``t``.
-        asked: probability that a demonstration makes its next run.
+        asked: probability of each run of a demonstration.
         examples: number of examples.
         held_out: share of the examples that only evaluators see.
 

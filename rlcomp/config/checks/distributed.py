@@ -31,7 +31,7 @@ def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
     remote = cluster.arguments.get("remote")
     if remote is not None:
         return [tuple(remote)]
-    groups = [(node.path,) for stages in _lists(plan) for node in stages if _rolls_out(node)]
+    groups = [(node.path,) for stages in _stage_lists(plan) for node in stages if _rolls_out(node)]
     return list(dict.fromkeys(groups))
 
 
@@ -46,19 +46,19 @@ def worker_labels(plan: Plan) -> dict[str, str]:
     return {path: f"@{kind} x{count}{free}" for group in remote_runs(plan) for path in group}
 
 
-def _lists(plan: Plan) -> Iterator[list[Node]]:
+def _stage_lists(plan: Plan) -> Iterator[list[Node]]:
     """Yield every list of stages, also the lists of loops."""
     for phase in plan.phases.values():
         for stages in phase.lists():
-            yield from _lists_inside(stages)
+            yield from _nested_stage_lists(stages)
 
 
-def _lists_inside(stages: Sequence[Any]) -> Iterator[list[Node]]:
+def _nested_stage_lists(stages: Sequence[Any]) -> Iterator[list[Node]]:
     nodes = [stage for stage in stages if isinstance(stage, Node)]
     yield nodes
     for node in nodes:
         if isinstance(node.arguments.get("stages"), list):
-            yield from _lists_inside(run_children(node))
+            yield from _nested_stage_lists(run_children(node))
 
 
 def _rolls_out(node: Node) -> bool:
@@ -90,15 +90,15 @@ def _choice_fault(plan: Plan, remote: Sequence[str] | None) -> str | None:
             "cluster: no stage of this run rolls prompts out: set cluster=none, or name stages in "
             "cluster.remote"
         )
-    lists = [*_lists(plan)]
+    lists = [*_stage_lists(plan)]
     if message := _order_fault(remote, [[node.path for node in stages] for stages in lists]):
         return message
     first = next(node for stages in lists for node in stages if node.path == remote[0])
     if flow_of(first).fresh:
         return None
     return (
-        f"cluster.remote begins with {remote[0]}, which starts no new batch, so that all that "
-        f"{remote[0]} reads would have to travel; begin with the stage that rolls out"
+        f"cluster.remote begins with {remote[0]}, which starts no new batch, so that its "
+        "whole input would be sent to the workers; begin with the stage that rolls out"
     )
 
 
@@ -201,7 +201,7 @@ def _is_corrected(loss: Node, is_copied: bool) -> bool:
 
 def _uncorrected_message(path: str) -> str:
     return (
-        f"cluster.schedule is free, and {path} takes tokens of older weights for tokens of now: "
+        f"cluster.schedule is free, and {path} treats tokens of older weights as on-policy: "
         "set recipe=areal_decoupled; or old_log_probs=recomputed loss/weight=[tis]; or "
         "old_log_probs=rollout with a ratio (loss/ratio=token); or cluster.schedule=fixed with "
         "cluster.staleness=0"
@@ -214,7 +214,7 @@ def _paths(stage: Node) -> set[str]:
 
 
 def check_ranks(plan: Plan) -> Iterator[Finding]:
-    """Yield a finding on each part of a plan that ``parallel`` cannot share."""
+    """Yield a finding on each part of a plan that cannot run under ``parallel``."""
     parallel = plan.nodes.get("parallel")
     if parallel is None:
         return
@@ -248,7 +248,7 @@ def describe_ranks(plan: Plan) -> list[str]:
     names = ", ".join(node.path for node in shared_learners(plan))
     return [
         f"ranks of torchrun ({parallel.declaration.name}): rank 0 runs all stages; every rank "
-        f"has its share of the passes of {names}, and of scoring by what they train"
+        f"runs a share of the passes of {names}, and of scoring by their models"
     ]
 
 

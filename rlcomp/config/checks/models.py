@@ -182,7 +182,7 @@ def no_model_fault(name: str, path: str) -> str | None:
     if inner := _models_below(path):
         more = f" and {len(inner) - 3} more" if len(inner) > 3 else ""
         return (
-            f"{name} is {path!r}: it is no model or run itself, but holds {', '.join(inner[:3])}"
+            f"{name} is {path!r}: it is not a model or run itself, but holds {', '.join(inner[:3])}"
             f"{more}; set {name}={inner[0]}"
         )
     names = sorted(os.listdir(path))

@@ -52,7 +52,7 @@ def check_patches(plan: Plan) -> Iterator[Finding]:
 
 
 def check_rates(plan: Plan) -> Iterator[Finding]:
-    """Yield a finding on each learning rate of torch's optimisers that is no number."""
+    """Yield a finding on each learning rate of torch's optimisers that is not a number."""
     for node in plan.nodes.values():
         rate = node.arguments.get("lr")
         if node.target.startswith("torch.optim.") and isinstance(rate, (str, bool, list)):

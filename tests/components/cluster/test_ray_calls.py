@@ -133,7 +133,7 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
     ] * 3
     assert ray.words == 3 * [
         {
-            **{"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"telling": 1}},
+            **{"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"replies": 1}},
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
             **{"num_cpus": 0.5, "num_gpus": 1, "resources": {"tpu": 2}},
         }
@@ -195,7 +195,7 @@ def test_replies_are_fetched_by_a_call_that_waits_for_them(ray):
     assert cluster.poll(1, 7.0) is None
     with pytest.raises(WorkerLost, match="worker 1 has sent nothing for 7 s"):
         cluster.poll(1, 7.1)
-    assert actor.groups == ["telling"] * 3
+    assert actor.groups == ["replies"] * 3
 
 
 def test_errors_and_deaths_are_told(ray):

@@ -10,7 +10,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.testing import make_batch
-from rlcomp.text.prompt import or_text
+from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -76,7 +76,7 @@ class Player:
 
     def __init__(self, turns=2):
         self.policies = [Judge(), Judge()]
-        self.prompt = or_text(None, TOKENIZER)
+        self.prompt = resolve_prompt_format(None, TOKENIZER)
         self.limits = SimpleNamespace(turn_tokens=5, turns=turns)
 
     silent = False

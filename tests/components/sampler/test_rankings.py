@@ -64,7 +64,7 @@ def test_plackett_luce_learns_from_its_rows(tmp_path):
     [
         ({"size": 4}, "has 3 ranked answers, but group_size is 4"),
         ({"context_length": 5}, "tokens"),
-        ({"rows": [{"prompt": "p", "chosen": "a", "rejected": "b"}] * 2}, "is no ranking"),
+        ({"rows": [{"prompt": "p", "chosen": "a", "rejected": "b"}] * 2}, "is not a ranking"),
         ({"rows": [ROWS[0], {**ROWS[1], "responses": ["x", "y" * 40, "z"]}]}, "tokens"),
     ],
 )

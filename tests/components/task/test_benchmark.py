@@ -123,9 +123,7 @@ def test_a_column_that_no_row_has_is_named(tmp_path):
 
 
 def test_without_a_usual_name_the_message_names_the_path():
-    with pytest.raises(
-        ConfigError, match="no path is given; set path=FILE of problems, whose rows"
-    ):
+    with pytest.raises(ConfigError, match="path is not set; set path=FILE of problems, whose rows"):
         Benchmark(names=[], form="question and answer", prompt_fields=["question"])
 
 

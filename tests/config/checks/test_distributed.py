@@ -102,7 +102,7 @@ def test_no_stages_are_told_by_their_node_and_not_twice():
 
 
 FREE = ("cluster=local", "cluster.schedule=free")
-UNCORRECTED = "takes tokens of older weights for tokens of now: set recipe=areal_decoupled"
+UNCORRECTED = "treats tokens of older weights as on-policy: set recipe=areal_decoupled"
 
 
 @pytest.mark.parametrize(
