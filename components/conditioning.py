@@ -30,7 +30,7 @@ class PolicyPromptRows(Component):
     preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
-    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if it is there. Writes a new batch
+    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if present. Writes a new batch
     of ``tokens``, ``attention_mask`` and ``response_mask``, in which the tokens after ``prompt``
     follow ``policy_prompt``. The prompt's entries stay.
 

@@ -20,7 +20,7 @@ class AnswerKinds(Component):
     """Stage that records share and accuracy of questions by the kind of their gold answer.
 
     Reads ``answer`` ``[B, W]``, ``correct``, ``reward_valid`` ``[B]``; ``is_proposer`` ``[B]``
-    if it is there: proposers' rows are left out. Writes nothing. Records
+    if present: proposers' rows are left out. Writes nothing. Records
     ``answer_kinds/<kind>``, the share of rows whose answer is of that kind, and
     ``answer_kinds/<kind>_correct``, the share of right ones among its valid rows. A batch without
     answers records nothing.

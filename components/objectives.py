@@ -28,7 +28,7 @@ class MultiObjectiveReward(Component):
     have every objective.
 
     Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
-    if it is there. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
+    if present. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
     [B]}``, unweighted, NaN where missing; first the batch's own reward, then the parts), ``reward``
     (the weighted sum) and ``reward_valid``; it does not change ``correct``. Records
     ``reward/<name>`` over the rows that have the objective, ``reward/weighted`` over valid rows,

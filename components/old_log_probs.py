@@ -1,4 +1,4 @@
-"""Log-probabilities of the policy that sampled."""
+"""Log-probabilities of the sampling policy, under its weights at sampling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecomputedLogProbs(Component):
     ``decoding.keep_routing=proximal`` the update routes tokens to the experts of this pass.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``old_log_probs`` ``[B, T]``, and with
+    ``[B, T]`` if present. Writes ``old_log_probs`` ``[B, T]``, and with
     ``decoding.keep_routing=proximal`` ``routed_experts`` ``[B, T, L, E]``. Records the
     sampler-trainer mismatch if the rows are rollouts.
 
@@ -71,7 +71,7 @@ class RecomputedMoments(Component):
     ``squared_probs_t = sum_v pi_old(v|s_t)^2``. It takes two forward passes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
+    ``[B, T]`` if present. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
     under the sampling distribution. Records the sampler-trainer mismatch if the rows are
     rollouts.
 

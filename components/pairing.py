@@ -178,7 +178,7 @@ class JudgedPairs(Component):
     1/2 give two rows without a valid reward, which every loss ignores. A group of one row gives no
     rows.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if they are there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if present
     ``answer`` ``[B, W]``, for simulated judges, and ``reward``, ``reward_valid`` ``[B]``, for
     ``pairing/agreement``. Writes ``chosen``, ``reward_valid`` and ``label_noise`` ``[B]`` of the
     remaining rows: row 2k is chosen, row 2k + 1 rejected.

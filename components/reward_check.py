@@ -26,7 +26,7 @@ class RewardCheck(Component):
     An episode counts once, even if it has several rows (``trajectory_id``). An episode whose
     environment failed (``episode_error``) is invalid.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if they are there ``truncated``
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if present ``truncated``
     ``[B]``, ``prompt``, ``response``, ``invalid_reason`` and ``episode_error`` ``[B, W]``. Writes
     ``reward_valid``.
 

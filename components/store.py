@@ -32,7 +32,7 @@ class CollectedAnswers(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
     (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; gold
-    answers and ids of examples if they are there. Writes nothing.
+    answers and ids of examples if present. Writes nothing.
 
     Records ``collected/kept_fraction``, the stored share of the batch's rows, and
     ``collected/rows``, the number of stored rows.

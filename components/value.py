@@ -187,7 +187,7 @@ class ObjectiveValueEstimate(Component):
     """Stage that writes the values of each objective before the update.
 
     The advantages and the clip of the value loss use them. Reads ``tokens``, ``attention_mask``,
-    ``response_mask`` ``[B, T]``, and the names of ``rewards`` if they are there already.
+    ``response_mask`` ``[B, T]``, and the names of ``rewards`` if already present.
 
     Writes ``objective_values`` and ``old_objective_values`` ``[B, T, K]``, in units of the rewards,
     without gradient; 0 outside ``response_mask``.

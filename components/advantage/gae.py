@@ -195,7 +195,7 @@ class TurnGAE(Component):
     critic's target ``returns = A_k + V_k``.
 
     Reads ``reward``, ``reward_valid``, ``truncated``, ``group_id`` ``[B]``, ``response_mask``,
-    ``value`` ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id``,
+    ``value`` ``[B, T]``, and if present ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
     reward the advantage is 0 and ``returns`` is ``value``, so that the critic gets no gradient.
 

@@ -42,7 +42,7 @@ class PerObjectiveAdvantage(Component):
     the aggregator nor the sum of this stage changes its policy loss.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
-    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if it is there, and the keys of the
+    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if present, and the keys of the
     estimator. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for an objective
     that a row lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row),
     ``advantage`` ``[B, T]`` and ``reward_valid``: the row has at least one objective. Tokens that

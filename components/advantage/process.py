@@ -63,7 +63,7 @@ class PRIME(Component):
     + R_i - mean_{j != i} R_j``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    ``token_reward`` ``[B, T]`` if it is there; without it, the advantage is RLOO's. Writes
+    ``token_reward`` ``[B, T]`` if present; without it, the advantage is RLOO's. Writes
     ``advantage`` ``[B, T]``, 0 for invalid rewards. Records ``advantage/process`` and
     ``advantage/outcome``, the mean absolute values of the two terms.
 

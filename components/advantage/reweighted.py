@@ -83,7 +83,7 @@ class Noon(Component):
     loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
-    ``[B, T]``, and ``reward_valid`` ``[B]`` if it is there. Records the share of tokens whose
+    ``[B, T]``, and ``reward_valid`` ``[B]`` if present. Records the share of tokens whose
     advantage was negative.
 
     Args:
@@ -177,7 +177,7 @@ class DistillationAdvantage(Component):
     (``loss=distil`` computes it without sampling noise); it is biased for the KL of responses.
 
     Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
-    ``reward_valid`` ``[B]`` if it is there. Writes ``advantage`` ``[B, T]``, nats. Records
+    ``reward_valid`` ``[B]`` if present. Writes ``advantage`` ``[B, T]``, nats. Records
     ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per
     token, and ``advantage/distilled_clipped``, the share of clipped tokens.
 

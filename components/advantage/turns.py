@@ -35,7 +35,7 @@ class GiGPO(Component):
     is biased.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
+    if present ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
     ``anchor_id`` ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0
     for invalid rewards.
 
@@ -110,7 +110,7 @@ class MTGRPO(Component):
     standardised over those episodes of the group in which turn ``k`` is not the last turn.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
+    if present ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards. Records
     ``advantage/turn``, the mean absolute ``A^T`` of turns before the last.
 
@@ -153,7 +153,7 @@ class TurnReturn(Component):
     there is no bias.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
+    if present ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for
     invalid rewards. Records ``advantage/turn_return``, the mean return of a turn.
 
@@ -217,7 +217,7 @@ class VinePPO(Component):
     A stage that changes the reward, such as shaping, changes only the advantage of the last turn.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``turn_value``
-    ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id`` ``[B, T]``. Writes
+    ``[B, T]``, and if present ``trajectory_id`` ``[B]``, ``turn_id`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards and for turns
     without a value. Records ``advantage/turn``, the mean absolute advantage of a turn.
 

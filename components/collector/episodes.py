@@ -29,7 +29,7 @@ class EpisodeCollector(Collector):
     within ``max_turns``, or if its context was full. ``episode_error`` holds the error message of a
     failed environment.
 
-    Reads ``policy_prompt`` ``[P, W]`` if it is there, else ``prompt`` ``[P, W]``; and optionally
+    Reads ``policy_prompt`` ``[P, W]`` if present, else ``prompt`` ``[P, W]``; and optionally
     ``columns`` and ``answer`` for the environment. Writes a new batch of at least
     ``P * group_size`` rows with every collector's keys, and ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,

@@ -23,7 +23,7 @@ from rlcomp.text.prompt import or_text
 class GroupCollector(Collector):
     """Collector of ``group_size`` sampled responses per prompt.
 
-    The policy decodes with its own settings. Reads ``policy_prompt`` ``[P, W]`` if it is there,
+    The policy decodes with its own settings. Reads ``policy_prompt`` ``[P, W]`` if present,
     else ``prompt`` ``[P, W]``; and optionally ``columns`` (conversations). Writes a new batch of
     ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its texts,
     ``group_id`` and ``truncated``; the prompt's entries, repeated for each response; and
@@ -123,7 +123,7 @@ class GreedyBaselineCollector(GroupCollector):
     ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
     decoding settings, so that KL measurements refer to the same policy.
 
-    Reads ``policy_prompt`` ``[P, W]`` if it is there, else ``prompt`` ``[P, W]``; and optionally
+    Reads ``policy_prompt`` ``[P, W]`` if present, else ``prompt`` ``[P, W]``; and optionally
     ``columns`` (conversations). Writes a new batch of ``B = P * (group_size + 1)`` rows: the
     tokens, masks and log-probs of the rollout, its texts, ``group_id``, ``truncated`` and
     ``greedy`` ``[B]``; the prompt's entries, repeated for each response; and ``sampling_mask``

@@ -42,7 +42,7 @@ class MaskGame(Collector):
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
     their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
     rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1;
-    the paragraph's other entries, repeated for each of its rows (``policy_prompt``, if it is there,
+    the paragraph's other entries, repeated for each of its rows (``policy_prompt``, if present,
     is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling
     replays masks. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
     ``mask_game/valid_fraction`` and ``mask_game/words`` (of the masks in use); and the share of

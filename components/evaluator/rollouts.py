@@ -31,7 +31,7 @@ class RolloutLog(Component):
     stage wrote are left out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
-    ``prompt``, ``response`` ``[B, W]``, and if they are there ``advantage``, ``old_log_probs``
+    ``prompt``, ``response`` ``[B, W]``, and if present ``advantage``, ``old_log_probs``
     ``[B, T]``, ``turn_id``, ``turn_reward`` ``[B, T]``, ``reward``, ``rewards``, ``facts``,
     ``correct``, ``truncated`` ``[B]``, ``answers_group_id`` ``[B]``, ``answer``, ``answer_ends``,
     ``policy_prompt`` ``[B, W]``.

@@ -36,7 +36,7 @@ class BradleyTerry(PairLoss):
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
-    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``pair_weight``, ``label_noise``
+    Reads ``model_score``, ``chosen`` ``[B]``; if present ``pair_weight``, ``label_noise``
     and ``pair_margin`` ``[B]``, where the last two replace the arguments. Writes the scalar
     ``loss``.
 
@@ -109,7 +109,7 @@ class Davidson(PairLoss):
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
-    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``tied``, ``pair_weight`` and
+    Reads ``model_score``, ``chosen`` ``[B]``; if present ``tied``, ``pair_weight`` and
     ``label_noise`` ``[B]``, which replaces the argument. Writes the scalar ``loss``.
 
     Records over pairs without a tie ``reward_model/accuracy``, the share of pairs whose margin

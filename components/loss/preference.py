@@ -34,7 +34,7 @@ class PreferenceLoss(PairLoss):
     order.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and the keys of the parts;
-    if they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
+    if present ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
     ``label_noise`` ``[B]``, which replaces the argument ``label_noise``. Writes the scalar
     ``loss``.
 
@@ -163,7 +163,7 @@ class KTOLoss(RowLoss):
     KTO needs no pairs. The rows of a pair are a desirable and an undesirable answer.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` (the answer is desirable),
-    ``kl_baseline`` ``[B]``, nats, and the keys of the score; if they are there ``ref_log_probs``
+    ``kl_baseline`` ``[B]``, nats, and the keys of the score; if present ``ref_log_probs``
     ``[B, T]`` (only recorded) and ``pair_weight`` ``[B]``. Writes the scalar ``loss``.
 
     Records ``preference/chosen_log_prob`` and ``preference/rejected_log_prob``, nats per desirable

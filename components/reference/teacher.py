@@ -27,7 +27,7 @@ class TeacherReference(Reference):
     The teacher may have any size. It is frozen in phases whose learners do not name it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
     the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
     teacher's temperature before any filter.
 

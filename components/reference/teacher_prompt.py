@@ -24,7 +24,7 @@ class RepromptedReference(Component):
     copied to the positions of the response tokens in the policy's row.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``teacher_prompt`` ``[B,
-    W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if they are there. Writes
+    W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if present. Writes
     ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
 
     Args:

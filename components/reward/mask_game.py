@@ -27,7 +27,7 @@ class MaskGameReward(PrefixMatch):
     whose mask could not be used gets a valid 0.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``, ``answer`` ``[B, W]``, and
-    if they are there ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
+    if present ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
     predictor. Writes ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in
     the rows of the other role); ``correct`` ``[B]``, False for generators; ``reward_valid``
     ``[B]``, False for a generator whose predictors are missing from the batch. Records

@@ -31,7 +31,7 @@ class StepAndOutcomeReward(Component):
     a response without any step has no valid reward.
 
     Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and
-    ``columns`` (``{name: [B, W]}``) if they are there. Runs the outcome's reward, writes its four
+    ``columns`` (``{name: [B, W]}``) if present. Runs the outcome's reward, writes its four
     keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` (``[B, W]``)
     if the outcome's reward does.
 

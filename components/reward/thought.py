@@ -130,7 +130,7 @@ class InformationGain(ThoughtLikelihood):
     update ``phi``. Outside a run it never changes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer`` and
-    ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` if it is there. Writes ``reward``,
+    ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` if present. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{information_gain: [B]}``), ``correct`` and ``reward_valid``
     (bool ``[B]``). Records ``reward/with_thought`` and ``reward/without_thought``, the two mean
     log-probs, nats, and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.

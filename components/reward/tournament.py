@@ -30,7 +30,7 @@ class Tournament(Component):
     out. A response without a judged pair is invalid, and so is the response of a group of one. A
     response whose environment failed (``episode_error``) is not compared.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and if it is there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and if present
     ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{tournament: [B]}``), ``correct``, ``reward_valid`` ``[B]`` and ``invalid_reason``
     ``[B, W]``. Records ``tournament/untold``, the share of compared pairs without a verdict, and

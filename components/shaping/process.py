@@ -25,7 +25,7 @@ class StepRewards(Component):
     A sum of positive scores grows with the number of steps. ``advantage=process`` standardises the
     scores, and ``shaping=potential`` rewards differences of scores instead.
 
-    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if it is there. Writes
+    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if present. Writes
     ``token_reward`` ``[B, T]``.
 
     Args:
@@ -69,7 +69,7 @@ class ImplicitProcessReward(Component):
     ``pi_phi``, the answers of this batch are held out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``ref_log_probs`` ``[B, T]``,
-    ``reward_valid`` ``[B]``; if they are there ``token_reward`` ``[B, T]`` and ``correct``
+    ``reward_valid`` ``[B]``; if present ``token_reward`` ``[B, T]`` and ``correct``
     ``[B]``. Writes ``token_reward``.
 
     Records ``implicit_reward/token``, the mean absolute reward of a token, and
@@ -124,7 +124,7 @@ class PotentialShaping(Component):
     hold if ``gamma`` differs from the discount of the return, or if a critic's value follows a
     truncated answer (``advantage.bootstrap_truncated``), because Phi is 0 after every answer.
 
-    Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if it is there.
+    Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if present.
     Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute shaping
     of a token.
 

@@ -41,11 +41,11 @@ def json_as_lines(path: str) -> str:
     with file.open("rb") as opened:
         start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"["):
-        return f"it is one JSON array, and rows stand one a line; {_rows(path, '')}"
+        return f"it is one JSON array, but each row has its own line; {_rows(path, '')}"
     first, _, rest = start.partition(b"\n")
     if rest.strip() and _is_object(first):
         named = file.with_suffix(".jsonl")
-        return f"its rows stand one a line already: mv {_in_shell(path)} {_in_shell(str(named))}"
+        return f"each row has its own line already: mv {_in_shell(path)} {_in_shell(str(named))}"
     if not start.startswith(b"{") or file.stat().st_size > _PARSED:
         return ""
     try:

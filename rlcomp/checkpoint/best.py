@@ -31,9 +31,9 @@ def save_best(
     """Write the checkpoint of a best step, and delete the best checkpoints without a record.
 
     Args:
-        checkpoint: of the run.
+        checkpoint: checkpoint of the run.
         nodes: the saved nodes, by name.
-        position: of the run.
+        position: position of the run.
         records: the best step of each phase so far, this one included.
     """
     checkpoint.write(checkpoint.directory / BEST, nodes, position)
@@ -44,10 +44,10 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
     """Set up ``best`` for a run that starts, or continues, with these records.
 
     Checkpoints of an abandoned continuation, or of an earlier run in this directory, are deleted.
-    A missing one is copied from the folder of ``source``, if it is there.
+    A missing one is copied from the folder of ``source``, if present.
 
     Args:
-        checkpoint: of the run.
+        checkpoint: checkpoint of the run.
         records: the best step of each phase so far.
         source: the checkpoint to continue from.
 

@@ -42,7 +42,7 @@ def record_age(rows: TensorDict, newest: int) -> None:
     """Record ``rollout/staleness``: the updates of the policy since each response token.
 
     Args:
-        rows: of a buffered rollout.
+        rows: rows of a buffered rollout.
         newest: version of the policy.
 
     Raises:

@@ -52,12 +52,12 @@ def write_dump(
     """Write a dump beside the checkpoints of a run and return its folder; replace an earlier one.
 
     Args:
-        checkpoint: of the run; gives the directory and the config.
+        checkpoint: checkpoint of the run; gives the directory and the config.
         node: config path of the learner.
         learner: its state before the step.
         batch: the rows of the step.
-        position: of the run before the step.
-        progress: of the phase.
+        position: position of the run before the step.
+        progress: progress of the phase.
 
     Raises:
         CheckpointError: it cannot be written.

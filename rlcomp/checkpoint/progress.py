@@ -74,8 +74,8 @@ def check_within(path: Path, position: Mapping[str, Any], phases: Mapping[str, i
     """Check that a position lies within the phases of a run.
 
     Args:
-        path: of the checkpoint, for the message.
-        position: of the run.
+        path: path of the checkpoint, for the message.
+        position: position of the run.
         phases: steps by name.
 
     Raises:

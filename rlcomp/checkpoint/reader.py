@@ -40,8 +40,8 @@ class SavedCheckpoint:
 
         Args:
             nodes: the run's nodes, by name.
-            seed: of the run. If the saved run has another one, generators keep their state (several
-                seeds from one warm start), and the rest is restored.
+            seed: seed of the run. If the saved run has another one, generators keep their state
+                (several seeds from one warm start), and the rest is restored.
 
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes, or a state is invalid.

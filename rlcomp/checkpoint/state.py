@@ -157,8 +157,8 @@ def restore(
     the rest is copied.
 
     Args:
-        path: of the checkpoint, for messages.
-        nodes: of this run, by name.
+        path: path of the checkpoint, for messages.
+        nodes: nodes of this run, by name.
         tensors: all tensors by ``node:name``.
         state: all other state.
         redraw: whether generators keep their state.

@@ -17,7 +17,7 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
 
     Args:
         state: a mapping.
-        name: of the field.
+        name: name of the field.
         kind: an annotation (:mod:`rlcomp.arguments`): ``NonNegativeInt``, ``list[float]``. Numbers
             are finite.
         below: a number must be less than this.

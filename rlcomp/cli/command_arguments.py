@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
 
     Args:
         prog: name of the program.
-        description: of the program.
+        description: description of the program.
         positional_names: names of options that do not exist, with positional values (``--prompt``).
         examples: example values of required arguments, by name.
 

@@ -127,7 +127,7 @@ def export(
         merge: whether adapters are merged into their model.
         critic: whether to write the critic instead of the policy.
         scorer: whether to write the reward model instead of the policy.
-        dtype: of the weights; by default unchanged.
+        dtype: dtype of the weights; by default unchanged.
         trust: as for :func:`rlcomp.model.load_model.load_policy`.
 
     Raises:

@@ -22,7 +22,7 @@ class RunningDigest:
     """Digest of a growing file; appending does not read the file.
 
     Attributes:
-        size: of the file, in bytes.
+        size: size of the file, in bytes.
         marks: one for each append, the last at ``size``. Beyond 64 marks, the mark with the fewest
             bytes around it is dropped.
     """

@@ -30,7 +30,7 @@ def check_links(directory: Path) -> None:
     A link at ``checkpoints``, to a larger disk, is usual and allowed.
 
     Args:
-        directory: of a run, or of a sweep; then its jobs are checked too.
+        directory: directory of a run, or of a sweep; then its jobs are checked too.
 
     Raises:
         ConfigError: names the path and the remedy.
@@ -56,7 +56,7 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
     before have the stated digest.
 
     Args:
-        directory: of the run.
+        directory: directory of the run.
         position: checked (:func:`rlcomp.checkpoint.progress.check_progress`).
 
     Raises:
@@ -110,7 +110,7 @@ def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> Runnin
     A missing file is created and an empty one stays empty: the run continues in another directory.
 
     Args:
-        file: of the record.
+        file: file of the record.
         size: its length at the checkpoint.
         marks: its digests there; empty for a checkpoint that has no digests.
 

@@ -163,7 +163,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     (:func:`write_run_record`) writes and deletes the file.
 
     Args:
-        directory: of the run.
+        directory: directory of the run.
         status: gives the position of the run.
         verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
     """

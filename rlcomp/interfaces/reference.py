@@ -20,7 +20,7 @@ class Reference(Component):
     """Base class of stages that score a batch with a reference policy.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient. A
+    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient. A
     subclass that declares ``ref_log_distribution`` overrides :meth:`log_distribution`.
 
     Records ``kl/reference`` if the rows are rollouts: the mean of

@@ -32,8 +32,8 @@ class AllocationLimit(TorchFunctionMode):
     has its own limit.
 
     Args:
-        sizes: of the stored tensors, in numbers.
-        owner: of the config, for the message.
+        sizes: sizes of the stored tensors, in numbers.
+        owner: owner of the config, for the message.
     """
 
     def __init__(self, sizes: Iterable[int], owner: str) -> None:

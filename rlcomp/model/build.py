@@ -124,9 +124,9 @@ def check_vocabulary(
     """Check that a model has an id for each token of a tokenizer.
 
     Args:
-        owner: of the vocabulary, for messages.
-        vocab_size: of the model.
-        tokenizer: of the run.
+        owner: owner of the vocabulary, for messages.
+        vocab_size: vocabulary size of the model.
+        tokenizer: tokenizer of the run.
         otherwise: the remedy besides another tokenizer.
 
     Raises:
@@ -212,12 +212,13 @@ def load_causal_lm(
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
         context_length: the most tokens the run will use; null for the model's own limit.
-        dtype: of the weights.
+        dtype: dtype of the weights.
 
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
+        ConfigError: the tokenizer or the context does not fit the model, or the model takes
+            preferences as input.
     """
     remedy = (
         "it needs config.json and weights; save one with model.save_pretrained, or name a run's "

@@ -83,7 +83,7 @@ class CausalForward:
         """Return a mask of the ids that have probability 0, ``[V]``; None if there are none.
 
         Args:
-            device: of the mask.
+            device: device of the mask.
             stops: ids that end a response and are not suppressed; needed with ``more``.
             more: further ids to suppress.
         """

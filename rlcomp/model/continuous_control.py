@@ -24,7 +24,7 @@ class GaussianHead(nn.Module):
     """Head of a Gaussian; ``log s = low + (high - low) (tanh x + 1) / 2``, in [-5, 2].
 
     Args:
-        network: of ``2 A`` outputs.
+        network: network with ``2 A`` outputs.
 
     Source:
         Haarnoja et al. 2018, arXiv:1812.05905, appendix C; the smooth bound comes from successors
@@ -46,7 +46,7 @@ class BoundedHead(nn.Module):
     """Deterministic head ``low + (high - low) (tanh x + 1) / 2``.
 
     Args:
-        network: of ``A`` outputs.
+        network: network with ``A`` outputs.
         low: least action, ``[A]``.
         high: greatest action, ``[A]``.
     """
@@ -71,7 +71,7 @@ class UniformHead(nn.Module):
     """Head that draws actions uniformly, independent of its input.
 
     Args:
-        spec: of the action of one copy.
+        spec: spec of the action of one copy.
     """
 
     def __init__(self, spec: TensorSpec) -> None:
@@ -144,7 +144,7 @@ def deterministic_actor(
         environment: defines the observations, and the bounds of its actions.
         num_cells: width of each hidden layer.
         inputs: the observed vectors of the environment that it reads.
-        activation: of the hidden layers.
+        activation: activation of the hidden layers.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -176,8 +176,8 @@ class ScaledTime(nn.Module):
     """Noise predictor with the diffusion step scaled to [0, 1).
 
     Args:
-        network: of the concatenated noisy action, observation and scaled step.
-        num_steps: of the diffusion.
+        network: network on the concatenated noisy action, observation and scaled step.
+        num_steps: number of diffusion steps.
     """
 
     def __init__(self, network: nn.Module, num_steps: int) -> None:

@@ -32,8 +32,8 @@ class LanguageCritic(LanguageModel):
     ``loss=sft`` on states and words (``value_targets``).
 
     Args:
-        model: of the policy; it is not changed.
-        tokenizer: of the policy.
+        model: model of the policy; it is not changed.
+        tokenizer: tokenizer of the policy.
         words: the value of each word, in reward units; at least two.
         engine: the compute engine.
 

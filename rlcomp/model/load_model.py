@@ -66,7 +66,7 @@ def load_node(
 
     Args:
         path: as for :func:`load_policy`.
-        name: of the node.
+        name: the node's name.
         kind: required class of the node.
         trust: as for :func:`load_policy`.
 
@@ -146,15 +146,16 @@ def pretrained_model(
         path: a folder written by ``save_pretrained``, a run's directory or one of its checkpoints,
             or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
-        context_length: the most tokens the run will use; null for the model's own limit.
-        dtype: of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost: use it
-            for models that are frozen under adapters.
+        context_length: maximum number of tokens of a row; null for the model's own limit.
+        dtype: dtype of the weights. ``bfloat16`` loses updates of less than 1/256 of a weight:
+            use it for models that are frozen under adapters.
         trust: as for :func:`load_policy`.
 
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
+        ConfigError: the tokenizer or the context does not fit the model, or the model takes
+            preferences as input.
         CheckpointError: as :func:`load_policy`.
     """
     path = _required("model", path)
@@ -175,7 +176,7 @@ def pretrained_model(
 def pretrained_tokenizer(
     *, path: NonEmptyText | None, trust: bool = False
 ) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a pretrained model; without a pad token, EOS pads.
+    """Load the tokenizer of a pretrained model; EOS is the pad token if there is none.
 
     Args:
         path: as for :func:`pretrained_model`.
@@ -194,8 +195,8 @@ def pretrained_tokenizer(
 
 def base_model_path(config: DictConfig) -> str | None:
     """Return the path of a run's base model: a folder, run or hub name; None for random weights."""
-    readers = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
-    if OmegaConf.select(config, "model._target_") not in readers:
+    loaders = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
+    if OmegaConf.select(config, "model._target_") not in loaders:
         return None
     path = OmegaConf.select(config, "model.path")
     return path if isinstance(path, str) else None
@@ -224,9 +225,9 @@ def load_prompt_format(
     """Return the prompt format of a run: text or a chat template; text if the config has none.
 
     Args:
-        config: of the run (:func:`load_policy`).
-        file: of the config, for messages.
-        tokenizer: of the policy.
+        config: config of the run (:func:`load_policy`).
+        file: file of the config, for messages.
+        tokenizer: tokenizer of the policy.
         trust: as for :func:`load_policy`.
 
     Raises:

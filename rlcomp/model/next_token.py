@@ -34,7 +34,7 @@ def next_token_entropies(
         rows: tokens of each text.
         top_k: as in :func:`~rlcomp.functional.divergence.top_entropy`.
         renormalise: as in that function.
-        device: of the forward passes.
+        device: device of the forward passes.
 
     Returns:
         One value per token, nats, on the CPU; 0 at the first token of a text.

@@ -114,10 +114,10 @@ def read_weights(
     Args:
         kind: a class ``AutoModelFor...``.
         path: a folder, or a name on the hub.
-        config: of :func:`read_config`.
+        config: result of :func:`read_config`.
         message: error message for weights that cannot be read.
         remedy: the remedy in that message.
-        dtype: of the weights, by torch's name.
+        dtype: dtype of the weights, by torch's name.
 
     Raises:
         DataError: the weights are missing, pickled, unreadable or elsewhere; or the config

@@ -16,7 +16,7 @@ class ResidualBlock(nn.Module):
     """Block ``x + h(x)``; ``h`` is four times a layer, LayerNorm and SiLU.
 
     Args:
-        width: of every layer.
+        width: width of every layer.
         skip: whether ``x`` is added; without it the block is ``h(x)``.
         layer_norm: whether layers are normalised.
     """
@@ -40,7 +40,7 @@ class ResidualNetwork(nn.Module):
     Args:
         in_features: size of all inputs together.
         out_features: size of the output.
-        width: of every hidden layer.
+        width: width of every hidden layer.
         depth: number of layers in blocks, a multiple of 4.
         skip: whether blocks add their input.
         layer_norm: whether layers are normalised.

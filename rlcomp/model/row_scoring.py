@@ -36,7 +36,7 @@ class RowScoring:
 
     Args:
         forward: the forward pass.
-        decoding: of the policy; determines whether routes are recorded and replayed.
+        decoding: decoding of the policy; determines whether routes are recorded and replayed.
 
     Raises:
         ConfigError: routing is to be kept, and the model has no known routers, or its layers are
@@ -110,11 +110,11 @@ class RowScoring:
         """Compute a logit function of rows; without gradient, in several passes.
 
         Args:
-            columns: of :meth:`columns`.
+            columns: result of :meth:`columns`.
             make: maker of the logit function.
             decoding: the distribution.
             weights: parameters of the model to use in place of its own, by name.
-            device: of the result.
+            device: device of the result.
         """
         budget = self.forward.budget()
         if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
@@ -146,7 +146,7 @@ class RowScoring:
         """Compute log-probs ``[B, T]`` and the routed experts ``[B, T, L, E]``.
 
         Args:
-            columns: of :meth:`columns`; recorded routes are not replayed.
+            columns: result of :meth:`columns`; recorded routes are not replayed.
             width: ``T``.
             decoding: the distribution.
         """

@@ -23,7 +23,7 @@ def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
     """Return the rows of each rank, balanced by tokens; all ranks compute the same.
 
     Args:
-        rows: of the whole step; with ``attention_mask`` ``[B, T]``.
+        rows: rows of the whole step; with ``attention_mask`` ``[B, T]``.
         split: splits rows into pieces; the rows of a piece (a pair, a group) stay together.
         size: number of ranks.
 

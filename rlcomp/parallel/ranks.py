@@ -32,9 +32,9 @@ class Ranks:
 
     Args:
         parallel: divides weights among the ranks.
-        rank: of this process.
+        rank: rank of this process.
         size: number of ranks.
-        device: of this process's models.
+        device: device of this process's models.
     """
 
     def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
@@ -67,7 +67,7 @@ class Ranks:
         """Return True on rank 0; on others run its calls, and return False after the last.
 
         Args:
-            nodes: of the run, by name: every learner, and on rank 0 any others.
+            nodes: nodes of the run, by name: every learner, and on rank 0 any others.
 
         Raises:
             ConfigError: no learner shares its steps.
@@ -98,7 +98,7 @@ class Ranks:
         Args:
             node: one of the nodes of :meth:`lead`.
             method: its name.
-            arguments: of the method; a TensorDict is sent through the CPU.
+            arguments: arguments of the method; a TensorDict is sent through the CPU.
 
         Raises:
             ConfigError: :meth:`lead` was not called, or with other nodes.
@@ -231,7 +231,7 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
 
     Args:
         parallel: divides weights among the ranks.
-        device: of this process's models; ``cuda`` is the GPU of the local rank.
+        device: device of this process's models; ``cuda`` is the GPU of the local rank.
 
     Examples:
         In a program started by torchrun::

@@ -43,7 +43,7 @@ class ShardedWeights:
 
     Args:
         owner: the model.
-        mesh: of the ranks, with one dimension (parts) or two (copies, parts).
+        mesh: mesh of the ranks, with one dimension (parts) or two (copies, parts).
     """
 
     is_sharded = True
@@ -185,7 +185,7 @@ def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN4
 
     Args:
         module: other parameters in it are not sharded.
-        mesh: of the ranks.
+        mesh: mesh of the ranks.
 
     Raises:
         ConfigError: it has no such model, or transformers does not name the layers of one.

@@ -68,11 +68,11 @@ class LocalUpdate:
         """Add the gradient of a step to ``.grad`` of the trained parts; return its losses by name.
 
         Args:
-            rows: of the whole step, the same in all processes.
+            rows: rows of the whole step, the same in all processes.
             split: splits rows into micro-batches.
             run_pass: adds the gradient of a micro-batch.
             idle_pass: takes part in a pass of other processes.
-            names: of the losses.
+            names: names of the losses.
             parts: modules whose plain numbers the passes add to.
 
         Raises:

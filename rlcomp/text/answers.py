@@ -214,7 +214,7 @@ def continue_rows(
         batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the entries that
             belong to prompts.
         cuts: int64 ``[B]``, below ``max_new_tokens``.
-        continuations: of each row; those of row 0 come first.
+        continuations: continuations of each row; those of row 0 come first.
         max_new_tokens: longest response, the first ``cuts`` tokens included.
         horizon: the most tokens that are sampled; None: up to the response's end.
         generator: on the CPU.

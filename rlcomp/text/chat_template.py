@@ -35,7 +35,7 @@ class ChatTemplate:
 
     Args:
         tokenizer: its BOS token is only written by the template.
-        file: of a template that replaces the tokenizer's own; None for the latter.
+        file: file of a template that replaces the tokenizer's own; None for the latter.
         arguments: other variables of the template, such as ``{"enable_thinking": False}``.
 
     Attributes:

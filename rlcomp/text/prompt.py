@@ -45,7 +45,7 @@ class TextPrompt(metaclass=Checked):
     """Prompts without template (:func:`rlcomp.text.tokenizer.encode_prompts`); EOS ends a response.
 
     Args:
-        tokenizer: the policy's.
+        tokenizer: tokenizer of the policy.
     """
 
     continues = True

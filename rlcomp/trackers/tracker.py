@@ -235,7 +235,7 @@ def closing_tracker(
     Args:
         kind: class of the tracker; no-op unless it is :class:`Outlives`.
         settings: arguments of the tracker.
-        status: of the run.
+        status: status of the run.
     """
     if not isinstance(kind, Outlives):
         yield

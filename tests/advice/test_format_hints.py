@@ -56,7 +56,7 @@ def test_the_line_that_is_told_makes_what_is_read(place, name, content, what, ma
 def test_lines_of_another_name_are_only_renamed(place):
     (place / "a.json").write_text(f"{TEXT}\n{TEXT}\n")
 
-    assert told("a.json").endswith("its rows stand one a line already: mv a.json a.jsonl")
+    assert told("a.json").endswith("each row has its own line already: mv a.json a.jsonl")
 
 
 def test_a_folder_of_objects_is_made_one_file(place):
