@@ -67,14 +67,14 @@ def unpacked(place: str, column: str) -> str:
 
 
 def from_sharegpt(place: str) -> str:
-    """Return the command that converts turns of ShareGPT; '' if the file is no JSON Lines."""
+    """Return the command that converts turns of ShareGPT; '' if the file is not JSON Lines."""
     role = "{'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from'])"
     turn = f"{{'role': {role}, 'content': turn['value']}}"
     return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
 
 
 def with_names(place: str, names: dict[str, str]) -> str:
-    """Return the command that renames columns; '' if the file is no JSON Lines.
+    """Return the command that renames columns; '' if the file is not JSON Lines.
 
     Args:
         place: the row, ``FILE:LINE``.

@@ -109,7 +109,7 @@ def load_ledger(state: object) -> Ledger:
     try:
         samples = json.loads(field(state, "samples", str))
     except ValueError as error:
-        raise CheckpointError(f"'samples' is no JSON: {error}") from error
+        raise CheckpointError(f"'samples' is not JSON: {error}") from error
     ledger.samples = field({"samples": samples}, "samples", list[dict[str, Any]])
     return ledger
 

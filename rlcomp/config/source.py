@@ -158,7 +158,7 @@ def find(
 
     Args:
         module: dotted name of the module.
-        name: the name.
+        name: a name of the module.
         depth: number of imports followed so far.
         before: prefer the last binding above this line.
 

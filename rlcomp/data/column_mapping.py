@@ -61,7 +61,7 @@ class Fields:
         Raises:
             ConfigError: the template names a column that a row does not have.
             DataError: a row lacks a column, holds no text there, its answer does not match, or
-                another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
+                another column is not JSON or too large (:func:`rlcomp.columns.column_text`).
         """
         examples, invalid_rows = [], list[str]()
         answers: dict[str, set[str]] = {}

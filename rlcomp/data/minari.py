@@ -56,7 +56,7 @@ def _check_format(data: Path) -> None:
     try:
         metadata = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{file} is no JSON: {error}") from error
+        raise DataError(f"{file} is not JSON: {error}") from error
     kind = metadata.get("data_format") if isinstance(metadata, dict) else None
     if kind != "arrow":
         raise DataError(

@@ -82,7 +82,7 @@ def serialise(environment: object) -> list[object]:
         json.dumps(description)
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"environment ({environment.target}) has an argument that is no JSON ({error}), which "
+            f"environment ({environment.target}) has an argument that is not JSON ({error}), which "
             "other processes need: change it, or set environment_pool=in_process"
         ) from error
     return description

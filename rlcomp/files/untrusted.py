@@ -24,7 +24,7 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
     """Return the value in a JSON file.
 
     Raises:
-        CheckpointError: the file is no JSON, larger than 256 MiB or too deep, or an object has a
+        CheckpointError: the file is not JSON, larger than 256 MiB or too deep, or an object has a
             name twice.
     """
     try:
@@ -54,7 +54,7 @@ def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  #
     ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``; they are no standard JSON.
 
     Raises:
-        ValueError: the text is no JSON, or an object has a name twice.
+        ValueError: the text is not JSON, or an object has a name twice.
     """
     return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
 

@@ -86,7 +86,7 @@ def _read_run_result(answer: bytes) -> dict[str, Any]:
     try:
         reply = json.loads(answer, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
-        raise NoAnswer(f"its answer is no JSON: {answer!r:.80}") from error
+        raise NoAnswer(f"its answer is not JSON: {answer!r:.80}") from error
     reply = reply if isinstance(reply, dict) else {}
     result = reply.get("run_result")
     if reply.get("status") not in ("Success", "Failed") or not isinstance(result, dict):

@@ -70,7 +70,7 @@ def test_later_writers_do_not_reach_a_rollout_that_waits():
         ("names", ["a"], r"'numbers' is \[0, 2\] torch.float64: must be \[1, 2\]"),
         ("numbers", torch.zeros(0, 2), r"'numbers' is \[0, 2\] torch.float32"),
         ("totals", ["b"], "'totals' names what 'names' does not"),
-        ("samples", "[", "'samples' is no JSON"),
+        ("samples", "[", "'samples' is not JSON"),
         ("samples", "[1]", "'samples' is"),
         ("other", 1, "'other' is no field of this state"),
     ],

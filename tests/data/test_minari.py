@@ -78,7 +78,7 @@ def test_an_invalid_step_is_refused_with_file_and_number(folder):
         ('{"data_format": "hdf5"}', "data_format is 'hdf5', and only 'arrow' can be read: save"),
         ("{}", "data_format is None"),
         ("[1]", "data_format is None"),
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
     ],
 )
 def test_another_format_is_refused_with_the_remedy(folder, metadata, told):

@@ -41,7 +41,7 @@ def test_tools_are_made_in_other_processes():
 
 
 def test_an_object_within_a_description_cannot_be_sent():
-    with pytest.raises(ConfigError, match=r"has an argument that is no JSON"):
+    with pytest.raises(ConfigError, match=r"has an argument that is not JSON"):
         ProcessHosts(num_workers=1).host(tools(protocol=object()))
 
 

@@ -169,7 +169,7 @@ def test_one_that_cannot_be_made_is_a_mistake(counter, hosts):
 def test_an_object_cannot_be_sent(hosts):
     with pytest.raises(ConfigError, match="set environment_pool=in_process"):
         hosts.host(dict)
-    with pytest.raises(ConfigError, match="has an argument that is no JSON"):
+    with pytest.raises(ConfigError, match="has an argument that is not JSON"):
         hosts.host(Unbuilt("counting_world.Counter", {"first": object()}))
 
 
