@@ -56,7 +56,8 @@ def greedy_steps(
     Args:
         environment: ``N`` copies.
         policy: acts in the copies.
-        num_steps: maximum number of steps of a copy; ended episodes restart until all copies have ended one.
+        num_steps: maximum number of steps of a copy; ended episodes restart until all copies have
+            ended one.
         seed: seed of the environment.
 
     Returns:
