@@ -151,8 +151,8 @@ class KLBudget(EarlyStop):
         if len(steps) < self.window or mean <= self.budget:
             return None
         return (
-            f"KL budget: {mean:.4g} nats a {self.unit} to the reference, over {self.window} steps; "
-            f"the budget is {self.budget:g}"
+            f"KL budget: {mean:.4g} nats per {self.unit} to the reference, over {self.window} "
+            f"steps; the budget is {self.budget:g}"
         )
 
 

@@ -52,17 +52,18 @@ class ChatEndpoint(metaclass=Checked):
         model: the server's name of the model.
         key_variable: the environment variable that holds the key, or None. The key is sent to
             the server and shown nowhere else.
-        workers: requests at a time.
-        timeout: seconds until the whole answer of a request must be there.
+        workers: maximum number of concurrent requests.
+        timeout: time limit of a request, with the whole answer, in seconds.
         tries: maximum number of requests for one prompt.
-        pause: seconds before the second try; doubled for each further one.
+        pause: seconds before the second try; doubled before each further try.
         temperature: sampling temperature.
         system: the system message, or None.
         fields: further fields of a request, such as ``{seed: 0}``.
         allow_remote: whether ``url`` may name another machine.
 
     Raises:
-        ConfigError: ``url`` is not an address or not of this machine, or the key is missing.
+        ConfigError: ``url`` is not an address, or is remote without ``allow_remote``; or the key is
+            missing.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class ChatEndpoint(metaclass=Checked):
             self._warned = True
             warnings.warn(
                 f"endpoint.url={self.url}: {len(failed)} of {len(answers)} prompts have no answer; "
-                f"the first: {failed[0].reason}. Further ones are counted: endpoint/failed",
+                f"the first: {failed[0].reason}. endpoint/failed counts further ones",
                 RlcompWarning,
                 stacklevel=3,
             )
@@ -197,7 +198,7 @@ def _authorization(variable: str | None, address: SplitResult) -> dict[str, str]
         )
     key = os.environ.get(variable, "")
     if not key or not key.isascii() or not key.isprintable():
-        fault = "holds no key" if not key else "holds other characters than those of a key"
+        fault = "holds no key" if not key else "has characters that a key cannot have"
         raise ConfigError(f"endpoint.key_variable={variable}: this environment variable {fault}")
     if address.scheme != "https" and not _is_local(address.hostname or ""):
         raise ConfigError(

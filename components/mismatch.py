@@ -88,7 +88,7 @@ class MismatchMonitor(Component):
         self.bad_steps = self.bad_steps + 1 if mean > self.max_mean_gap else 0
         if self.bad_steps >= self.patience:
             raise NumericalError(
-                f"sampler and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}), "
+                f"sampler and trainer differ by {mean:.3g} nats per token (largest {largest:.3g}), "
                 f"and in {self.bad_steps} steps in a row by more than mismatch.max_mean_gap, "
                 f"{self.max_mean_gap:g}. Likely causes: log-probs without the temperature (vLLM "
                 "needs --logprobs-mode processed_logprobs), truncated sampling whose sets are not "

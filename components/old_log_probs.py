@@ -1,4 +1,4 @@
-"""Log-probabilities of the policy that sampled."""
+"""Log-probabilities of the sampling policy, under its weights at sampling."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class StepScore(Component):
         """Write the potential; return the batch."""
         ends, score = batch["step_end"] & batch["response_mask"], batch["step_score"].detach()
         column = torch.arange(1, score.shape[1] + 1, device=score.device)
-        # Number, from 1, of the column of the latest end before each token; 0 if there is none.
+        # Latest step end before each token: its column, counted from 1; 0 if there is none.
         latest_end = (column * ends).cummax(1).values.roll(1, 1)
         latest_end[:, 0] = 0
         value = score.gather(1, (latest_end - 1).clamp(min=0))

@@ -247,7 +247,7 @@ def _write_output(
     """Return the output of ``forward`` under this instance's names.
 
     Args:
-        component: the component.
+        component: has the names (``renames``).
         batch: the batch that gets the output; None: the output itself is the new batch.
         inputs: the entries of the view before ``forward``; unchanged entries are not written.
         result: the output of ``forward``.

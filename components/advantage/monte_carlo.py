@@ -50,8 +50,8 @@ class RewardToGo(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        counted = batch["response_mask"] & batch["reward_valid"][:, None]
-        return write_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))
+        mask = batch["response_mask"] & batch["reward_valid"][:, None]
+        return write_advantage(batch, reward_to_go(rewards_per_token(batch), mask, self.gamma))
 
 
 class REINFORCE(Component):
@@ -100,9 +100,9 @@ class REINFORCE(Component):
             return broadcast(batch, group_centred(reward, one_group, valid))
         if self.baseline == "none":
             return broadcast(batch, masked(reward, valid))
-        before = self.average.clone()
+        old_average = self.average.clone()
         self._update_average(reward[valid])
-        return broadcast(batch, masked(reward - before, valid))
+        return broadcast(batch, masked(reward - old_average, valid))
 
     def _update_average(self, reward: Tensor) -> None:
         """Update the moving average with the mean of a batch."""
@@ -117,10 +117,10 @@ class REINFORCE(Component):
 class GreedyBaseline(Component):
     """ReMax advantage: greedy-decoding baseline.
 
-    ``A_t = R(y) - R(y_greedy) + sum_{s >= t} r_s`` with ``y_greedy`` the greedy response to the
-    same prompt and ``r`` the dense rewards, if any.
+    ``A_t = R(y) - R(y_greedy) + sum_{s >= t} r_s`` with ``y_greedy`` the greedy answer to the same
+    prompt and ``r`` the dense rewards, if any.
 
-    Needs ``collector@rollout=greedy_baseline``. Greedy responses are not trained on: their
+    Needs ``collector@rollout=greedy_baseline``. Greedy answers are not trained on: their
     ``response_mask`` becomes False.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
@@ -195,7 +195,7 @@ class OptimalTokenBaseline(Component):
     at ``t``, with ``W_it = sum_{s <= t} (1 - 2 pi(a_is) + sum_v pi(v)^2)``.
 
     ``W`` accumulates the squared norm of the gradient of ``log pi`` with respect to the logits, a
-    proxy for the gradient with respect to the parameters. It needs
+    proxy for the gradient with respect to the parameters. This advantage needs
     ``old_log_probs=recomputed_moments``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,

@@ -46,7 +46,7 @@ class BranchingCollector(EpisodeCollector):
         group_size: episodes per prompt, ``M`` in the paper.
         branching: function from changes of entropy to probabilities of a branch.
         initial_rollouts: episodes that start from the prompt at first, ``N`` in the paper. None:
-            half of ``group_size``, as in the paper (8 of 16), and at least one.
+            half of ``group_size`` as in the paper (8 of 16), but at least one.
         fill: whether the remaining episodes of ``group_size`` start from the prompt. If true, the
             number of trees is random, and a mean over trees is a ratio of two random numbers. If
             false, groups differ in size, and each has ``initial_rollouts`` trees.
@@ -122,7 +122,7 @@ class VineCollector(EpisodeCollector):
     Args:
         group_size: episodes per prompt.
         reward: the reward of a continuation, the same as the reward of the episodes.
-        continuations: number of continuations from before each turn (``K``).
+        continuations: number of continuations per turn, from the state before it (``K``).
         max_invalid_fraction: a larger share of invalid continuations stops the run.
 
     Raises:
@@ -174,13 +174,13 @@ class VineCollector(EpisodeCollector):
         turn = rows["turn_id"]
         value = torch.full((len(turn), max(1, int(turn.max()) + 1)), torch.nan, device=turn.device)
         if branches is not None:
-            value[branches.of, branches.turn] = self._values(branches)
+            value[branches.row, branches.turn] = self._values(branches)
         token_value = value.gather(1, turn.clamp(min=0))
         rows["turn_value"] = torch.where(turn >= 0, token_value, torch.zeros_like(token_value))
         return rows
 
     def _values(self, branches: Continuations) -> Tensor:
-        """Return for each continuation the mean reward of those from the same state, or NaN."""
+        """Return, per continuation, the mean reward of all continuations from its state, or NaN."""
         with recording():  # the reward's metrics are of the episodes only
             rewards = self.reward(branches.rows.copy())
         valid = without_failed(branches.rows, rewards["reward_valid"])
@@ -199,7 +199,7 @@ class VineCollector(EpisodeCollector):
             first = int((~valid).nonzero()[0])
             reason = decode_texts(rows["episode_error"])[first] or "its reward is not valid"
             raise DataError(
-                f"{share:.0%} of {len(valid)} continuations are invalid, the first one because: "
-                f"{reason}; mend it, or raise rollout.max_invalid_fraction, "
+                f"{share:.0%} of {len(valid)} continuations are invalid; reason of the first: "
+                f"{reason}; fix its cause, or raise rollout.max_invalid_fraction, "
                 f"{self.max_invalid_fraction}"
             )

@@ -33,27 +33,27 @@ class Coverage(HeldOutAnswers):
     The curves are expectations over draws of k samples without replacement, exact for each prompt
     and averaged over prompts:
 
-    - ``pass@k = 1 - C(n - c, k) / C(n, k)``: one of the k is right;
+    - ``pass@k = 1 - C(n - c, k) / C(n, k)``: at least one of the k is right;
     - ``g_pass@k``: at least ``threshold * k`` of the k are right;
     - ``maj@k``: the most frequent answer of the k is right, with ties broken at random; right
       samples have one vote, wrong ones the vote that ``vote`` returns, or no vote;
-    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right with right reasoning, by
-      the majority of the ``judgements`` (more yes than no). With several judgements also
+    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: at least one is right with right
+      reasoning, by the majority of the ``judgements`` (more yes than no). With several also
       ``cot_pass_any@k`` (one says yes) and ``cot_pass_all@k`` (none says no);
     - ``reasoning_given_right = d / c``, P(CC|CA), over prompts with ``c > 0``.
 
     Records each as ``<name>/pass@k``, with a 95 % interval over prompts (``_low``, ``_high``:
     bootstrap; Wilson's if all values are 0 or 1), for each level of difficulty as
     ``<name>/<level>/pass@k``, and ``<name>/invalid_fraction``. Prompts with fewer than k judged
-    samples are left out at k. Saves ``n``, ``c`` and ``d`` of each prompt as samples, with which
-    :mod:`rlcomp.report.coverage` compares runs.
+    samples are left out at k. Saves ``n``, ``c`` and ``d`` of each prompt as samples;
+    :mod:`rlcomp.report.coverage` compares runs by them.
 
     Args:
         policy: the model that answers, with its own sampling settings.
         task: the task with the held-out prompts.
         reward: the reward; writes ``correct`` and ``reward_valid``.
-        reasoning: judge of the thoughts of right samples, with the same two keys; a sample that it
-            cannot judge counts as not judged. None: no CoT-Pass@k.
+        reasoning: judge of the thoughts of right samples, with the same two keys. A sample without
+            a verdict is not among the ``n``. None: no CoT-Pass@k.
         judgements: judgements per sample, for a judge that samples its verdicts; abstentions are
             ignored.
         vote: function from a response to its answer or None, such as a partial of
@@ -65,8 +65,8 @@ class Coverage(HeldOutAnswers):
         by: levels of difficulty (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
         split: ``"training"`` takes prompts of the training split instead.
-        num_prompts: number of prompts; fewer if the task has fewer.
-        samples_per_prompt: the n of the formulas.
+        num_prompts: maximum number of prompts.
+        samples_per_prompt: ``n`` in the formulas.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
         prompt: prompt format, as in training; None: plain text.
@@ -131,7 +131,7 @@ class Coverage(HeldOutAnswers):
                 reasoned |= {"cot_pass_any": yes > 0, "cot_pass_all": (yes > 0) & (no == 0)}
         record(f"{self.name}/invalid_fraction", (~valid).float())
         n, c = self.count_rows(valid), self.count_rows(right)
-        d = {name: self.count_rows(each) for name, each in reasoned.items()}
+        d = {name: self.count_rows(mask) for name, mask in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
         for level, rows in level_masks(self.levels):
             self._curves(level, rows, (n, c, d), majority)
@@ -185,35 +185,35 @@ class Coverage(HeldOutAnswers):
     def _classes(
         self, answered: TensorDict, right: Sequence[bool], valid: Sequence[bool]
     ) -> Iterator[tuple[int, list[int], int]]:
-        """Yield for each prompt the right samples, class sizes of wrong votes, and no votes."""
+        """Yield per prompt the counts of right samples, of each wrong vote, and without a vote."""
         assert self.vote is not None
         votes = [self.vote(response) for response in decode_texts(answered["response"])]
         size = self.samples_per_prompt
         prompts = [range(start, start + size) for start in range(0, len(votes), size)]
         wrong = [[votes[row] for row in rows if valid[row] and not right[row]] for rows in prompts]
-        cast = [[vote for vote in some if vote is not None] for some in wrong]
+        wrong_votes = [[vote for vote in row if vote is not None] for row in wrong]
         equal = partial(same_answers, self.reward, answered[::size])
-        sizes = class_sizes(cast, equal if self.equal_by == "verifier" else None)
-        for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
-            yield sum(right[row] for row in rows), classes, some.count(None)
+        sizes = class_sizes(wrong_votes, equal if self.equal_by == "verifier" else None)
+        for rows, row_votes, classes in zip(prompts, wrong, sizes, strict=True):
+            yield sum(right[row] for row in rows), classes, row_votes.count(None)
 
     def _save_counts(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
         """Save the counts of each prompt as samples."""
         reasoned = [None] * len(n) if d is None else d.tolist()
         rows = zip(self.examples, self.levels, n.tolist(), c.tolist(), reasoned, strict=True)
-        for example, level, judged, right, for_right_reasons in rows:
+        for example, level, num_judged, num_right, num_reasoned in rows:
             record_sample(
                 evaluator=self.name,
                 problem=_problem_id(example),
-                n=judged,
-                c=right,
-                d=for_right_reasons,
+                n=num_judged,
+                c=num_right,
+                d=num_reasoned,
                 level=level or None,
                 text=example.prompt[:80],
             )
 
 
 def _problem_id(example: Example) -> str:
-    """Return a name of the problem that is the same in another run."""
+    """Return an id of the problem that is the same in all runs."""
     whole = f"{example.prompt}\0{example.columns.get(CONVERSATION)}"
     return sha256(whole.encode()).hexdigest()[:16]

@@ -55,7 +55,7 @@ def greedy_steps(
 
     Args:
         environment: ``N`` copies.
-        policy: the policy.
+        policy: acts in the copies.
         num_steps: maximum number of steps of a copy; ended episodes restart until all copies have
             ended an episode.
         seed: seed of the environment.

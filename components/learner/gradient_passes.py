@@ -186,7 +186,7 @@ class GradientPasses:
         """Add the losses of rows without a gradient to the totals, and record their metrics.
 
         Args:
-            rows: the rows.
+            rows: rows of the batch that need no gradient.
             recorded: whether their recorded log-probs are the policy's, so that no forward is
                 needed.
             totals: values of the losses by name.

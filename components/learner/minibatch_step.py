@@ -46,7 +46,7 @@ def minibatch_step(learner: Learner, batch: TensorDict) -> bool:
     ``gradient_spike.action`` is ``skip``. A skipped step changes nothing but its count.
 
     Args:
-        learner: the learner.
+        learner: takes the step.
         batch: rows of the minibatch.
 
     Raises:

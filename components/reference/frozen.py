@@ -23,14 +23,14 @@ class FrozenReference(Reference):
     """Frozen reference policy: the weights at the start of the phase.
 
     Only the policy's trainable parameters are copied, and the policy's own model runs with the
-    copy. So the reference costs no second model; with adapters it costs their size.
+    copy. So the reference needs no second model, only a copy of the trainable parameters.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, and with
     ``full`` ``ref_log_distribution`` ``[B, T, V]``.
 
     Args:
-        policy: the policy.
+        policy: the trained policy.
         full: whether the log-probs of all tokens are written too, at the cost of a second forward
             pass and of ``B * T * V`` numbers during the whole step.
 
@@ -52,7 +52,7 @@ class FrozenReference(Reference):
         self.copied = WeightSnapshot(policy)
 
     def begin_phase(self) -> None:
-        """Take a new copy."""
+        """Copy the current weights."""
         self.copied.take()
 
     def log_probs(self, batch: TensorDict) -> Tensor:
@@ -69,13 +69,14 @@ class RefreshedReference(FrozenReference):
     """Reference policy that follows the policy: TR-DPO, or a mean teacher.
 
     ``theta_ref <- alpha * theta + (1 - alpha) * theta_ref`` every ``period`` batches, with
-    ``alpha`` = ``mix``. The KL then limits the speed of the policy, not its distance.
+    ``alpha`` = ``mix``. The KL then bounds the policy's change per period, not its distance from
+    the initial weights.
 
     Reads and writes the entries of :class:`FrozenReference`.
 
     Args:
-        policy: the policy.
-        period: batches between two refreshments.
+        policy: the trained policy.
+        period: batches between two updates of the reference.
         mix: share of the policy; 1 copies the policy.
         full: whether the log-probs of all tokens are written too.
 
@@ -100,13 +101,13 @@ class RefreshedReference(FrozenReference):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def begin_phase(self) -> None:
-        """Take a new copy and set the count to 0."""
+        """Copy the current weights and set the count of batches to 0."""
         super().begin_phase()
         self.calls.zero_()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Refresh the copy after every ``period`` training batches, then score."""
-        if self.training:  # an evaluator's batch must not refresh the copy
+        """Update the copy after every ``period`` training batches, then score."""
+        if self.training:  # an evaluator's batch must not update the copy
             if int(self.calls) and int(self.calls) % self.period == 0:
                 self.copied.follow(self.mix)
             self.calls += 1
@@ -116,7 +117,7 @@ class RefreshedReference(FrozenReference):
 class LiveReference(Reference):
     """Live reference: the current weights of the policy, with log-probs of all tokens.
 
-    As a control: a policy that is its own teacher drifts and collapses.
+    This is a control: a policy that is its own teacher drifts and collapses.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution``

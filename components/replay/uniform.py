@@ -53,15 +53,15 @@ class UniformReplay(nn.Module):
             self.buffer.extend(rows)
 
     def sample(self, rows: int) -> TensorDict:
-        """Return ``rows`` rows, drawn with replacement."""
+        """Draw a number of rows with replacement and return them."""
         sample: TensorDict = self.buffer.sample(rows)
         return sample
 
     def check_draws(self, rows: int) -> None:
-        """Refuse a batch of ``rows`` rows if it is larger than the capacity.
+        """Refuse a batch that is larger than the capacity.
 
         Raises:
-            ConfigError: the batch is larger.
+            ConfigError: ``rows``, the size of the batch, is above the capacity.
         """
         if rows > self.capacity:
             raise ConfigError(

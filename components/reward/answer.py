@@ -52,11 +52,11 @@ class ExactMatch(TextReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the gold text, if one is named."""
+        """The column of the gold text, if ``column`` is set."""
         return frozenset({self.column} if self.column else ())
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """Return the score for the answer or the column as the gold text."""
+        """Return 1 if the answer equals the gold text, else 0."""
         gold = column_of(row, self.column, "reward=exact_match") if self.column else row["answer"]
         return self.score(str(row["prompt"]), str(row["response"]), str(gold))
 
@@ -70,7 +70,7 @@ class ExactMatch(TextReward):
 
 
 class Numeric(TextReward):
-    r"""Reward 1 if the number that the response commits to equals the answer's, else 0.
+    r"""Reward 1 if the final number of the response equals the number of the answer, else 0.
 
     ``|given - gold| <= max(absolute, relative * |gold|)``.
 
@@ -129,7 +129,7 @@ class Symbolic(PooledReward):
     Args:
         where: place of the answer after the thought: ``boxed`` as ``\boxed{...}`` or ``tagged`` as
             ``<answer>...</answer>``. ``anywhere`` is for evaluation only, because a policy that is
-            trained on it learns to scatter numbers.
+            trained on it learns to write many numbers.
         decimals: number of decimals that fractions are rounded to before the comparison.
         timeout: time limit of a comparison, in seconds.
         calls: the reward pool that runs the comparisons; by default they run in the process,
@@ -159,7 +159,7 @@ class Symbolic(PooledReward):
         self.decimals = decimals
 
     def arguments(self, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Return both texts and the options of reading them."""
+        """Return both texts and the parsing options."""
         texts = {"response": row["response"], "answer": row["answer"]}
         return {**texts, "where": self.where, "decimals": self.decimals}
 
@@ -209,7 +209,7 @@ class ShortAnswer(TextReward):
 
 
 class Constraints(TextReward):
-    """Reward 1 if the response's values satisfy all constraints, else 0; or the share.
+    """Reward 1 if the response's values satisfy all constraints, else 0; or their share.
 
     The answer is a JSON object with a value for each variable. Every solution is right, not only
     the example's. Needs the columns ``variables`` (``{name: [values]}``) and ``constraints``
@@ -238,7 +238,7 @@ class Constraints(TextReward):
         self.partial = partial
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """Return 1 if the assignment satisfies the constraints, else 0; or the share."""
+        """Return 1 if the values satisfy all constraints, else 0; the share if ``partial``."""
         variables: Any = column(row, "variables", "reward=constraints")
         constraints: Any = column(row, "constraints", "reward=constraints")
         assignment = read_json(extract(str(row["response"]), self.where))
@@ -247,7 +247,7 @@ class Constraints(TextReward):
 
 
 class PatchSimilarity(TextReward):
-    """Reward equal to the similarity of the response's patch and the true one; -1 without one.
+    """Reward equal to the similarity of the response's patch and the true one; -1 for no patch.
 
     ``R = 2 M / T`` in [0, 1], with ``M`` characters in matching blocks and ``T`` characters of both
     patches.

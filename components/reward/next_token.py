@@ -210,7 +210,7 @@ class DenseMatch(PrefixMatch):
         self._longest = max(map(len, self._ids))
 
     def begin_phase(self) -> None:
-        """Take a new copy."""
+        """Copy the current weights."""
         self.copied.take()
 
     def prediction_rewards(

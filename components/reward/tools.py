@@ -47,7 +47,7 @@ class ToolCalls(TextReward):
 class ToolStar(FactReward):
     """Tool-Star reward: -1 for a wrong form, 0 for a wrong answer, 1 or more for a right one.
 
-    The form is wrong if a turn was malformed or the last one has no answer in the agreed place. A
+    The form is wrong if a turn was malformed or the last one has no answer at ``where``. A
     right answer also earns ``bonus`` if two different tools returned a result; a call without a
     result does not count. ``correct`` depends on the answer alone.
 
@@ -86,16 +86,16 @@ class ToolStar(FactReward):
         if answer is None or facts["malformed"] > 0:
             return {"accuracy": 0.0, "form": -1.0, "tools": 0.0}
         right = short_answer(answer, gold, metric="exact")
-        several = right == 1.0 and facts["tools_used"] >= 2
-        return {"accuracy": right, "form": 0.0, "tools": float(several)}
+        earns_bonus = right == 1.0 and facts["tools_used"] >= 2
+        return {"accuracy": right, "form": 0.0, "tools": float(earns_bonus)}
 
 
 class AutoRefine(FactReward):
-    """AutoRefine reward: F1 of the answer, and a small reward if only the notes hold it.
+    """AutoRefine reward: F1 of the answer, and a small reward if only the notes contain it.
 
     ``f`` is the F1 of the answer, ``h`` is 1 if the notes hold the gold answer, and ``w`` is the
     weight of notes. ``gated``: ``R = max(f, w)`` if ``f > 0``, else ``w h``; ``product``:
-    ``R = f h``; ``sum``: ``R = f + w h``. In the paper's ``gated`` an answer that shares a word
+    ``R = f h``; ``sum``: ``R = f + w h``. In the paper's ``gated``, an answer that shares a word
     with the gold one may earn less than a wrong one with good notes; the maximum corrects that. An
     answer is right if its words are the gold ones; notes do not matter for that.
 
@@ -140,9 +140,9 @@ class AutoRefine(FactReward):
             0.0 if answer is None else short_answer(answer, gold, metric=metric)
             for metric in ("exact", "f1")
         )
-        return {"reward": self._combined(f1, noted), "exact": exact, "f1": f1, "noted": noted}
+        return {"reward": self._combine(f1, noted), "exact": exact, "f1": f1, "noted": noted}
 
-    def _combined(self, f1: float, noted: float) -> float:
+    def _combine(self, f1: float, noted: float) -> float:
         if self.combine == "product":
             return f1 * noted
         if self.combine == "sum":

@@ -57,7 +57,7 @@ def read_responses(
 
     Args:
         reply: the JSON of ``POST /v1/completions`` with ``return_token_ids``.
-        request: the request.
+        request: the answered request.
         prompt: ids of the prompt.
         versioned: whether the reply must hold ``weight_version``.
 

@@ -26,11 +26,11 @@ class LengthPenalty(Component):
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of
     ``rewards`` (weighted). Records ``reward/length_penalty_std``, the standard deviation of the
-    penalty over correct responses; 0: the penalty prefers no response.
+    penalty over correct responses; 0 if all their penalties are equal.
 
     Args:
         weight: the largest penalty, in reward units.
-        min_accuracy: least accuracy of a group with a penalty; 0: every group has one.
+        min_accuracy: least accuracy of a group with a penalty; 0: all groups have a penalty.
 
     Source:
         Arora and Zanette 2025, arXiv:2502.04463, eq. 3; Dai et al. 2025 (GRPO-lambda),

@@ -79,7 +79,7 @@ def explain_composition(
     """Return one message for an error of Hydra or OmegaConf.
 
     Args:
-        error: the error.
+        error: raised while a config is composed.
         directories: directories of the user's own configs.
         keys: returns the keys of the config below a path.
         line: the choices of the command line; None: unknown.

@@ -15,7 +15,7 @@ from rlcomp.config.migrations import new_name
 from rlcomp.config.options import config_directory, groups_with
 from rlcomp.errors import nearest
 
-# Most options, and most paths of a setting, in a message.
+# Maximum numbers of options, and of paths of a setting, in a message.
 _MAX_OPTIONS, _MAX_PATHS = 5, 3
 # Settings that a phase may inherit.
 _PHASE_SETTINGS = ("steps", "stages", "every", "without", "insert")
@@ -38,9 +38,11 @@ def unknown_key(
     new = new_name(name)
     if new is not None:
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
-    if message := _inherited(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
+    if message := _inherited(key, text, keys(parent)) or _equivalent_setting(
+        key, text, keys(""), line
+    ):
         return message
-    if line and (message := _no_phase(key, line)):
+    if line and (message := _null_phase(key, line)):
         return message
     if line and OmegaConf.select(line.config, parent) == {}:
         setting, value = _typed_setting(key, text)
@@ -48,27 +50,27 @@ def unknown_key(
             f"{key} is not in the config; {parent} is empty, and a + adds to it: "
             f"+{setting}={value or '...'}"
         )
-    if name in (beside := [*keys(parent)]):
+    if name in (siblings := [*keys(parent)]):
         return (
-            f"{key} is a choice of parts whose settings have other paths; "
-            f"rlcomp ... {key}=OPTION --cfg job shows where"
+            f"{key} is a group of options, whose settings have other paths; "
+            f"rlcomp ... {key}=OPTION --cfg job shows them"
         )
-    return _not_there(key, text, beside, line)
+    return _unknown_setting(key, text, siblings, line)
 
 
-def _inherited(key: str, text: str, beside: Iterable[str]) -> str | None:
+def _inherited(key: str, text: str, siblings: Iterable[str]) -> str | None:
     """Return a message that a phase inherits a setting from another phase."""
     parent, _, name = key.rpartition(".")
-    if not parent.startswith("phases.") or name not in _PHASE_SETTINGS or "like" not in beside:
+    if not parent.startswith("phases.") or name not in _PHASE_SETTINGS or "like" not in siblings:
         return None
     setting, value = _typed_setting(key, text)
     return (
-        f"{key} is not in the config, but taken over from the phase that {parent}.like names; give "
-        f"it one of its own, +{setting}={value or '...'}"
+        f"{key} is not in the config, but inherited from the phase that {parent}.like names; set "
+        f"it here by +{setting}={value or '...'}"
     )
 
 
-def _no_phase(key: str, line: CommandLine) -> str | None:
+def _null_phase(key: str, line: CommandLine) -> str | None:
     """Return a message that a choice drops the phase of a setting (``phases.online: null``)."""
     group, _, name = key.rpartition(".")[0].partition(".")
     phases = OmegaConf.select(line.config, "phases")
@@ -93,38 +95,38 @@ def _drops(choice: str, option: object, phase: str) -> bool:
     return isinstance(own, DictConfig) and phase in own and own[phase] is None
 
 
-def _not_there(key: str, text: str, beside: list[str], line: CommandLine | None) -> str:
+def _unknown_setting(key: str, text: str, siblings: list[str], line: CommandLine | None) -> str:
     """Return a message on an unknown setting."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if options := _options_with(key, line):
         more = ", …" if len(options) > _MAX_OPTIONS else ""
         shown = ", ".join(options[:_MAX_OPTIONS])
         return f"{key} is not in the config; it is a setting of {shown}{more}"
-    if parent and not beside and (config_directory() / group).is_dir():
+    if parent and not siblings and (config_directory() / group).is_dir():
         return (
-            f"{key} is not in the config: as {group} is chosen, it has no settings; choose another "
+            f"{key} is not in the config: the chosen {group} has no settings; choose another "
             f"{group}=OPTION (rlcomp help {group})"
         )
     if key in _FOREIGN:
         return (
-            f"{_typed_setting(key, text)[0]} is not in the config, and nothing here is known to be "
-            "the same; leave it out (rlcomp --help lists what there is)"
+            f"{_typed_setting(key, text)[0]} is not in the config, and rlcomp has no known "
+            "equivalent; leave it out (rlcomp --help lists the options)"
         )
-    if parent and "_" in name and (here := our_name(name)):  # a plain word may be anything
+    if parent and "_" in name and (here := our_name(name)):  # a single word is too ambiguous
         value = _typed_setting(key, text)[1]
         message = in_our_words(name, value) if value is not None else here
-        return f"{key} is not in the config; {_for_line(name, value or '', str(message), line)}"
-    known = f"{key} is not in the config{_known(name, beside)}"
+        return f"{key} is not in the config; {_translation(name, value or '', str(message), line)}"
+    known = f"{key} is not in the config{_suggestion(name, siblings)}"
     if group == "phases" and parent:
-        where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
+        where = f"phases.{next(iter(siblings), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
     others = line if "did you mean" not in known else None
-    message = _as_option(key) or _in_other_part(name, beside, line) or _other_paths(name, others)
+    message = _as_option(key) or _in_other_part(name, siblings, line) or _other_paths(name, others)
     if message:
         return f"{key} is not in the config; {message}"
     # A part takes only the arguments that it declares.
-    if beside and (config_directory() / group).is_dir():
-        missing = _missing_setting(parent, beside, _typed_setting(key, text)[1], line)
+    if siblings and (config_directory() / group).is_dir():
+        missing = _missing_setting(parent, siblings, _typed_setting(key, text)[1], line)
         similar = missing or _similar_setting(name, group)
         return known if "did you mean" in known else f"{known}; {similar}"
     return f"{known}; a + before it adds a new key"
@@ -136,12 +138,12 @@ def _as_option(name: str) -> str | None:
     return f"it is an option, {files[0].parent.name}={name}" if len(files) == 1 else None
 
 
-def _in_other_part(name: str, beside: list[str], line: CommandLine | None) -> str | None:
-    """Return the only other part that has a setting of this name; None: none or several do."""
+def _in_other_part(name: str, siblings: list[str], line: CommandLine | None) -> str | None:
+    """Return the only other part with a setting of this name; None if none or several have it."""
     groups = groups_with(name)
-    if any(setting.startswith(name) for setting in beside):
+    if any(setting.startswith(name) for setting in siblings):
         return None
-    if line is None or len(groups) != 1 or difflib.get_close_matches(name, beside, cutoff=0.75):
+    if line is None or len(groups) != 1 or difflib.get_close_matches(name, siblings, cutoff=0.75):
         return None
     path = f"{groups[0]}.{name}"
     lacks = line.lacks(groups[0])
@@ -155,13 +157,13 @@ def _other_paths(name: str, line: CommandLine | None) -> str | None:
 
 
 def _missing_setting(
-    parent: str, beside: list[str], value: str | None, line: CommandLine | None
+    parent: str, siblings: list[str], value: str | None, line: CommandLine | None
 ) -> str | None:
     """Return the only setting of a part that is still missing (``???``), with the value."""
     node = OmegaConf.select(line.config, parent) if line else None
     if not isinstance(node, DictConfig):
         return None
-    missing = [setting for setting in beside if OmegaConf.is_missing(node, setting)]
+    missing = [setting for setting in siblings if OmegaConf.is_missing(node, setting)]
     if len(missing) != 1:
         return None
     path = f"{parent}.{missing[0]}"
@@ -171,14 +173,14 @@ def _missing_setting(
 def _similar_setting(name: str, group: str) -> str:
     """Return a setting similar to one that a group lacks, there or elsewhere."""
     if near := near_foreign_name(name, group):
-        return f"similar is {near}"
+        return f"a similar setting is {near}"
     here = our_name(name)
-    return f"elsewhere {name} is {here}" if here else "it takes no other: leave this out"
+    return f"elsewhere {name} is {here}" if here else "there is no other setting: leave this out"
 
 
-def _known(name: str, beside: Iterable[str]) -> str:
+def _suggestion(name: str, siblings: Iterable[str]) -> str:
     """Return the known settings, with the nearest name or the only one that begins with it."""
-    settings = [key for key in beside if not key.startswith("_")]
+    settings = [key for key in siblings if not key.startswith("_")]
     longer = [setting for setting in settings if setting.startswith(name)]
     known = nearest(name, settings)
     only = len(longer) == 1 and "did you mean" not in known
@@ -206,14 +208,14 @@ def unmatched_group(text: str, line: CommandLine | None) -> str | None:
 
 
 def _named_part(group: str, option: str, line: CommandLine | None) -> str | None:
-    """Return how an option is added to a part that holds its group by name."""
+    """Return how to add an option to a part that has a named entry per option of its group."""
     pattern = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
     for file in sorted(config_directory().glob("*/*.yaml")):
         if match := pattern.search(file.read_text(encoding="utf-8")):
             word = f"+{group}@{match[1]}.{option}={option}"
             part = f"{file.parent.name}={file.stem}"
             chosen = line is not None and line.choices.get(file.parent.name) == file.stem
-            return f"{group} is held by name; write {word}{'' if chosen else f', with {part}'}"
+            return f"each {group} has a name; write {word}{'' if chosen else f', with {part}'}"
     return None
 
 
@@ -223,8 +225,10 @@ def _typed_setting(key: str, text: str) -> tuple[str, str | None]:
     return (whole[1], whole[2]) if whole else (key, None)
 
 
-def _elsewhere(key: str, text: str, own: Iterable[str], line: CommandLine | None) -> str | None:
-    """Return our name for the setting, or the choice that has it; None: neither is known."""
+def _equivalent_setting(
+    key: str, text: str, own: Iterable[str], line: CommandLine | None
+) -> str | None:
+    """Explain our name for the setting, or the choice that has it; None if neither is known."""
     root, (setting, value) = key.split(".")[0], _typed_setting(key, text)
     set_to = "" if value is None else f"={value}"
     if line and (same := equivalent(line, setting)) and same != setting:
@@ -233,7 +237,7 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: CommandLine | None
     lacks = line and root != setting and root not in _FOREIGN and line.lacks(root)
     if lacks and known_key(setting) != setting:
         return f"{setting} is not in the config: {lacks}"
-    if root in own and root != key:  # below a key of ours, only names below it
+    if root in own and root != key:  # search only below our own key
         setting = key
     here = our_name(setting)
     fits = here and (
@@ -243,11 +247,13 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: CommandLine | None
         lacks = line and (line.lacks(key) or line.lacks(root))
         return f"{setting} is not in the config: {lacks}" if lacks else None
     message = in_our_words(setting, value) if value is not None else here
-    return f"{setting} is not in the config; {_for_line(setting, value or '', str(message), line)}"
+    return (
+        f"{setting} is not in the config; {_translation(setting, value or '', str(message), line)}"
+    )
 
 
-def _for_line(setting: str, value: str, here: str, line: CommandLine | None) -> str:
-    """Return our name for a setting of another library, as this line accepts it."""
+def _translation(setting: str, value: str, here: str, line: CommandLine | None) -> str:
+    """Return the setting of this command line that replaces a setting of another library."""
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", here)
     if line is None or path is None:
         return f"here it is {here}"

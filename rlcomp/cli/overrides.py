@@ -24,7 +24,7 @@ from rlcomp.sweep.jobs import check_count, texts_of
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
-    """Refuse overrides that are legal for Hydra, but surely mistakes.
+    """Refuse overrides that Hydra accepts but that must be mistakes.
 
     Args:
         words: the overrides of a command line.
@@ -40,7 +40,7 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
         value = override.value()
         if override.key_or_group == "directory" and isinstance(value, str):
             check_links(Path(value))  # before Hydra writes into it
-        if fault := _fault(override, places):
+        if fault := _override_fault(override, places):
             raise UserError(f"{override.input_line}: {fault}")
 
 
@@ -65,8 +65,8 @@ def _configs_near(directory: str) -> str:
     groups = {entry.name for entry in config_directory().iterdir() if entry.is_dir()}
     own = [folder for folder in folders if any(e.name in groups for e in folder.glob("*"))]
     if own:
-        return f"; of configs there is {' and '.join(map(str, sorted(own)[:3]))}"
-    return "; it is made by you: mkdir -p FOLDER/advantage, with NAME.yaml in it"
+        return f"; folders with configs: {', '.join(map(str, sorted(own)[:3]))}"
+    return "; create it: mkdir -p FOLDER/advantage, with NAME.yaml in it"
 
 
 def check_sweep_directory(words: Sequence[str]) -> None:
@@ -79,8 +79,8 @@ def check_sweep_directory(words: Sequence[str]) -> None:
         key, _, path = word.partition("=")
         if key == "directory" and (Path(path) / "metrics.jsonl").is_file():
             raise UserError(
-                f"{word}: that is the directory of a run, which a sweep's jobs would mix with: "
-                f"choose another, directory={path.rstrip('/')}_sweep"
+                f"{word}: this is the directory of a run; a sweep needs its own: "
+                f"directory={path.rstrip('/')}_sweep"
             )
 
 
@@ -110,12 +110,12 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
         if not word.startswith("-") or word not in unknown:
             line.append(word)
             continue
-        key, has, value = word.lstrip("-").partition("=")
-        if not has and rest and not rest[0].startswith("-") and "=" not in rest[0]:
+        key, equals, value = word.lstrip("-").partition("=")
+        if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
             value = rest.pop(0)
             while rest and re.fullmatch(r"[\w.-]+", rest[0]) and not rest[0].startswith("-"):
                 value += f",{rest.pop(0)}"  # argparse takes several words, too
-        message, own = _dashed(word, key, value, places)
+        message, own = _explain_dashes(word, key, value, places)
         messages.append(message)
         line += own.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
@@ -127,7 +127,7 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     raise UserError("\n".join(messages))
 
 
-def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
+def _explain_dashes(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
     """Return the message on an option with dashes, and its replacement if that is certain."""
     from rlcomp.advice.translation import in_our_words, translated
 
@@ -136,13 +136,13 @@ def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[st
     elif known := in_our_words(key, value or "true"):
         own = translated(key, value or "true") or ""
         here = known if own or not re.fullmatch(r"[\w.]+", known) else f"{known}={value or 'VALUE'}"
-    elif _is_ours(key, places):
+    elif _is_known_key(key, places):
         own = f"{key}={value}" if value and "@" not in key else ""
         here = own or key
     else:
         return (
-            f"{word}: there is no such setting, and none is written with dashes: key=value; "
-            "rlcomp --help lists what there is"
+            f"{word}: there is no such setting, and settings have no dashes: key=value; "
+            "rlcomp --help lists them"
         ), ""
     return f"{word}: settings are written without dashes; here it is {here}", own
 
@@ -215,7 +215,7 @@ def _first_job(words: Sequence[str]) -> list[str]:
 
 
 def check_no_config_file(words: Sequence[str]) -> None:
-    """Refuse Hydra's own options that name a config: there is only one, and choices in it.
+    """Refuse Hydra's options that name a config: rlcomp has only one config, with choices.
 
     Raises:
         UserError: names the word and its replacement.
@@ -229,21 +229,23 @@ def check_no_config_file(words: Sequence[str]) -> None:
             )
 
 
-def _is_ours(key: str, places: Sequence[Path]) -> bool:
+def _is_known_key(key: str, places: Sequence[Path]) -> bool:
     """Return whether a key is a setting of every run, or a group of options."""
     return key in SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
 
 
-def _fault(override: Override, places: Sequence[Path]) -> str | None:
+def _override_fault(override: Override, places: Sequence[Path]) -> str | None:
     key = override.key_or_group
     if override.is_delete():
-        deleted = key in SETTINGS  # there is no value to fall back on
-        return f"every run has {key}; leave this out, or set {key}=..." if deleted else None
+        is_required = key in SETTINGS  # it has no default
+        return f"every run has {key}; leave this out, or set {key}=..." if is_required else None
     if not key:
-        return "there is no key in front of the ="
+        return "there is no key before the ="
     if override.is_sweep_override():
-        values = not override.is_discrete_sweep() or any(True for _ in override.sweep_iterator())
-        return None if values else "the sweep has no values"
+        has_values = not override.is_discrete_sweep() or any(
+            True for _ in override.sweep_iterator()
+        )
+        return None if has_values else "the sweep has no values"
     value = override.value()
     if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
         from rlcomp.advice.foreign_options import our_name
@@ -255,14 +257,14 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         )
     if value == {} and not override.is_add():
         return (
-            "this changes nothing, for Hydra adds what is given to what is there; delete what is "
-            f"not wanted by its name, ~{key}.NAME"
+            "this changes nothing, because Hydra merges dicts; delete an entry by its name, "
+            f"~{key}.NAME"
         )
     options = [file.stem for place in places for file in (place / key).glob("*.yaml")]
     if options and not isinstance(value, (str, list, dict)):
         kind = "null" if value is None else f"of type {type(value).__name__}"
-        weight = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-        if key == "kl" and weight:
+        is_weight = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+        if key == "kl" and is_weight:
             return f"an option is a name; its weight is kl_controller.kl_coef={value}"
         hint = f"; {key}=none leaves it out" if "none" in options else nearest(str(value), options)
         return f"an option is a name, and this is {kind}: choose an option by name{hint}"

@@ -22,7 +22,7 @@ Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Limits for hostile sources, in characters and in bases of a class; no package comes near.
+# Limits for hostile sources: characters, and bases of a class. Real packages are far smaller.
 _MAX_LENGTH, _MAX_BASES = 2**23, 256
 
 
@@ -51,7 +51,7 @@ def source_of(module: str) -> tuple[Path, ast.Module] | None:
         try:
             path, folders = _submodule(module, name, folders)
         except OSError as error:
-            raise ConfigError(f"'{module}' cannot be looked for: {_one_line(str(error))}") from None
+            raise ConfigError(f"'{module}' cannot be searched: {_one_line(str(error))}") from None
     if path is None or path.suffix != ".py":
         return None
     return path, _parse(path)
@@ -104,30 +104,30 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
     """Yield the top-level statements, also those within ``if``, ``try`` and ``with``."""
     stack = tree.body[::-1]
     while stack:
-        line = stack.pop()
-        yield line
-        if isinstance(line, (ast.If, ast.Try)):
-            stack += [*line.body, *line.orelse][::-1]
-        elif isinstance(line, ast.With):
-            stack += line.body[::-1]
+        statement = stack.pop()
+        yield statement
+        if isinstance(statement, (ast.If, ast.Try)):
+            stack += [*statement.body, *statement.orelse][::-1]
+        elif isinstance(statement, ast.With):
+            stack += statement.body[::-1]
 
 
-def bindings(line: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+def bindings(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a statement binds in its scope, with the value of a plain assignment."""
-    if isinstance(line, ast.AnnAssign) and line.value is None:
+    if isinstance(statement, ast.AnnAssign) and statement.value is None:
         return
-    targets = line.targets if isinstance(line, ast.Assign) else []
-    if isinstance(line, ast.AnnAssign):
-        targets = [line.target]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
     plain = {target.id for target in targets if isinstance(target, ast.Name)}
-    for name in _stored(line):
-        whole = name in plain and isinstance(line, (ast.Assign, ast.AnnAssign))
-        yield name, line.value if whole else None  # type: ignore[attr-defined]
+    for name in _assigned_names(statement):
+        whole = name in plain and isinstance(statement, (ast.Assign, ast.AnnAssign))
+        yield name, statement.value if whole else None  # type: ignore[attr-defined]
 
 
-def _stored(line: ast.stmt) -> Iterator[str]:
-    """Yield each name bound or deleted anywhere in a statement, inner scopes left out."""
-    stack: list[ast.AST] = [line]
+def _assigned_names(statement: ast.stmt) -> Iterator[str]:
+    """Yield each name that a statement binds or deletes, except in inner scopes."""
+    stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
         if isinstance(node, _SCOPES):
@@ -143,13 +143,13 @@ def _stored(line: ast.stmt) -> Iterator[str]:
 
 
 @cache
-def _bound(module: str) -> dict[str, list[Binding]]:
-    """Return the bindings of each name of a module, in order."""
+def _bindings_by_name(module: str) -> dict[str, list[Binding]]:
+    """Return the bindings of each name of a module, in source order."""
     by_name: dict[str, list[Binding]] = defaultdict(list)
     source = source_of(module)
-    for line in _statements(source[1]) if source else ():
-        for name, value in bindings(line):
-            by_name[name].append((line, value))
+    for statement in _statements(source[1]) if source else ():
+        for name, value in bindings(statement):
+            by_name[name].append((statement, value))
     return dict(by_name)
 
 
@@ -160,7 +160,7 @@ def find(
 
     Args:
         module: dotted name of the module.
-        name: the name.
+        name: a name of the module.
         depth: number of imports followed so far.
         before: prefer the last binding above this line.
 
@@ -171,66 +171,72 @@ def find(
     if source is None:
         return None
     path, tree = source
-    bound = [line for line, _ in _bound(module).get(name, ())]
-    above = [line for line in bound if before is not None and line.lineno < before]
-    for line in (above or bound)[-1:]:
-        if isinstance(line, (ast.ClassDef, ast.FunctionDef)):
-            return module, line
-        original = _imported(line, name)
-        if original is not None and isinstance(line, ast.ImportFrom):
-            return find(absolute(module, path, line), original, depth + 1)
+    bound = [statement for statement, _ in _bindings_by_name(module).get(name, ())]
+    above = [statement for statement in bound if before is not None and statement.lineno < before]
+    for statement in (above or bound)[-1:]:
+        if isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
+            return module, statement
+        original = _imported(statement, name)
+        if original is not None and isinstance(statement, ast.ImportFrom):
+            return find(absolute(module, path, statement), original, depth + 1)
         return None
-    if depth or any(map(_dynamic, _statements(tree))):
+    if depth or any(map(_defines_dynamically, _statements(tree))):
         return None
-    known = {line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef))}
+    known = {
+        statement.name
+        for statement in tree.body
+        if isinstance(statement, (ast.ClassDef, ast.FunctionDef))
+    }
     public = {known_name for known_name in known if not known_name.startswith("_")}
     raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public) if public else ''}")
 
 
-def _imported(line: ast.stmt, name: str) -> str | None:
+def _imported(statement: ast.stmt, name: str) -> str | None:
     """Return the original name that a statement imports as ``name``; None if it does not."""
-    if not isinstance(line, ast.ImportFrom):
+    if not isinstance(statement, ast.ImportFrom):
         return None
-    return next((alias.name for alias in line.names if (alias.asname or alias.name) == name), None)
+    return next(
+        (alias.name for alias in statement.names if (alias.asname or alias.name) == name), None
+    )
 
 
-def _dynamic(line: ast.stmt) -> bool:
+def _defines_dynamically(statement: ast.stmt) -> bool:
     """Return whether a statement can define names dynamically."""
-    if isinstance(line, ast.ImportFrom):
-        return any(alias.name == "*" for alias in line.names)
-    named = isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
-    return named or (isinstance(line, ast.Assign) and "sys" in ast.dump(line))
+    if isinstance(statement, ast.ImportFrom):
+        return any(alias.name == "*" for alias in statement.names)
+    named = isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__"
+    return named or (isinstance(statement, ast.Assign) and "sys" in ast.dump(statement))
 
 
-def absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
-    """Return the absolute name of the module that a line of another module imports from."""
-    if not line.level:
-        return line.module or ""
+def absolute(module: str, path: Path, statement: ast.ImportFrom) -> str:
+    """Return the absolute name of the module that a statement of another module imports from."""
+    if not statement.level:
+        return statement.module or ""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    names = package[: len(package) - line.level + 1]
-    return ".".join([*names, *([line.module] if line.module else [])])
+    names = package[: len(package) - statement.level + 1]
+    return ".".join([*names, *([statement.module] if statement.module else [])])
 
 
 @cache
 def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
-    """Return the class and its bases in Python's order, as far as sources can be resolved.
+    """Return the class and its bases in method resolution order; bases without sources are omitted.
 
     Raises:
         ConfigError: there are too many bases.
     """
     bases = _reachable((home, cls))
     orders: dict[Class, list[Class]] = {}
-    # Bases first; a circle of bases is cut.
-    stack, opened = [(home, cls)], set[Class]()
+    # Bases first; a cycle of bases is broken.
+    stack, visited = [(home, cls)], set[Class]()
     while stack:
-        opened.add(stack[-1])
-        pending = [base for base in bases[stack[-1]] if base not in opened]
+        visited.add(stack[-1])
+        pending = [base for base in bases[stack[-1]] if base not in visited]
         if pending:
             stack.append(pending[0])
             continue
         top = stack.pop()
         known = [base for base in bases[top] if base in orders]
-        orders[top] = [top, *_merged([*(orders[base] for base in known), known])]
+        orders[top] = [top, *_c3_merge([*(orders[base] for base in known), known])]
     return tuple(orders[home, cls])
 
 
@@ -262,12 +268,12 @@ def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
 
 
 def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
-    """Return whether a class has a base without a source, which may define anything."""
+    """Return whether a class has a base without a source."""
     return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 
 
-def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
-    """Yield the C3 merge; where Python itself has no order, the first remaining class."""
+def _c3_merge(orders: Sequence[list[Class]]) -> Iterator[Class]:
+    """Yield the C3 merge; if it does not exist, the first remaining class comes next."""
     queues = [deque(order) for order in orders]
     later = Counter(cls for order in orders for cls in order[1:])
     done: set[Class] = set()
@@ -292,11 +298,11 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
         source = source_of(module) if depth < 4 else None
     except ConfigError:
         return None
-    bound = _bound(module).get(name) if source else None
+    bound = _bindings_by_name(module).get(name) if source else None
     if source is None or not bound:
         return None
-    line, value = bound[-1]
-    original = _imported(line, name)
-    if original is not None and isinstance(line, ast.ImportFrom):
-        return alias(absolute(module, source[0], line), original, depth + 1)
+    statement, value = bound[-1]
+    original = _imported(statement, name)
+    if original is not None and isinstance(statement, ast.ImportFrom):
+        return alias(absolute(module, source[0], statement), original, depth + 1)
     return None if value is None else (module, value)

@@ -1,6 +1,6 @@
 """Comparisons of answers in a data set's row: pairs, votes, rankings and ratings.
 
-No torch here, so that a bad file is found before anything heavy is imported.
+This module does not import torch, so that a bad file is reported before slow imports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conversations of a row: checked messages with roles, split into prompt and response.
 
-No torch here, so that a bad file is found before anything heavy is imported.
+This module does not import torch, so that a bad file is reported before slow imports.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Conversation(NamedTuple):
     @property
     def outcome(self) -> str:
         """The response without the thought in front of it."""
-        thought = _THOUGHT_END in self.response
-        return self.response.rpartition(_THOUGHT_END)[2].lstrip() if thought else self.response
+        has_thought = _THOUGHT_END in self.response
+        return self.response.rpartition(_THOUGHT_END)[2].lstrip() if has_thought else self.response
 
     @property
     def source(self) -> str:
@@ -85,8 +85,8 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
         return None
     if CONVERSATION in row.columns and name != CONVERSATION:
         raise DataError(
-            f"{row.place}: it has {name!r} and a column {CONVERSATION!r}, the name under which "
-            f"parts find messages: rename that column, or set task.prompt_field={CONVERSATION}"
+            f"{row.place}: it has {name!r} and a column {CONVERSATION!r}, the name of the "
+            f"column of messages: rename that column, or set task.prompt_field={CONVERSATION}"
         )
     for media in _MEDIA:
         if row.columns.get(media):
@@ -153,7 +153,7 @@ def _check_last_role(place: str, name: str, messages: Sequence[Message]) -> None
     if last not in _PROMPT_END_ROLES:
         # A template closes an assistant's turn, so a response cannot continue it.
         raise DataError(
-            f"{place}: {name!r} ends in a turn of the {last}, and no response follows that: end it "
+            f"{place}: {name!r} ends in a turn of the {last}, which has no response: end it "
             "with a user's or a tool's turn; a response to imitate goes into 'completion', or is "
             "the last one of 'messages'"
         )
@@ -165,7 +165,7 @@ def _messages(row: Row, name: str) -> list[Message]:
         raise DataError(f"{row.place}: column {name!r} is {value!r:.60}, not a list of messages")
     assert isinstance(value, Sequence)
     place = f"{row.place}: message"
-    return [_message(f"{place} {n} of {name!r}", one) for n, one in enumerate(value, start=1)]
+    return [_message(f"{place} {n} of {name!r}", item) for n, item in enumerate(value, start=1)]
 
 
 def _message(place: str, message: object) -> Message:
@@ -175,8 +175,8 @@ def _message(place: str, message: object) -> Message:
     entries = {str(key): value for key, value in message.items() if value is not None}
     role = entries.get("role")
     if role not in _ROLES:
-        known = nearest(str(role), _ROLES)
-        raise DataError(f"{place}: role is {role!r:.60}{known}; known are {', '.join(_ROLES)}")
+        hint = nearest(str(role), _ROLES)
+        raise DataError(f"{place}: role is {role!r:.60}{hint}; the roles are {', '.join(_ROLES)}")
     if "content" not in entries and role == "assistant" and entries.get("tool_calls"):
         return entries
     return {**entries, "content": _content(place, entries.get("content"))}

@@ -1,6 +1,6 @@
 """Text corpora: files as documents with byte offsets; long documents are split.
 
-No torch here, so that a bad file is found before anything heavy is imported.
+This module does not import torch, so that a bad file is reported before slow imports.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def pair_rows(
     """Return rows of pairs: row 2k is the chosen answer of example k, row 2k + 1 the rejected one.
 
     Args:
-        tokenizer: the policy's.
+        tokenizer: tokenizer of the policy.
         prompt: encodes the examples as tokens.
         examples: each with a column ``rejected``, a text, or messages for a conversation. If the
             column ``step`` is true, both answers are steps of a longer one and have no EOS.

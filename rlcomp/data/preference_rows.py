@@ -1,6 +1,6 @@
 """Preferences in a data set's row: pairs, rankings, ratings, votes and single labels.
 
-No torch here, so that a bad file is found before anything heavy is imported.
+This module does not import torch, so that a bad file is reported before slow imports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
 Dialogues = Literal["text", "messages"]
-# Examples of several rated or ranked answers: one a pair, one an answer, or one in all.
+# Examples from several rated or ranked answers: one per pair, one per answer, or one per row.
 Ratings = Literal["pairs", "each", "ranking"]
 # Column of a whole ranking: the demonstration and the columns of each answer.
 RANKED = "ranked_answers"
@@ -80,13 +80,13 @@ def preference_examples(
     if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)
         return [_labelled_example(row, prompt_field)]
-    several = "responses" in row.columns and {"ranking", "ratings"} & {*row.columns}
-    if ratings != "pairs" and several:
-        singles = [
-            _single_example(row, prompt_field, one, {"rating": rating})
-            for one, rating in rated_answers(row)
+    has_several = "responses" in row.columns and {"ranking", "ratings"} & {*row.columns}
+    if ratings != "pairs" and has_several:
+        examples = [
+            _one_answer_example(row, prompt_field, answer, {"rating": rating})
+            for answer, rating in rated_answers(row)
         ]
-        return singles if ratings == "each" else [_ranking(row, singles)]
+        return examples if ratings == "each" else [_ranking(row, examples)]
     return [
         _example(row, prompt_field, dialogues, pair) for pair in compared_answers(row, ties=ties)
     ]
@@ -110,10 +110,10 @@ def ranked(example: Example) -> list[Example]:
     ]
 
 
-def _ranking(row: Row, singles: Sequence[Example]) -> Example:
+def _ranking(row: Row, examples: Sequence[Example]) -> Example:
     """Return one example with all answers; its demonstration is the best one."""
-    best = max(singles, key=lambda one: float(str(one.columns["rating"])))
-    answers = [[one.demonstration, dict(one.columns)] for one in singles]
+    best = max(examples, key=lambda example: float(str(example.columns["rating"])))
+    answers = [[example.demonstration, dict(example.columns)] for example in examples]
     return _check_columns(row, replace(best, columns={**best.columns, RANKED: answers}))
 
 
@@ -126,10 +126,12 @@ def _labelled_example(row: Row, prompt_field: str) -> Example:
         columns["desirable"] = label
     if "rating" in row.columns:
         columns["rating"] = rating_of(row)
-    return _single_example(row, prompt_field, row.columns["completion"], columns)
+    return _one_answer_example(row, prompt_field, row.columns["completion"], columns)
 
 
-def _single_example(row: Row, field: str, answer: object, columns: Mapping[str, object]) -> Example:
+def _one_answer_example(
+    row: Row, field: str, answer: object, columns: Mapping[str, object]
+) -> Example:
     """Return the example of a single answer."""
     return _build_example(row, field, _conversations(row, field, [answer]), [answer], columns)
 
@@ -137,8 +139,8 @@ def _single_example(row: Row, field: str, answer: object, columns: Mapping[str, 
 def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: ComparedPair) -> Example:
     answers = [pair.chosen, pair.rejected]
     if answers[0] == answers[1]:
-        raise DataError(f"{row.place}: both answers of the pair are the same: take the row out")
-    if all(isinstance(one, str) and _TURN.match(one) for one in answers):
+        raise DataError(f"{row.place}: both answers of the pair are the same: remove the row")
+    if all(isinstance(answer, str) and _TURN.match(answer) for answer in answers):
         return _dialogue(row, dialogues, pair)
     conversations = _conversations(row, prompt_field, answers)
     return _build_example(row, prompt_field, conversations, answers, pair.label_columns)
@@ -147,11 +149,13 @@ def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: ComparedPa
 def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
     """Return the prompt and each answer as messages; an empty list if all of them are texts."""
     prompt = row.columns.get(_prompt_field(row, field))
-    message_lists = [one for one in answers if isinstance(one, (list, tuple))]
+    message_lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
     if not message_lists and not isinstance(prompt, (list, tuple)):
         return []
     if message_lists and len(message_lists) < len(answers):
-        raise DataError(f"{row.place}: one answer is a text, the other messages: write both alike")
+        raise DataError(
+            f"{row.place}: one answer is a text, the other messages: write both in one form"
+        )
     common = _common_beginning(message_lists, has_prompt=prompt is not None)
     question = list(prompt) if isinstance(prompt, (list, tuple)) else []
     if isinstance(prompt, str) and not common:
@@ -161,8 +165,11 @@ def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict
         question = []
     messages, start = [*question, *common], len(common)
     return [
-        {"messages": messages, "completion": one[start:] if isinstance(one, (list, tuple)) else one}
-        for one in answers
+        {
+            "messages": messages,
+            "completion": answer[start:] if isinstance(answer, (list, tuple)) else answer,
+        }
+        for answer in answers
     ]
 
 
@@ -176,8 +183,8 @@ def _common_beginning(
     if not message_lists or (len(message_lists) == 1 and has_prompt):
         return []
     common: list[object] = []
-    for messages in zip(*(one[:-1] for one in message_lists), strict=False):
-        if any(one != messages[0] for one in messages):
+    for messages in zip(*(messages[:-1] for messages in message_lists), strict=False):
+        if any(message != messages[0] for message in messages):
             break
         common.append(messages[0])
     return common
@@ -203,16 +210,16 @@ def _build_example(
     if not conversations:
         texts = [_text(row, "prompt", row.columns.get(_prompt_field(row, field)))]
         if not texts[0]:
-            raise DataError(f"{row.place}: the prompt is empty: take the row out")
-        texts += [_text(row, "answer", one) for one in answers]
+            raise DataError(f"{row.place}: the prompt is empty: remove the row")
+        texts += [_text(row, "answer", answer) for answer in answers]
         columns |= {"rejected": texts[2]} if len(texts) > 2 else {}
         return _check_columns(row, Example(texts[0], texts[1], texts[1], columns=columns))
     tools = {"tools": row.columns["tools"]} if "tools" in row.columns else {}
     parts = []
-    for one in conversations:
-        conversation = conversation_of(Row(row.place, {**one, **tools}), "messages")
+    for answer_columns in conversations:
+        conversation = conversation_of(Row(row.place, {**answer_columns, **tools}), "messages")
         if conversation is None or not conversation.completion:
-            raise DataError(f"{row.place}: an answer has no message, or none comes before it")
+            raise DataError(f"{row.place}: an answer has no message, or no prompt before it")
         parts.append(conversation)
     columns[CONVERSATION] = parts[0].column()
     columns |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
@@ -229,22 +236,26 @@ def _build_example(
 def _dialogue(row: Row, dialogues: Dialogues, pair: ComparedPair) -> Example:
     """Return a pair of HH: the last turns are the answers, the turns before them the prompt."""
     turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
-    first, second = (one[:-1] for one in turns)
-    sides = [one[-1][1] for one in turns]
-    if first != second or not first or {one[-1][0] for one in turns} != {"\n\nAssistant:"}:
+    first, second = (dialogue[:-1] for dialogue in turns)
+    last_turns = [dialogue[-1][1] for dialogue in turns]
+    if (
+        first != second
+        or not first
+        or {dialogue[-1][0] for dialogue in turns} != {"\n\nAssistant:"}
+    ):
         raise DataError(
             f"{row.place}: the dialogues differ before the assistant's last turn, or do not end "
-            "with it: pairs have one prompt; take the row out"
+            "with it: pairs have one prompt; remove the row"
         )
     if dialogues == "text":
         question = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
-        plain = Row(row.place, {**row.columns, "prompt": question})
-        return _build_example(plain, "prompt", [], sides, pair.label_columns)
+        text_row = Row(row.place, {**row.columns, "prompt": question})
+        return _build_example(text_row, "prompt", [], last_turns, pair.label_columns)
     messages = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
     conversations: list[dict[str, object]] = [
-        {"messages": messages, "completion": one.strip()} for one in sides
+        {"messages": messages, "completion": text.strip()} for text in last_turns
     ]
-    return _build_example(row, "prompt", conversations, sides, pair.label_columns)
+    return _build_example(row, "prompt", conversations, last_turns, pair.label_columns)
 
 
 def _turns(text: str) -> list[tuple[str, str]]:

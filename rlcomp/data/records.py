@@ -1,6 +1,6 @@
 """Data sets: rows of JSON Lines, Parquet and the Hugging Face hub.
 
-No torch here, so that a bad file is found before anything heavy is imported.
+This module does not import torch, so that a bad file is reported before slow imports.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Tokenised:
     """A text and its tokens.
 
     Attributes:
-        text: the text.
+        text: the whole text.
         ids: its tokens.
         ends: the byte offset (UTF-8) at which each token ends; non-decreasing.
     """

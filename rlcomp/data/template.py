@@ -1,6 +1,6 @@
 """Prompt templates: ``str.format`` fields and their validation.
 
-No torch here, so that a bad template is found before anything heavy is imported.
+This module does not import torch, so that a bad template is reported before slow imports.
 """
 
 from __future__ import annotations

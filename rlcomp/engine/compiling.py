@@ -64,7 +64,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     intermediate results that eager mode rounds to half precision are float32 within a kernel.
 
     Args:
-        function: of tensors, numbers and dtypes; its result must not depend on sizes as constants.
+        function: function of tensors, numbers and dtypes; its result must not depend on sizes as
+            constants.
 
     Raises:
         ConfigError: torch.compile lacks a compiler; raised when the function is called.

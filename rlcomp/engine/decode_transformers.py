@@ -18,7 +18,7 @@ from rlcomp.engine.uniforms import Uniforms
 @torch.no_grad()
 def decode(
     model: PreTrainedModel,
-    traits: ModelSignature,
+    signature: ModelSignature,
     prompts: Sequence[Sequence[int]],
     *,
     group_size: int,
@@ -32,7 +32,7 @@ def decode(
 
     Args:
         model: a causal model in eval mode.
-        traits: the model's call signature.
+        signature: the model's call signature.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
         stop: the rule that ends rows.
@@ -42,7 +42,7 @@ def decode(
     Returns:
         The responses of ``B = P * G`` rows.
     """
-    state = _prefill(model, traits, prompts, group_size)
+    state = _prefill(model, signature, prompts, group_size)
     steps: list[SampledTokens] = []
     while True:
         steps.append(draw(state.logits, uniforms.at(len(steps)).to(model.device)))
@@ -63,28 +63,28 @@ class _State:
     """
 
     model: PreTrainedModel
-    traits: ModelSignature
+    signature: ModelSignature
     positions: Tensor
     mask: Tensor | None
     logits: Tensor
     cache: Cache | None = None
 
     def read(self, ids: Tensor) -> None:
-        """Compute tokens; store the logits of the last column."""
+        """Run the model on tokens; store the logits of the last column."""
         arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
-        if self.traits.takes_positions:
+        if self.signature.takes_positions:
             arguments["position_ids"] = self.positions
-        if self.traits.keeps_columns:
+        if self.signature.keeps_columns:
             arguments["logits_to_keep"] = 1
         if self.cache is not None:
-            arguments[self.traits.cache] = self.cache
+            arguments[self.signature.cache] = self.cache
         output = self.model(**arguments, use_cache=True)
-        self.cache = output[self.traits.cache]
+        self.cache = output[self.signature.cache]
         self.logits = output.logits[:, -1]
 
     def step(self, token: Tensor, finished: Sequence[bool]) -> None:
-        """Compute one more token of each row; a finished row stays at its position."""
-        if self.traits.recurrent:
+        """Run the model on one more token of each row; a finished row stays at its position."""
+        if self.signature.recurrent:
             # A recurrent state has no columns to mask.
             self.mask = None
         elif self.mask is not None:
@@ -107,12 +107,12 @@ class _State:
 
 def _prefill(
     model: PreTrainedModel,
-    traits: ModelSignature,
+    signature: ModelSignature,
     prompts: Sequence[Sequence[int]],
     group_size: int,
 ) -> _State:
     """Prefill the prompts, left-padded so that all of them end in the same column."""
-    if not traits.repeats_cache:
+    if not signature.repeats_cache:
         prompts = [prompt for prompt in prompts for _ in range(group_size)]
     width = max(len(prompt) for prompt in prompts)
     ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
@@ -121,12 +121,12 @@ def _prefill(
     ragged = bool((lengths < width).any())
     state = _State(
         model=model,
-        traits=traits,
+        signature=signature,
         positions=positions.clamp(min=0).to(model.device),
         mask=(positions >= 0).long().to(model.device) if ragged else None,
         logits=torch.empty(0),
     )
     state.read(ids.to(model.device))
-    if traits.repeats_cache:
+    if signature.repeats_cache:
         state.repeat(group_size)
     return state

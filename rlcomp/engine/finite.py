@@ -33,12 +33,12 @@ def first_non_finite(batch: TensorDict) -> str | None:
         spec = lookup(name.partition(".")[0])
         if spec is not None and spec.dtype == "nested":
             continue
-        used = _used_values(leaves[name], batch)
-        invalid = _invalid_values(name, leaves[name], spec) & used
+        checked = _checked_values(leaves[name], batch)
+        invalid = _invalid_values(name, leaves[name], spec) & checked
         if bool(invalid.any()):
             index = invalid.nonzero()[0].tolist()
             value = float(leaves[name][tuple(index)])
-            counts = f"{int(invalid.sum())} of {int(used.sum())} values"
+            counts = f"{int(invalid.sum())} of {int(checked.sum())} values"
             return f"'{name}' is {value} at {index} ({counts})"
     return None
 
@@ -51,12 +51,12 @@ def _invalid_values(name: str, entry: Tensor, spec: Spec | None) -> Tensor:
     return ~entry.isfinite()
 
 
-def _used_values(entry: Tensor, batch: TensorDict) -> Tensor:
-    """Return the mask of the values of an entry that are used."""
+def _checked_values(entry: Tensor, batch: TensorDict) -> Tensor:
+    """Return the mask of an entry's values in response tokens of rows with a valid reward."""
     mask, valid = batch.get("response_mask", None), batch.get("reward_valid", None)
-    used = torch.ones_like(entry, dtype=torch.bool)
+    checked = torch.ones_like(entry, dtype=torch.bool)
     if valid is not None and entry.ndim:
-        used = used & valid.bool().reshape(-1, *[1] * (entry.ndim - 1))
+        checked = checked & valid.bool().reshape(-1, *[1] * (entry.ndim - 1))
     if mask is not None and entry.shape[:2] == mask.shape:
-        used = used & mask.bool().reshape(*mask.shape, *[1] * (entry.ndim - 2))
-    return used
+        checked = checked & mask.bool().reshape(*mask.shape, *[1] * (entry.ndim - 2))
+    return checked

@@ -31,7 +31,7 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
     """Return the routers of a mixture of experts, in the order of its layers.
 
     Args:
-        model: of transformers: Mixtral, OLMoE or Qwen3-MoE.
+        model: a model of transformers: Mixtral, OLMoE or Qwen3-MoE.
 
     Raises:
         ConfigError: the model has no known router, or more experts than a byte can number.
@@ -45,8 +45,8 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
     most = max(len(cast("Tensor", router.weight)) for router in routers)
     if most > UNKNOWN:
         raise ConfigError(
-            f"decoding.keep_routing: the model has {most} experts a layer, but a byte numbers at "
-            f"most {UNKNOWN}: use keep_routing=none"
+            f"decoding.keep_routing: the model has {most} experts per layer, but the limit "
+            f"is {UNKNOWN}: use keep_routing=none"
         )
     return routers
 
@@ -73,7 +73,7 @@ def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
 
 @contextlib.contextmanager
 def record_routes(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """Record the routes of each forward pass, ``[N, L, K]``, uint8, in the list it yields.
+    """Record the routes of each forward pass, ``[N, L, K]``, uint8, in the yielded list.
 
     ``N`` counts the tokens of the pass, row by row.
     """
@@ -107,8 +107,8 @@ def replay_routes(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None
     expected = routing_shape(routers)
     if routes.shape[1:] != expected:
         raise ShapeError(
-            f"'routed_experts' has {tuple(routes.shape[1:])} layers and experts a token, the model "
-            f"has {expected}"
+            f"'routed_experts' has {tuple(routes.shape[1:])} layers and experts per token, the "
+            f"model has {expected}"
         )
     with _hooks(routers, [_replay_hook(layer) for layer in routes.long().unbind(1)]):
         yield
@@ -126,7 +126,7 @@ def _replay_hook(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]
         indices = torch.where(known, routes, own)
         drift = (indices.sort(-1).values != own.sort(-1).values).any(-1)
         record("routing/drift", drift.float(), where=known.all(-1))
-        # From all probabilities: an expert that is not among the largest has a gradient, too.
+        # Gather from all probabilities, so that an expert outside the top K has a gradient, too.
         chosen = logits.softmax(-1, dtype=torch.float32).gather(-1, indices)
         if _NORMALISED[type(module).__name__](module):
             chosen = chosen / chosen.sum(-1, keepdim=True)

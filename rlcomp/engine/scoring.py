@@ -91,7 +91,7 @@ def score_packed(
 
 def score(
     model: PreTrainedModel,
-    traits: ModelSignature,
+    signature: ModelSignature,
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
     routers: Sequence[nn.Module] = (),
@@ -100,7 +100,7 @@ def score(
 
     Args:
         model: the model, in eval mode.
-        traits: the model's call signature.
+        signature: the model's call signature.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
         weights: parameters by name, in place of the model's parameters. None: the model's own.
@@ -124,7 +124,7 @@ def score(
         if routers and "routed_experts" in batch.keys():
             routes = batch["routed_experts"][:, :width].flatten(0, 1)
             stack.enter_context(replay_routes(routers, routes))
-        logits = _logits(model, traits, ids[:, :width], columns, weights)
+        logits = _logits(model, signature, ids[:, :width], columns, weights)
     rows, picks = predicts[:, columns].nonzero(as_tuple=True)
     flat_indices = rows * ids.shape[1] + columns[picks] + 1
     return ScoredTokens(
@@ -144,7 +144,7 @@ def _recorded_masks(batch: TensorDict, flat_indices: Tensor, vocabulary: int) ->
         return None
     width, expected = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
     if width != expected:
-        raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {expected}")
+        raise ShapeError(f"'sampling_mask' has {width} bytes per token, the model needs {expected}")
     masks: Tensor = batch["sampling_mask"].flatten(0, 1)[flat_indices]
     tokens = batch["tokens"].flatten()[flat_indices]
     is_outside = ~mask_contains(masks, tokens)
@@ -159,20 +159,20 @@ def _recorded_masks(batch: TensorDict, flat_indices: Tensor, vocabulary: int) ->
 
 def _logits(
     model: PreTrainedModel,
-    traits: ModelSignature,
+    signature: ModelSignature,
     ids: Tensor,
     columns: Tensor,
     weights: Mapping[str, Tensor] | None,
 ) -> Tensor:
     """Compute the model's logits at some columns, shape ``[B, C, V]``."""
     arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
-    if traits.keeps_columns:
+    if signature.keeps_columns:
         arguments["logits_to_keep"] = columns
     if weights is None:
         logits: Tensor = model(**arguments).logits
     else:
         logits = functional_call(model, dict(weights), (), arguments).logits
-    return logits if traits.keeps_columns else logits[:, columns]
+    return logits if signature.keeps_columns else logits[:, columns]
 
 
 # Returns the logit function of listed tokens, for a decoding distribution and suppressed tokens

@@ -14,12 +14,12 @@ from rlcomp.engine.session import SamplingParams, TurnSample, join_turns
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms, stack_numbers
 
-# Steps of one library call. Random numbers are drawn for all of them; the unused ones are undone.
+# Steps of one library call. Random numbers are drawn for all of them, and unused draws are undone.
 _STEPS_PER_CALL = 256
 
 
 class NativeSession:
-    """Session in which the native library computes every token once.
+    """Session in which the native library computes keys and values of every token once.
 
     With the same generator it gives the tokens of
     :class:`rlcomp.engine.session_packed.PackedSession`, unless rounding of the logits changes one.
@@ -59,7 +59,7 @@ class NativeSession:
         self.session: LibrarySession | None = None
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Store the tokens; a later call computes them together with tokens of other rows."""
+        """Store tokens; a later forward pass covers them and the tokens of other rows."""
         self.contexts[row] += tokens
         if self.session is not None:
             self.unread[row] += tokens
@@ -101,7 +101,7 @@ class NativeSession:
 
         Raises:
             ValueError: a row does not exist or is closed, a token is not in the vocabulary, or a
-                turn exceeds the longest row.
+                row would exceed ``longest`` tokens.
         """
         self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
@@ -122,11 +122,11 @@ class NativeSession:
                 continues=start > 0,
             )
             start += steps
-            for n, more in zip(active, session.generate(request), strict=True):
-                turns[n] = join_turns(turns[n], more)
-                self.contexts[rows[n]] += more.tokens
-                self.sampled[rows[n]] += len(more.tokens)
-                self.unread[rows[n]] = [more.tokens[-1]]
+            for n, part in zip(active, session.generate(request), strict=True):
+                turns[n] = join_turns(turns[n], part)
+                self.contexts[rows[n]] += part.tokens
+                self.sampled[rows[n]] += len(part.tokens)
+                self.unread[rows[n]] = [part.tokens[-1]]
             active = [n for n in active if turns[n].truncated and len(turns[n].tokens) < limits[n]]
         # The generator ends in the state that step-by-step draws leave it in.
         longest = max(len(turn.tokens) for turn in turns)
@@ -157,21 +157,21 @@ class NativeSession:
         for row, limit in zip(rows, limits, strict=True):
             if row in self.closed:
                 raise ValueError(f"row {row} is closed: sample it before closing it")
-            # A turn's last token is computed only with the tokens that follow it: hence the - 1.
+            # The last token of a turn needs no forward pass: hence the - 1.
             if len(self.contexts[row]) + limit - 1 > self.longest:
                 raise ValueError(
                     f"row {row} has {len(self.contexts[row])} tokens, and {limit} more exceed the "
                     f"maximum of {self.longest}: lower the limit"
                 )
         vocabulary = range(self.model.vocabulary)
-        # The first turn computes all rows.
-        for new in self.contexts if self.session is None else [self.unread[row] for row in rows]:
-            if new and (min(new) not in vocabulary or max(new) not in vocabulary):
-                invalid = next(token for token in new if token not in vocabulary)
+        # The first turn runs the forward pass on all rows.
+        for tokens in self.contexts if self.session is None else [self.unread[row] for row in rows]:
+            if tokens and (min(tokens) not in vocabulary or max(tokens) not in vocabulary):
+                invalid = next(token for token in tokens if token not in vocabulary)
                 raise ValueError(f"token {invalid} is not in the vocabulary: 0 to {vocabulary[-1]}")
 
     def _read(self, rows: Sequence[int]) -> LibrarySession:
-        """Compute the unread tokens of some rows; return the library's session."""
+        """Run the forward pass on the unread tokens of some rows; return the library's session."""
         if self.session is None:
             self.session = LibrarySession(self.model)
             self.session.open(self.contexts)

@@ -1,4 +1,4 @@
-"""Packed forward pass of causal LMs of transformers, over their own weights."""
+"""Packed forward pass of causal LMs of transformers, without a copy of their weights."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ class Block:
         if len(outputs) == 1:
             outputs = list(outputs[0].chunk(3, -1))
         counts = (self.heads, self.kv_heads, self.kv_heads)
-        q, k, v = (each.view(len(x), n, -1) for each, n in zip(outputs, counts, strict=True))
+        q, k, v = (output.view(len(x), n, -1) for output, n in zip(outputs, counts, strict=True))
         if self.head_norms is not None:
             q = apply_norm(self.head_norms[0], q, native=native)
             k = apply_norm(self.head_norms[1], k, native=native)
-        if rotation is not None and not native:  # the library's attention rotates
+        if rotation is not None and not native:  # the native library's attention rotates
             q, k = rotate(q, rotation), rotate(k, rotation)
         return [q, k, v]
 
     def finish(
         self,
         x: Tensor,
-        attended: Tensor,
+        attention_output: Tensor,
         kernel: Kernel,
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> Tensor:
-        """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
-        x = x + apply_linear(self.out, attended, kernel)
+        """Return the residual stream after the layer, ``[N, H]``; attention gives ``[N, A]``."""
+        x = x + apply_linear(self.out, attention_output, kernel)
         y = apply_norm(self.norms[1], x, compute, native)
         first, *rest = (apply_linear(module, y, kernel) for module in self.expand)
         if (native or compiles()) and rest and isinstance(self.activation, _SILU):
@@ -105,7 +105,7 @@ class Layers:
         embedding: token embedding.
         blocks: the layers between embedding and last norm.
         position_embedding: added position embedding; None for rotary positions.
-        rotary: from positions to cosines and sines; None for added positions.
+        rotary: module from positions to cosines and sines; None for added positions.
         norm: the last norm.
         head: the output head; None for a backbone.
     """
@@ -128,14 +128,14 @@ class Transformer(nn.Module):
         model: a causal model of transformers, or its backbone.
         read: returns its modules, e.g. :func:`rlcomp.engine.architectures.layers`; called in every
             pass, because adapters may have replaced some.
-        kernel: kernel of the linear layers.
+        kernel: implementation of the linear layers.
         checkpointing: compute layers again in the backward pass, instead of storing their results.
-        compute: dtype of attention, of the factors of linear layers and of the last states. The
+        compute: dtype of attention, of the operands of linear layers and of the last states. The
             residual stream and its gradients have the dtype of the weights. None for the dtype of
             the weights everywhere.
         native: whether the native library computes attention, RMSNorm, rotary embedding and SiLU
             gate, for float32 on a CPU.
-        compiles: whether operations between products are compiled, where the library is not used.
+        compiles: whether operations between matrix products are compiled, if not ``native``.
     """
 
     def __init__(
@@ -191,20 +191,23 @@ class Transformer(nn.Module):
         def layer(x: Tensor) -> Tensor:
             q, k, v = block.project(x, rotation, self.kernel, self.compute, native)
             if native:
-                attended = tree_attention(q, k, v, packed.nodes, block.scale, rotation)
+                attention_output = tree_attention(q, k, v, packed.nodes, block.scale, rotation)
             else:
-                attended = packed.attend(q, k, v, block.scale)
+                attention_output = packed.attend(q, k, v, block.scale)
             if indices is not None:
-                x, attended = x.index_select(0, indices), attended.index_select(0, indices)
-            return block.finish(x, attended, self.kernel, self.compute, native)
+                x, attention_output = (
+                    x.index_select(0, indices),
+                    attention_output.index_select(0, indices),
+                )
+            return block.finish(x, attention_output, self.kernel, self.compute, native)
 
-        def whole(x: Tensor) -> Tensor:
+        def run_layer(x: Tensor) -> Tensor:
             # Set here, because a checkpointed layer runs again in another thread.
             with compiling(self.compiles and not native):
                 return with_parameters(block.module, layer, x)
 
         native = self._is_native(x)
-        return checkpointed(whole, x) if self.checkpointing else whole(x)
+        return checkpointed(run_layer, x) if self.checkpointing else run_layer(x)
 
     def _is_native(self, x: Tensor) -> bool:
         """Return whether the native library computes on this residual stream."""
@@ -257,7 +260,7 @@ def with_parameters(module: nn.Module, function: Callable[..., T], *args: object
 
 
 def apply_linear(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """Apply a linear layer by a kernel; a layer with adapters or forward hooks is called."""
+    """Apply a linear layer by a kernel, or by its own forward if it has adapters or hooks."""
     if not has_hooks(module):
         if type(module) is nn.Linear:
             bias = None if module.bias is None else module.bias.to(x.dtype)
@@ -278,7 +281,7 @@ def _call(module: nn.Module, x: Tensor) -> Tensor:
 def apply_norm(
     module: nn.Module, x: Tensor, compute: torch.dtype | None = None, native: bool = False
 ) -> Tensor:
-    """Apply a normalisation layer, RMSNorm by our kernels; cast the result to ``compute``."""
+    """Apply a normalisation layer, RMSNorm by our kernels; return the result in ``compute``."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
         y = _call(module, x)
     elif compiles():

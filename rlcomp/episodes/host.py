@@ -1,4 +1,4 @@
-"""Environment hosts: interfaces of owners of the environments of a batch of episodes."""
+"""Interfaces of environment hosts, which own the environments of a batch of episodes."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Host(Protocol):
     stops: tuple[str, ...]
 
     def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
-        """Make an environment for each episode and reset it."""
+        """Make and reset an environment for each episode; return the first turns."""
         ...
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:
-        """Answer the actions of some episodes, by their numbers."""
+        """Return the next turns of some episodes after their actions, by episode number."""
         ...
 
     def fork(self, episode: int) -> int:
         """Add an episode in the same state as another one; return its number.
 
-        It uses the environment's own ``fork``, or replays the episode from the same seed with the
-        same actions. The new episode is broken if the replay differs.
+        The host calls the environment's own ``fork``, or replays the episode from the same seed
+        with the same actions. The new episode fails if the replay differs.
         """
         ...
 
@@ -68,12 +68,12 @@ class Host(Protocol):
 
 
 class Hosts(Protocol):
-    """Interface of makers of hosts (``environment_pool``)."""
+    """Interface of factories of hosts (``environment_pool``)."""
 
     def host(self, environment: object) -> Host:
-        """Return a host of environments of one kind: a class to call, or its description.
+        """Return a host for environments of one class, given as a callable or as its description.
 
         Raises:
-            ConfigError: no such environment can be made.
+            ConfigError: the environment cannot be made.
         """
         ...

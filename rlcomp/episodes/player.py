@@ -31,16 +31,16 @@ RolloutT = TypeVar("RolloutT", bound=Rollout)
 
 
 class Continuations(NamedTuple):
-    """Episodes that continue others from before one of their turns.
+    """Episodes that continue other episodes from the state before one of their turns.
 
     Attributes:
-        rows: whole episodes, with the turns of the others; the episodes from one state are a group.
-        of: row of the continued episode, int64, shape ``[C]``.
+        rows: whole episodes, with the shared turns; the episodes from one state are a group.
+        row: row of the continued episode, int64, shape ``[C]``.
         turn: first turn that the two episodes do not share, int64, shape ``[C]``.
     """
 
     rows: TensorDict
-    of: Tensor
+    row: Tensor
     turn: Tensor
 
 
@@ -165,15 +165,15 @@ class Player(metaclass=Checked):
         rollout = self._rollout(Rollout, batch, owner, None, generator)
         episodes = rollout.run(starts(batch, owner, seed), continuations)
         rows = self._rows(episodes[: len(owner)], batch, owner, group_size)
-        of, turn = (
+        row, turn = (
             torch.tensor([getattr(branch, name) for branch in rollout.branches])
             for name in ("row", "turn")
         )
-        if not len(of):
+        if not len(row):
             return rows, None
-        of_prompt = [owner[row] for row in of.tolist()]
-        more = self._rows(episodes[len(owner) :], batch, of_prompt, continuations)
-        return rows, Continuations(more, of.to(more.device), turn.to(more.device))
+        prompt_indices = [owner[n] for n in row.tolist()]
+        more = self._rows(episodes[len(owner) :], batch, prompt_indices, continuations)
+        return rows, Continuations(more, row.to(more.device), turn.to(more.device))
 
     def play_trees(
         self, batch: TensorDict, *, budget: BranchingBudget, generator: torch.Generator, seed: int

@@ -28,7 +28,9 @@ def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
     methods = {name: getattr(peer, name) for name, _ in members if not name.startswith("_")}
     for name, method in methods.items():
         if inspect.iscoroutinefunction(method):
-            raise ConfigError(f"{type(peer).__name__}.{name} is asynchronous: wrap it")
+            raise ConfigError(
+                f"{type(peer).__name__}.{name} is asynchronous: wrap it in a synchronous method"
+            )
     return methods
 
 
@@ -39,11 +41,10 @@ def bind(tool: Callable[..., Any], call: ToolCall) -> inspect.BoundArguments:
         ToolError: the arguments do not fit the signature.
     """
     try:
-        if inspect.ismethod(
-            tool
-        ):  # with ``**kwargs``, ``self`` fits the signature and not the call
-            whole = inspect.signature(tool.__func__)
-            whole.bind(tool.__self__, *call.positional, **call.arguments)
+        # With ``**kwargs``, an argument ``self`` fits the signature but not the call.
+        if inspect.ismethod(tool):
+            signature = inspect.signature(tool.__func__)
+            signature.bind(tool.__self__, *call.positional, **call.arguments)
         return inspect.signature(tool).bind(*call.positional, **call.arguments)
     except TypeError as error:
         raise ToolError(f"{call.name}: {error}") from error
@@ -66,7 +67,7 @@ def call_method(methods: Methods, call: ToolCall) -> tuple[str, bool]:
 
 
 def tool_schemas(methods: Methods) -> str:
-    """Return JSON schemas, one a line, from annotations and docstrings, as for chat templates."""
+    """Return JSON schemas, one per line, from annotations and docstrings, as for chat templates."""
     from transformers.utils import get_json_schema
 
     schemas = [get_json_schema(method) for method in methods.values()]
@@ -85,7 +86,7 @@ class ToolCallExecutor:
         self.calls = self.failed = 0
 
     def turn(self, calls: Sequence[ToolCall] | str) -> Turn:
-        """Return the results of the calls; a text is the fault of malformed calls and a failure."""
+        """Return the results of calls; a text is the error of malformed calls, a failure."""
         results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
         self.failed += isinstance(calls, str)
         observation, closing = join_results(JsonCalls(), results)

@@ -29,7 +29,7 @@ class Path(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Result of the search: both bounds, the share reached and the number of steps."""
+    """Result of the search: both bounds, their positive share and the number of steps."""
 
     floor: float
     ceiling: float
@@ -89,8 +89,8 @@ def search_bounds(
     Args:
         ratio: ratios of the whole optimiser step, shape ``[B, T]``; no gradient is used.
         advantage: shape ``[B, T]``, 0 outside the mask.
-        weight: of each token, shape ``[B, T]``, 0 outside the mask; the paper's probability of the
-            token under the policy that sampled it.
+        weight: shape ``[B, T]``, 0 outside the mask; in the paper the probability of the token
+            under the sampling policy.
         share: the positive share to reach, in [0, 1].
         paths: paths of the floor and of the ceiling.
         measure: see :func:`contributions`.
@@ -111,9 +111,9 @@ def search_bounds(
     floor, ceiling, steps = floors.start, ceilings.start, 0
     while True:
         mass = weight * contributions(ratio, advantage, floor, ceiling, measure)
-        reached = positive_share(mass, advantage)
-        if reached >= share - _SLACK or (ceiling >= ceilings.end and floor >= floors.end):
-            return Bounds(floor, ceiling, reached, steps)
+        current_share = positive_share(mass, advantage)
+        if current_share >= share - _SLACK or (ceiling >= ceilings.end and floor >= floors.end):
+            return Bounds(floor, ceiling, current_share, steps)
         if ceiling < ceilings.end:
             ceiling = ceilings.after(ceiling)
         else:
@@ -124,7 +124,8 @@ def search_bounds(
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
     """Compute ``(A - mean A) (log pi - mean log pi)`` per token, both means over the mask.
 
-    Of the whole optimiser step, ``[B, T]``, at least float32, 0 outside the mask.
+    The rows are of the whole optimiser step. The result is ``[B, T]``, at least float32, 0 outside
+    the mask.
 
     Source: Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
 
@@ -175,12 +176,14 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     return eligible & (values >= last - ROUNDING)
 
 
-def draw_tokens(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def draw_tokens(
+    eligible: Tensor, sort_keys: Tensor, count: int, generator: torch.Generator
+) -> Tensor:
     """Draw at most ``count`` eligible tokens at random.
 
-    Candidates are first sorted by ``by``, so that neither padding nor the order of rows (except
-    among ties) changes the draw. ``by`` must be data: rounding makes model outputs differ between
-    responses with a common prefix. The generator is on the CPU.
+    Candidates are first sorted by ``sort_keys``, so that neither padding nor the order of rows
+    (except among ties) changes the draw. The keys must be data: rounding makes model outputs differ
+    between responses with a common prefix. The generator is on the CPU.
 
     Source: Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2.
 
@@ -190,7 +193,7 @@ def draw_tokens(eligible: Tensor, by: Tensor, count: int, generator: torch.Gener
         tensor(3)
     """
     positions = eligible.nonzero()
-    order = by[eligible].argsort(stable=True)
+    order = sort_keys[eligible].argsort(stable=True)
     picks = torch.randperm(len(positions), generator=generator)[:count].to(order.device)
     rows, columns = positions[order[picks]].unbind(1)
     result = torch.zeros_like(eligible)
@@ -213,6 +216,6 @@ def second_moment_outliers(log_ratio: Tensor, eligible: Tensor, bound: float) ->
     square = log_ratio.detach().square()
     ascending = square[eligible].double().sort().values
     number = torch.arange(1, len(ascending) + 1, device=ascending.device)
-    # The mean of the n least rises with n: drop as many as there are means above the bound.
+    # The mean of the n smallest values rises with n: drop one value for each mean above the bound.
     count = int((ascending.cumsum(0) / number > bound).sum())
     return highest(square, eligible, count) if count else torch.zeros_like(eligible)

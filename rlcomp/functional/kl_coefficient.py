@@ -9,8 +9,8 @@ from torch import Tensor
 
 Unit = Literal["token", "sequence"]
 
-# Bounds of a doubled coefficient, so that it can come back.
-_LEAST, _MOST = 1e-8, 1e8
+# Bounds of a doubled coefficient, so that it can recover.
+_MIN_COEF, _MAX_COEF = 1e-8, 1e8
 
 # In units of the target. The log-probs of equal policies differ by rounding: a smaller KL counts as
 # 0 and does not move the coefficient.
@@ -18,10 +18,10 @@ _NEGLIGIBLE = 1e-4
 
 
 def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
-    """Compute the mean KL over non-empty responses, in nats; NaN where there is none.
+    """Compute the mean KL over non-empty responses, in nats; NaN if all responses are empty.
 
-    By ``unit``: nats per response (``sequence``), or the mean over the tokens of each response
-    (``token``). ``kl`` is 0 outside the mask.
+    The KL of a response is the sum over its tokens (``sequence``) or their mean (``token``). ``kl``
+    is 0 outside the mask.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2 (per response).
 
@@ -32,21 +32,21 @@ def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
         (4.0, 3.0)
     """
     lengths = mask.sum(1)
-    filled = lengths > 0
-    sums = kl.detach().double().sum(1)[filled]
-    return float((sums / lengths[filled] if unit == "token" else sums).mean())
+    non_empty = lengths > 0
+    sums = kl.detach().double().sum(1)[non_empty]
+    return float((sums / lengths[non_empty] if unit == "token" else sums).mean())
 
 
 def adaptive_kl_coef(
     kl_coef: float, kl: float, *, target: float, horizon: float, num_sequences: int
 ) -> float:
-    """Do one step of the proportional controller: ``beta * (1 + e * n / horizon)``.
+    """Return the coefficient after a proportional step: ``beta * (1 + e * n / horizon)``.
 
     ``e = clip(kl / target - 1, -0.2, 0.2)``, with ``n`` and ``horizon`` in responses. A batch
     counts as at most one horizon, so that a step changes the coefficient by at most 20 % and keeps
     its sign. A KL that is not finite changes nothing, nor does one below 1e-4 of the target: while
     the policy equals the reference the KL is 0 at every coefficient, and a phase that trains only a
-    critic would take the coefficient to 0.
+    critic would reduce the coefficient to 0.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
 
@@ -61,7 +61,7 @@ def adaptive_kl_coef(
 
 
 def doubling_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
-    """Do one update of PPO's adaptive KL penalty; the result is between 1e-8 and 1e8.
+    """Return the coefficient after an update of PPO's adaptive KL penalty, in [1e-8, 1e8].
 
     ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``. No update for
     a KL that is not finite or below 1e-4 of the target, as in :func:`adaptive_kl_coef`.
@@ -74,7 +74,7 @@ def doubling_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
     """
     if not math.isfinite(kl) or _negligible(kl, target) or target / 1.5 <= kl <= 1.5 * target:
         return kl_coef
-    return min(2 * kl_coef, _MOST) if kl > target else max(kl_coef / 2, _LEAST)
+    return min(2 * kl_coef, _MAX_COEF) if kl > target else max(kl_coef / 2, _MIN_COEF)
 
 
 def _negligible(kl: float, target: float) -> bool:
@@ -103,10 +103,10 @@ def interpolate(
 def adaptive_entropy_coef(
     coef: float, entropy: float, *, target: float, step: float, maximum: float
 ) -> float:
-    """Do one update of the adaptive entropy coefficient (Skywork-OR1).
+    """Return the adaptive entropy coefficient after an update (Skywork-OR1).
 
     ``c <- min(c + step, maximum)`` if ``H <= target``, else ``max(c - step, 0)``. ``H`` is the mean
-    of the last optimiser step, in nats a token; NaN means no update.
+    of the last optimiser step, in nats per token; NaN means no update.
 
     Source: He et al. 2025 (Skywork Open Reasoner 1), arXiv:2505.22312.
 

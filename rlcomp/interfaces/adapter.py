@@ -38,7 +38,8 @@ class Adapter(metaclass=_AdapterMeta):
         stops: texts that end a turn of the policy; EOS always does.
         action_pattern: regular expression; group 1 of its last match is the action. null: the whole
             turn, without its stop text and surrounding space.
-        wording: wording of an observation, with ``{observation}``. Text after that is never cut.
+        wording: template of an observation, with ``{observation}``. Text after that is never
+            truncated.
 
     Raises:
         ConfigError: the pattern has no group, or the wording no ``{observation}``.
@@ -85,11 +86,11 @@ class Adapter(metaclass=_AdapterMeta):
         return partial(require(self.package, self.extra).make, self.name)
 
     def prepare(self) -> None:
-        """Prepare everything that needs no example, to find mistakes early."""
+        """Check and load what needs no example, so that faults show before an episode."""
 
     @abstractmethod
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin an episode."""
+        """Begin an episode; return its first turn."""
 
     @abstractmethod
     def answer(self, action: str) -> Turn | None:
@@ -121,7 +122,7 @@ class Adapter(metaclass=_AdapterMeta):
         done: bool = False,
         anchor: str | None = None,
     ) -> Turn:
-        """Return a turn with an observation in its wording; empty without an observation."""
+        """Return a turn with an observation in ``wording``; an empty observation has no wording."""
         before, _, closing = self.wording.partition(_OBSERVATION) if observation else ("", "", "")
         return Turn(
             observation=before + observation,
@@ -148,11 +149,11 @@ def world_seed(example: Example, seed: int) -> int:
     column it is the argument ``seed``.
 
     Raises:
-        DataError: the column is not a whole number from 0 on.
+        DataError: the column is not an integer of at least 0.
     """
     value = example.columns.get("seed", seed)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise DataError(f"column seed is {value!r:.60}: must be a whole number from 0 on")
+        raise DataError(f"column seed is {value!r:.60}: must be an integer of at least 0")
     return value % 2**31
 
 

@@ -115,7 +115,7 @@ def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:
     if len(values) != count:
         raise ConfigError(
             f"a function of the whole batch returned {len(values)} scores for {count} rows: must "
-            "be one a row, None where it cannot be judged"
+            "be one per row, None where it cannot be judged"
         )
     logged = [outcome.metrics] + [()] * count
     return [

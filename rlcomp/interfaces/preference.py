@@ -126,7 +126,7 @@ def pair_entry(batch: TensorDict, key: Key, default: float, like: Tensor) -> Ten
     """Return the entry of each pair, ``[U]``; ``default`` if the batch lacks the key.
 
     Args:
-        batch: two adjacent rows a pair, with equal entries.
+        batch: two adjacent rows per pair, with equal entries.
         key: an entry ``[B]`` of the batch.
         default: the value of all pairs of a batch without the key.
         like: a tensor ``[U]`` of the result's dtype and device.

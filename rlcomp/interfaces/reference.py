@@ -56,7 +56,7 @@ def full_distribution_policy(argument: str, policy: object) -> FullDistributionP
 
     Args:
         argument: the path of the policy in the config, for the message.
-        policy: the policy.
+        policy: checked for ``log_distribution``.
 
     Raises:
         ConfigError: the policy has no ``log_distribution``.

@@ -198,7 +198,7 @@ def check_decides(reward: Component, path: str) -> None:
     """Check that a reward decides what is correct, for parts that count right answers.
 
     Args:
-        reward: the reward.
+        reward: the checked reward.
         path: its config path, for the message.
 
     Raises:

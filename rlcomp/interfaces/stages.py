@@ -36,9 +36,9 @@ class PhaseAction(Protocol):
 
 
 class Collector(Component):
-    """Base class of collectors: prompts in, a new batch of rollouts out.
+    """Base class of collectors, which return a new batch of rollouts for a batch of prompts.
 
-    A collector that writes more keys quotes the list: ``writes = (*Collector.writes, "greedy")``.
+    A collector that writes more keys extends the list: ``writes = (*Collector.writes, "greedy")``.
     :func:`rlcomp.batch.keep_prompt` copies the entries of a prompt (``per_prompt`` in its
     :class:`rlcomp.keys.Spec`) to each of its rows.
 
@@ -73,7 +73,7 @@ class Collector(Component):
     refills: ClassVar[bool] = False
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
-        """Roll out, and seed the generators for the next request."""
+        """Return a new batch of rollouts, and seed the generators for the next request."""
         rows = super().__call__(batch)
         for value in vars(self).values():
             if isinstance(value, torch.Generator):
@@ -114,7 +114,7 @@ class Intervention(Component):
         """Return actions ``[N, A]`` and a mask ``[N]`` of the copies that take them."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Replace some actions."""
+        """Replace the actions that :meth:`decide` selects, and mark them."""
         actions, intervened = self.decide(batch)
         actions = torch.minimum(torch.maximum(actions, self.low), self.high)
         batch["action"] = torch.where(intervened[:, None], actions, batch["action"])
@@ -134,7 +134,7 @@ class HasModes(Protocol):
     centres: Tensor
 
     def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Draw points, ``[rows, D]``."""
+        """Draw points and return them, ``[rows, D]``."""
         ...
 
 
@@ -196,7 +196,7 @@ def response_length(batch: TensorDict) -> Tensor:
     """Count the sampled tokens of each response, EOS included, tool output excluded.
 
     Returns:
-        Shape ``[B]``, float32, or float64 if the reward is.
+        Shape ``[B]``, float32, or float64 if the reward is float64.
     """
     dtype = torch.promote_types(batch["reward"].dtype, torch.float32)
     length: Tensor = batch["response_mask"].sum(1).to(dtype)
@@ -218,7 +218,7 @@ def add_token_reward(batch: TensorDict, reward: Tensor) -> TensorDict:
 
 
 def write_shaped_reward(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
-    """Write a shaped reward and the shaper's contribution; 0 where not valid.
+    """Write a shaped reward and the shaper's contribution; both are 0 in invalid rows.
 
     Records ``reward/<name>`` and ``reward/shaped``, over valid rows.
 

@@ -211,7 +211,7 @@ def pair_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
         pairs: the index of a row, and two answers.
 
     Returns:
-        ``[N]`` rows, one a pair, with the entries that a judge of texts reads; ``answer_ends``
+        ``[N]`` rows, one per pair, with the entries that a judge of texts reads; ``answer_ends``
         covers the whole answer, if the rows have any.
     """
     numbers, gold, responses = zip(*pairs, strict=True)

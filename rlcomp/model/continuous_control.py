@@ -24,7 +24,7 @@ class GaussianHead(nn.Module):
     """Head of a Gaussian; ``log s = low + (high - low) (tanh x + 1) / 2``, in [-5, 2].
 
     Args:
-        network: of ``2 A`` outputs.
+        network: network with ``2 A`` outputs.
 
     Source:
         Haarnoja et al. 2018, arXiv:1812.05905, appendix C; the smooth bound comes from successors
@@ -46,7 +46,7 @@ class BoundedHead(nn.Module):
     """Deterministic head ``low + (high - low) (tanh x + 1) / 2``.
 
     Args:
-        network: of ``A`` outputs.
+        network: network with ``A`` outputs.
         low: least action, ``[A]``.
         high: greatest action, ``[A]``.
     """

@@ -175,7 +175,7 @@ def pretrained_model(
 def pretrained_tokenizer(
     *, path: NonEmptyText | None, trust: bool = False
 ) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a pretrained model; without a pad token, EOS pads.
+    """Load the tokenizer of a pretrained model; EOS is the pad token if there is none.
 
     Args:
         path: as for :func:`pretrained_model`.
@@ -194,8 +194,8 @@ def pretrained_tokenizer(
 
 def base_model_path(config: DictConfig) -> str | None:
     """Return the path of a run's base model: a folder, run or hub name; None for random weights."""
-    readers = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
-    if OmegaConf.select(config, "model._target_") not in readers:
+    loaders = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
+    if OmegaConf.select(config, "model._target_") not in loaders:
         return None
     path = OmegaConf.select(config, "model.path")
     return path if isinstance(path, str) else None

@@ -129,8 +129,8 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         params: trained parameters with their names, as ``named_parameters`` yields them.
         lr: learning rate of both.
         not_muon: regular expression, searched in names: matrices left to AdamW.
-        momentum: of Muon.
-        betas: of AdamW.
+        momentum: momentum of Muon.
+        betas: betas of AdamW.
         weight_decay: decoupled, of both.
 
     Raises:

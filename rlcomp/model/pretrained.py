@@ -114,7 +114,7 @@ def read_weights(
     Args:
         kind: a class ``AutoModelFor...``.
         path: a folder, or a name on the hub.
-        config: of :func:`read_config`.
+        config: result of :func:`read_config`.
         message: error message for weights that cannot be read.
         remedy: the remedy in that message.
         dtype: torch's name of the weights' dtype.

@@ -29,10 +29,10 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
     """Load a sequence classifier and its tokenizer, in eval mode and without gradients.
 
     Args:
-        path: a folder written by ``save_pretrained`` of both (safetensors).
+        path: a folder with both, written by ``save_pretrained`` (safetensors).
 
     Raises:
-        DataError: the folder is missing or lacks a part.
+        DataError: the folder is missing or incomplete.
     """
     if not Path(path).is_dir():
         raise DataError(f"no reward model: '{path}' is not a folder")
@@ -110,9 +110,9 @@ def train_classifier(
     """Fit a sequence classifier to labels; NaN marks unknown ones.
 
     Args:
-        model: with ``K`` outputs; trained in place, left in eval mode without gradients.
+        model: classifier with ``K`` outputs; trained in place, left in eval mode without gradients.
         tokenizer: must have a pad token.
-        texts: ``N`` of them.
+        texts: ``N`` texts.
         labels: 1, 0, or NaN where unknown, shape ``[N, K]``.
         epochs: passes over the texts.
         batch_size: number of texts per step.
@@ -136,12 +136,12 @@ def train_classifier(
     history = []
     for _ in range(epochs):
         order = torch.randperm(len(texts), generator=draw).tolist()
-        parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
         losses = [
             _step(model, tokenizer, optimizer, [texts[row] for row in rows], labels[rows])
-            for rows in parts
+            for rows in batches
         ]
-        known = [int((~labels[rows].isnan()).sum()) for rows in parts]
+        known = [int((~labels[rows].isnan()).sum()) for rows in batches]
         total = sum(loss * count for loss, count in zip(losses, known, strict=True))
         history.append(total / max(sum(known), 1))
     model.eval().requires_grad_(False)

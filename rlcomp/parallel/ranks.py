@@ -32,9 +32,9 @@ class Ranks:
 
     Args:
         parallel: divides weights among the ranks.
-        rank: of this process.
+        rank: rank of this process.
         size: number of ranks.
-        device: of this process's models.
+        device: device of this process's models.
     """
 
     def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
@@ -231,7 +231,7 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
 
     Args:
         parallel: divides weights among the ranks.
-        device: of this process's models; ``cuda`` is the GPU of the local rank.
+        device: device of this process's models; ``cuda`` is the GPU of the local rank.
 
     Examples:
         In a program started by torchrun::

@@ -1,4 +1,4 @@
-"""State sync of a learner: small state is sent to ranks before a step and summed after it."""
+"""State sync of a learner: small state goes to all ranks before a step; sums are added after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
     """Return buffers, plain attributes, generators and run states of a node's modules.
 
     Args:
-        node: its own run state, the moments, is left out.
+        node: a learner; its own run state, the moments, is left out.
         models: their weights are sent separately.
     """
     states = []
@@ -69,9 +69,9 @@ def add_sums(parts: Iterable[nn.Module], before: list[float], changes: list[floa
     """Add the changes of all ranks to the numbers of :func:`running_sums` before the passes.
 
     Args:
-        parts: as for :func:`running_sums`.
+        parts: the modules with the numbers.
         before: the numbers before the passes.
-        changes: of :func:`sum_changes`, summed over ranks.
+        changes: result of :func:`sum_changes`, summed over ranks.
     """
     for (module, name, now), old, change in zip(_numbers(parts), before, changes, strict=True):
         if change == 0:

@@ -29,7 +29,7 @@ class MultiObjectiveStage(Protocol):
 
 
 def as_multi_objective(objectives: object, remedy: str) -> MultiObjectiveStage:
-    """Return the stage; ConfigError with the remedy if it has only one objective."""
+    """Return the stage; raise ConfigError with the remedy if it has only one objective."""
     if not isinstance(objectives, MultiObjectiveStage):
         raise ConfigError(
             f"objectives is a {type(objectives).__name__}: there is one objective only; add one, "
@@ -72,13 +72,13 @@ def objective_statistics(
     preference: Tensor | None,
     units: Tensor | None = None,
 ) -> Objectives:
-    """Compute the statistics of the objectives of a batch; means and Gram matrix are over ``N``.
+    """Compute the objective statistics of a batch; ``N`` is averaged in means and Gram matrix.
 
     Args:
         names: names of the ``K`` objectives.
         rewards: shape ``[B, K]``, NaN where a row lacks an objective.
         vectors: vector of each objective, shape ``[K, N]``; ``N`` may be 0.
-        preference: shape ``[B, K]``, or None.
+        preference: weight of each objective in each row, shape ``[B, K]``, or None.
         units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
 
     Examples:

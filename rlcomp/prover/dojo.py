@@ -19,7 +19,7 @@ _TOKEN = "GITHUB_ACCESS_TOKEN"
 
 
 def lean_dojo() -> Any:  # noqa: ANN401
-    """Import the package, which takes seconds and resets loguru's logger.
+    """Import lean-dojo and return it; the import takes seconds and resets loguru's logger.
 
     Raises:
         ConfigError: the package or one of its programs is missing.
@@ -29,7 +29,7 @@ def lean_dojo() -> Any:  # noqa: ANN401
         raise ConfigError(
             f"lean_backend=dojo needs {' and '.join(missing)} in PATH: install git and elan "
             "(https://lean-lang.org/install), which brings lake and lean; without them "
-            "lean_backend=wasm checks files, lean_backend=replay plays recordings"
+            "lean_backend=wasm checks files, lean_backend=replay replays recordings"
         )
     return _import()
 
@@ -53,9 +53,9 @@ class DojoLean(metaclass=Checked):
     """Lean backend for theorems of a repository: columns ``file_path`` and ``full_name``.
 
     The repository is traced first, which takes hours for Mathlib. A tactic that takes too long ends
-    the process, because lean-dojo would give its reply to the next tactic. A proof counts only if
-    the whole file is accepted (``check_proof``), because a tactic that prints can forge lean-dojo's
-    protocol.
+    the process, because lean-dojo would take its late reply for that to the next tactic. A proof
+    counts only if the whole file is accepted (``check_proof``), because a tactic that prints can
+    forge lean-dojo's protocol.
 
     Args:
         url: address of the repository.
@@ -78,7 +78,7 @@ class DojoLean(metaclass=Checked):
         self.theorem: Any = None
 
     def start(self, example: Example) -> LeanState:
-        """Begin the theorem.
+        """Begin the proof of an example's theorem; return its first state.
 
         Raises:
             ConfigError: lean-dojo or one of its programs is missing.
@@ -103,7 +103,7 @@ class DojoLean(metaclass=Checked):
         return LeanState(str(names[1]), _goals(first.pp), handle=first)
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """Run a tactic.
+        """Return the state after a tactic, or Lean's error message.
 
         Raises:
             TimeoutError: the tactic took too long.
@@ -135,7 +135,7 @@ class DojoLean(metaclass=Checked):
         return LeanState(state.statement, _goals(result.pp), tactics, handle=result)
 
     def rejection(self, state: LeanState) -> str:
-        """Check the whole file by lean-dojo's ``check_proof``, in a new process."""
+        """Return why ``check_proof``, in a new process, rejects the file; '' if it accepts."""
         lines = [line for tactic in state.tactics for line in tactic.split("\n")]
         check: Callable[[Any, str], bool] = self.package.check_proof
         accepted = check(self.theorem, "\n  ".join(["by", *lines]))

@@ -23,10 +23,10 @@ _WORDS = """
     abbrev example instance inductive structure class deriving mutual attribute local scoped private
     protected public noncomputable partial nonrec include omit
 """
-_REFUSED = frozenset(_WORDS.split())
+_FORBIDDEN_WORDS = frozenset(_WORDS.split())
 _WORD = re.compile(r"[^\W\d][\w'!?]*")
-_SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
-_LONGEST = 2000
+_FORBIDDEN_SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
+_MAX_CHARACTERS = 2000
 _KEYWORD = re.compile(r"\s*(?:theorem|lemma|example)\b")
 
 
@@ -39,22 +39,22 @@ def refusal(tactic: str) -> str:
     """
     if not tactic.strip():
         return "it is empty"
-    if len(tactic) > _LONGEST:
-        return f"it has more than {_LONGEST} characters"
+    if len(tactic) > _MAX_CHARACTERS:
+        return f"it has more than {_MAX_CHARACTERS} characters"
     # A dotted name such as ``Lean.ofReduceBool`` is checked part by part.
     for word in _WORD.findall(tactic):
-        if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` is a variant of ``bv_decide``
+        if word.rstrip("!?") in _FORBIDDEN_WORDS:  # ``bv_decide?`` is a variant of ``bv_decide``
             return f"{word!r} is refused"
-    for sign in _SIGNS:
+    for sign in _FORBIDDEN_SIGNS:
         if sign in tactic:
             return f"{sign!r} is refused"
     if not all(letter.isprintable() or letter == "\n" for letter in tactic):
-        return "a character that cannot be seen is refused"
+        return "an unprintable character is refused"
     return ""
 
 
 def statement_of(example: Example) -> str:
-    """Return the column ``statement``: exactly one theorem, up to its ``:=``.
+    """Return the column ``statement``: exactly one theorem, without its ``:=`` and proof.
 
     Data files are untrusted: a statement that could add an axiom or run code is not passed to Lean.
 
@@ -76,8 +76,8 @@ def statement_of(example: Example) -> str:
             f"column 'statement' is {statement!r:.80}: must be one theorem, lemma or example, "
             "up to its := and without it"
         )
-    if why := refusal(statement[keyword.end() :]):
-        raise DataError(f"column 'statement' is {statement!r:.80}: {why}")
+    if fault := refusal(statement[keyword.end() :]):
+        raise DataError(f"column 'statement' is {statement!r:.80}: {fault}")
     return statement
 
 
@@ -122,41 +122,41 @@ def file_of(theorems: Sequence[str]) -> TheoremFile:
     return TheoremFile("\n".join([*lines, ""]), spans)
 
 
-def rejections(file: TheoremFile, printed: str) -> list[str]:
+def rejections(file: TheoremFile, output: str) -> list[str]:
     """Return why each theorem is rejected; '' if it is accepted.
 
     A theorem is accepted if there is no error and no ``sorry`` from its first line to its command,
-    and if the command has answered, so that Lean has read that far.
+    and if the command has printed its number, which shows that Lean has read the theorem.
 
     Args:
         file: the checked file.
-        printed: Lean's output: one message per line, and other lines.
+        output: Lean's output: one message per line, and other lines.
 
     Raises:
         ChildProcessError: Lean has not read the file to its end.
     """
-    messages = list(_messages(printed))
+    messages = list(_messages(output))
     reasons = list[str]()
     for number, (first, last) in enumerate(file.spans):
         own = [message for message in messages if first <= message[0] <= last]
         if not any(line == last and f'"N{number}"' in data for line, _, data in own):
-            raise ChildProcessError(f"Lean has not come to theorem {number}: {printed[-200:]!r}")
-        reasons.append(next((data for _, bad, data in own if bad), ""))
+            raise ChildProcessError(f"Lean has not reached theorem {number}: {output[-200:]!r}")
+        reasons.append(next((data for _, is_rejected, data in own if is_rejected), ""))
     return reasons
 
 
-def _messages(printed: str) -> Iterator[tuple[int, bool, str]]:
+def _messages(output: str) -> Iterator[tuple[int, bool, str]]:
     """Yield each message's line, whether it rejects, and its text."""
-    for line in printed.split("\n"):  # a message may hold other line ends
+    for line in output.split("\n"):  # a message may hold other line ends
         if not line.startswith("{"):
             continue
         try:
             message = json.loads(line)
             data, place = str(message["data"]), int(message["pos"]["line"])
-            bad = message["severity"] == "error" or message.get("kind") == "hasSorry"
+            is_rejected = message["severity"] == "error" or message.get("kind") == "hasSorry"
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ChildProcessError(f"Lean printed {line!r:.80}, which is no message") from error
-        yield place, bad or "declaration uses" in data, data
+        yield place, is_rejected or "declaration uses" in data, data
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class LeanState:
         statement: the theorem, up to its ``:=``.
         goals: the open goals, as Lean prints them.
         tactics: the tactics so far.
-        completed: whether the backend has no open goals, which alone is no proof.
+        completed: whether the backend has no open goals; this alone is no proof.
         accepted: whether Lean has accepted the theorem with all tactics as one file.
         handle: the backend's identifier of the state.
     """
@@ -184,7 +184,7 @@ class LeanBackend(Protocol):
     """Interface of backends that run Lean."""
 
     def start(self, example: Example) -> LeanState:
-        """Return the state in which the theorem of an example begins.
+        """Return the first state of the proof of an example's theorem.
 
         Raises:
             DataError: the example states no theorem.

@@ -31,8 +31,8 @@ from rlcomp.report.statistics import estimate_in_words, number
 from rlcomp.report.tables import MetricResult, costs, run_origins, runs_with_groups
 from rlcomp.trackers.metric_names import better
 
-# Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
-MOST_GROUPS, MOST_RUNS, MOST_CELLS, MOST_METRICS = 64, 300, 4_000, 24
+# Limits for a large sweep, so that the page stays below 3 MB; the CSV files are complete.
+MAX_GROUPS, MAX_RUNS, MAX_CELLS, MAX_METRICS = 64, 300, 4_000, 24
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ def write_page(path: Path, report: Report) -> None:
 
 def shown_groups(report: Report) -> list[Group]:
     """Return the groups of a page: the control arm, and the first of the others."""
-    first = [*report.groups[:MOST_GROUPS]]
-    if report.baseline is not None and report.baseline not in first:
-        first[-1] = report.baseline
-    return first
+    groups = [*report.groups[:MAX_GROUPS]]
+    if report.baseline is not None and report.baseline not in groups:
+        groups[-1] = report.baseline
+    return groups
 
 
 def _comparisons(report: Report) -> dict[str, Any]:
-    """Return texts and tables."""
+    """Return the template's variables for the texts and tables."""
     groups, metric, control = shown_groups(report), headline_metric(report.results), report.baseline
     sentences = (
         write_verdict_sentences(groups, report.results, control, metric)
@@ -108,12 +108,12 @@ def _comparisons(report: Report) -> dict[str, Any]:
         "several": len(groups) > 1,
         "headline": metric,
         "verdicts": sentences,
-        "measured": list(dict.fromkeys(row.metric for row in report.results))[:MOST_METRICS],
+        "table_metrics": list(dict.fromkeys(row.metric for row in report.results))[:MAX_METRICS],
         "results": {(row.group, row.metric, row.kind): row for row in report.results},
-        "differing": paths[: MOST_CELLS // max(len(groups), 1)],
-        "placed": runs_with_groups(report.runs, report.groups),
-        "most_runs": MOST_RUNS,
-        "compared": side_by_side(groups),
+        "differing_paths": paths[: MAX_CELLS // max(len(groups), 1)],
+        "runs_and_groups": runs_with_groups(report.runs, report.groups),
+        "max_runs": MAX_RUNS,
+        "compared_answers": side_by_side(groups),
         "steps": steps,
         "left_out": left_out,
         "costs": costs(groups),
@@ -123,7 +123,7 @@ def _comparisons(report: Report) -> dict[str, Any]:
 
 
 def _charts(report: Report) -> dict[str, Any]:
-    """Return charts and the inputs of the page's script."""
+    """Return the template's variables for the charts, and the data of the page's script."""
     groups = shown_groups(report)
     metrics = sort_metrics(groups, report.metrics)
     curves, fronts = charts(groups, metrics), _fronts(report)
@@ -140,7 +140,7 @@ def _charts(report: Report) -> dict[str, Any]:
 
 
 def _fronts(report: Report) -> list[dict[str, Any]]:
-    """Return the path of one run, or the ends of several; empty without objectives."""
+    """Return the Pareto points of one run by step, or of several runs; empty without objectives."""
     if report.fronts is None:
         return []
     if len(report.runs) == 1:

@@ -69,7 +69,7 @@ def _fault(row: dict[str, Any]) -> str | None:
         column = row.get(name)
         misfit = not isinstance(column, list) or len(column) != length
         if misfit and (column or name == "trained"):
-            return f"'{name}' is {column!r:.40}: must have {length} entries, one a token"
+            return f"'{name}' is {column!r:.40}: must have {length} entries, one per token"
     return None
 
 

@@ -29,13 +29,13 @@ class Limits:
         wall: wall-clock seconds after which all processes of the job are killed.
         cpu: CPU seconds after which the program is killed; rounded up.
         memory: bytes of address space of each process; Python itself takes about 30 MiB.
-        output: bytes of standard output, of standard error, of the returned values, and of any one
+        output: bytes of standard output, of standard error, of the returned values, and of each
             file.
         disk: bytes of /tmp, the only writable folder (tier ``strict``; other tiers have none).
         tasks: maximum number of threads and processes at the same time (tier ``strict``; other
             tiers allow one). Without ``fork`` only threads are allowed, and ``memory`` limits all
             of them together.
-        fork: whether the program may make processes and execute files (tier ``strict`` only).
+        fork: whether the program may create processes and execute files (tier ``strict`` only).
     """
 
     wall: float = 5.0
@@ -54,7 +54,7 @@ class Limits:
                 raise ConfigError(f"limits.{name}={value}: must be a finite number above 0")
         if self.memory < _PYTHON:
             raise ConfigError(
-                f"limits.memory={self.memory}: must be at least {_PYTHON}, the need of Python"
+                f"limits.memory={self.memory}: must be at least {_PYTHON}, for Python itself"
             )
 
 

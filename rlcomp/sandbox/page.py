@@ -19,7 +19,7 @@ from rlcomp.errors import ConfigError, RlcompError, require
 ADDRESS = "http://page.test/"
 WIDTH, HEIGHT = 1024, 768  # size of the window, in CSS pixels
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # Flags that keep the page from the network, because interception does not cover sockets.
 _OFFLINE_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
@@ -27,7 +27,7 @@ _OFFLINE_FLAGS = [
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-background-networking",
 ]
-_DEAD_PROXY = {"server": "http://127.0.0.1:9"}
+_UNREACHABLE_PROXY = {"server": "http://127.0.0.1:9"}
 _COMPILE_SCRIPT = (
     "goal => { try { new Function(`return (${goal}\\n)`) } catch (e) { return String(e) } }"
 )
@@ -46,7 +46,11 @@ def find_browser(requested_program: str | None) -> str:
     Raises:
         ConfigError: no browser is found.
     """
-    names = [requested_program] if requested_program else [os.environ.get("CHROMIUM", ""), *_NAMES]
+    names = (
+        [requested_program]
+        if requested_program
+        else [os.environ.get("CHROMIUM", ""), *_BROWSER_NAMES]
+    )
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         raise ConfigError(
@@ -77,7 +81,7 @@ class Page:
             offline=True,
             service_workers="block",
             accept_downloads=False,
-            bypass_csp=True,  # the page's security policy could forbid to evaluate the goal
+            bypass_csp=True,  # the page's security policy could forbid the evaluation of the goal
             viewport={"width": WIDTH, "height": HEIGHT},
         )
         try:
@@ -101,7 +105,7 @@ class Page:
             route.abort("aborted")
 
     def snapshot(self, *, boxes: bool) -> str:
-        """Return the page's accessibility tree: one line an element, with its name ``[ref=e1]``."""
+        """Return the page's accessibility tree: one line per element, with its ``[ref=e1]``."""
         return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
 
     def click(self, element: str) -> None:
@@ -117,7 +121,7 @@ class Page:
         self._run_action(lambda: self.page.mouse.click(x, y))
 
     def write(self, element: str, text: str) -> None:
-        """Fill a field with a text, or choose the option with this label.
+        """Fill a field with a text, or choose the option with this label in a menu.
 
         Raises:
             PageActionError: the element is no field, or has no such option.
@@ -179,14 +183,14 @@ _browsers: dict[tuple[int, str], Any] = {}
 
 
 def _browser(program: str) -> Any:  # noqa: ANN401
-    """Return the browser of this process; start it at first and after a crash."""
+    """Return the browser of this process; start it if it does not run."""
     key = os.getpid(), program
     if key not in _browsers or not _browsers[key].is_connected():
         with _without_limits():
             _browsers[key] = _playwright(key[0]).chromium.launch(
                 executable_path=program,
                 args=_OFFLINE_FLAGS,
-                proxy=_DEAD_PROXY,
+                proxy=_UNREACHABLE_PROXY,
                 chromium_sandbox=os.geteuid() != 0,
             )
     return _browsers[key]

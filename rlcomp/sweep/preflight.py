@@ -28,15 +28,15 @@ def warn_of_refused_jobs(
 
     Args:
         jobs: the overrides of each job, in order.
-        loader: composes their configs.
+        loader: composes the configs of jobs.
         master: the sweep's own config.
         varied: the swept keys.
     """
     first: dict[str, int] = {}
-    sound, faulty = set[str](), set[str]()
-    for number in _first_with_each_value(jobs):
+    accepted, rejected = set[str](), set[str]()
+    for number in _jobs_with_each_value(jobs):
         faults = _faults(loader, master, jobs[number])
-        (faulty if faults else sound).update(jobs[number])
+        (rejected if faults else accepted).update(jobs[number])
         for fault in faults:
             first.setdefault(fault, number)
     if refusals := [
@@ -44,21 +44,21 @@ def warn_of_refused_jobs(
         for fault, number in first.items()
     ]:
         more = [f"... and {len(refusals) - _MAX_SHOWN} more"] if len(refusals) > _MAX_SHOWN else []
-        remedies = _sound_values(faulty - sound, jobs, varied)
+        remedies = _accepted_values(rejected - accepted, jobs, varied)
         lines = [
             *refusals[:_MAX_SHOWN],
             *more,
             *remedies,
-            "the other jobs are run; Ctrl-C stops the sweep",
+            "the other jobs run; Ctrl-C stops the sweep",
         ]
         warnings.warn("\n".join(lines), RlcompWarning, stacklevel=2)
 
 
-def _first_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
+def _jobs_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
     """Yield the indices of jobs that together contain each override.
 
     Examples:
-        >>> [*_first_with_each_value([["a=1", "b=1"], ["a=1", "b=2"], ["a=2", "b=1"], ["a=2"]])]
+        >>> [*_jobs_with_each_value([["a=1", "b=1"], ["a=1", "b=2"], ["a=2", "b=1"], ["a=2"]])]
         [0, 1, 2]
     """
     words = set[str]()
@@ -68,18 +68,18 @@ def _first_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
             yield number
 
 
-def _sound_values(
-    bad: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
+def _accepted_values(
+    rejected: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
 ) -> list[str]:
-    """Suggest the swept keys without values for which every checked job is refused."""
+    """Suggest each swept key without the values in ``rejected``."""
     hints = []
     for key in varied:
         words = dict.fromkeys(
             word for job in jobs for word in job if word.lstrip("+").partition("=")[0] == key
         )
-        sound = [word.partition("=")[2] for word in words if word not in bad]
-        if sound and len(sound) < len(words):
-            hints.append(f"without them: {key}={','.join(sound)}")
+        accepted = [word.partition("=")[2] for word in words if word not in rejected]
+        if accepted and len(accepted) < len(words):
+            hints.append(f"without the refused values: {key}={','.join(accepted)}")
     return hints
 
 

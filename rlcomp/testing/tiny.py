@@ -37,10 +37,10 @@ def tiny_model(
 
     Args:
         tokenizer: gives the vocabulary and EOS.
-        seed: of torch's global generator, set before the weights are drawn.
+        seed: seed of torch's global generator, set before the weights are drawn.
         scale: multiplies every matrix; with 4 or more, the distributions are far from uniform.
         vector_scale: multiplies every vector: weights of norms, and biases.
-        rank: of trainable LoRA adapters, with ``alpha`` twice as large; 0 for none.
+        rank: rank of trainable LoRA adapters, with ``alpha`` twice as large; 0 for none.
         sizes: arguments of :func:`rlcomp.model.build.causal_lm`; the default is one layer, 16 wide,
             with two heads and 16 tokens of context.
 

@@ -32,33 +32,34 @@ _REASONING = ("reasoning_content", "thinking", "reasoning")
 class ChatPrompt(metaclass=Checked):
     """Prompts in the tokenizer's chat template, up to the beginning of the assistant's turn.
 
-    A text is a user's message. A conversation (:func:`rlcomp.data.conversations.conversation_of`)
-    keeps its turns, and the text is in its last message. A response ends with the token that the
-    template writes after an assistant's turn.
+    A text prompt becomes a user's message. A conversation
+    (:func:`rlcomp.data.conversations.conversation_of`) keeps its turns; the prompt's text replaces
+    the text of its last message. A response ends with the token that the template writes after an
+    assistant's turn.
 
     In demonstrations every assistant turn is trained, from the end of its header to the token that
-    ends it. Some templates write a turn differently once others follow (Qwen3 and DeepSeek drop its
+    ends it. Some templates rewrite a turn when later turns follow (Qwen3 and DeepSeek drop its
     thought). Such a turn is not the text that the policy would write there: it is not trained, and
     a warning is logged.
 
     Args:
-        tokenizer: the policy's.
-        template: a file of Jinja instead of the tokenizer's own template; at most 256 KiB.
+        tokenizer: tokenizer of the policy.
+        template: a Jinja file that replaces the tokenizer's own template; at most 256 KiB.
         system: the system message of conversations that have none.
         thinking: ``keep`` the assistant's thoughts as they are in the data, or ``strip`` them
             (``<think>...</think>``, ``reasoning_content``); then turns that had an empty thought
             when they were the last are trained without it.
         arguments: other variables of the template, such as ``{enable_thinking: false}``.
         observations: form of an environment's observation in an episode: a message of the ``user``
-            or of a ``tool``, in the template's frame, followed by the assistant's header; or plain
+            or of a ``tool``, as the template writes it, with the assistant's header; or plain
             text within the assistant's turn, ``inline``.
         tools: the environment's tools by name. The template gets them as JSON schemas
             (:func:`rlcomp.text.tool_schemas.tool_schemas`) if a conversation has none of its own.
             Calls have the form that ``tool_protocol=json`` reads.
 
     Raises:
-        ConfigError: there is no template, it cannot be used, it ends turns with no token, or it
-            does not write the tools.
+        ConfigError: there is no template, it cannot be used, it writes no token at the end of a
+            turn, or it does not write the tools.
     """
 
     continues = False
@@ -102,7 +103,7 @@ class ChatPrompt(metaclass=Checked):
             names = ", ".join(map(repr, policy.tokenizer.convert_ids_to_tokens([*stops])))
             raise ConfigError(
                 f"{self.template.name} ends a turn by {self.template.stop!r}, but the policy stops "
-                f"at {names} only, and would write on: set policy.stop_tokens="
+                f"at {names} only, and would continue: set policy.stop_tokens="
                 f"['{self.template.stop}'], or give a template that ends turns by EOS, "
                 "prompt.template=FILE"
             )
@@ -134,9 +135,9 @@ class ChatPrompt(metaclass=Checked):
         return chat.mark(chat.text(len(chat.messages), add_generation_prompt=True))
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """Return a writer of episodes for each prompt; warn of a template that drops thoughts.
+        """Return a dialogue of an episode for each prompt; warn of a template that drops thoughts.
 
-        ConfigError if the template rewrites turns once others follow, or does not write
+        ConfigError if the template rewrites turns when later turns follow, or does not write
         observations.
         """
         return [self._dialogue(*row) for row in zip(texts, columns, strict=True)]
@@ -215,10 +216,10 @@ class ChatPrompt(metaclass=Checked):
         new, later = spans.rewritten
         strip = "prompt.thinking=strip, which takes thoughts out, or " * (self.thinking == "keep")
         warnings.warn(
-            f"{self.template.name} writes a turn of the assistant in another way once others "
+            f"{self.template.name} rewrites a turn of the assistant when later turns "
             f"follow ({new[:60]!r} becomes {later[:60]!r}): such turns are not trained, only those "
-            f"in the form that the policy writes; use {strip}a template that keeps turns as they "
-            "were, prompt.template=FILE",
+            f"in the form that the policy writes; use {strip}a template that does not rewrite "
+            "turns, prompt.template=FILE",
             RlcompWarning,
             stacklevel=2,
         )

@@ -102,7 +102,9 @@ def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
     """
     end, stop, frame = rendered(chat).partition(SAID)[2].partition(template.stop)
     if not stop:
-        raise DataError(f"{template.name} leaves turns of the assistant out once others follow")
+        raise DataError(
+            f"{template.name} leaves out turns of the assistant when later turns follow"
+        )
     return end, stop + frame
 
 
@@ -125,17 +127,17 @@ def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
         if appended == whole:
             continue
         new, later = difference(chat, appended, whole)
-        change = f"once others follow ({new[:60]!r} becomes {later[:60]!r})"
+        change = f"when later turns follow ({new[:60]!r} becomes {later[:60]!r})"
         if text == SAID and _without_thoughts(appended) != _without_thoughts(whole):
-            why = f"{template.name} writes turns in another way {change}, and ids are only appended"
+            why = f"{template.name} rewrites turns {change}, and ids are only appended"
             raise ConfigError(_refusal(role, why))
         other = "prompt.observations=tool, as some keep thoughts before what tools say, or " * (
             role == "user"
         )
         warnings.warn(
-            f"{template.name} writes the thought of a turn in another way {change}: in episodes it "
+            f"{template.name} rewrites the thought of a turn {change}: in episodes it "
             "stays as the policy wrote it, in training and in evaluation, which a server of the "
-            f"model will not do; use {other}a template that keeps turns as they were, "
+            f"model will not do; use {other}a template that does not rewrite turns, "
             "prompt.template=FILE",
             RlcompWarning,
             stacklevel=2,

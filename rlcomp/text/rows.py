@@ -1,4 +1,4 @@
-"""Rows of tokens: padding, prompts and responses, new responses."""
+"""Rows of tokens from prompts and responses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def encode_rows(
     Prompt and response are tokenised separately, as they are when the response is sampled. The rows
     are ``tokens`` (prompt, response, EOS), ``attention_mask``, ``response_mask`` (response and
     EOS), ``[B, T]``, on the CPU. DataError if a text has a character that the tokenizer cannot
-    write.
+    encode.
 
     Examples:
         >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -91,12 +91,12 @@ def encode_rows(
 
 def rows_from_ids(
     tokenizer: PreTrainedTokenizerBase,
-    heads: Sequence[Sequence[int]],
-    tails: Sequence[Sequence[int]],
+    prompts: Sequence[Sequence[int]],
+    responses: Sequence[Sequence[int]],
 ) -> TensorDict:
-    """Build rows from ids: ``B`` prompts (none empty), and their responses; on the CPU.
+    """Build rows from the ids of ``B`` non-empty prompts and their responses, on the CPU.
 
-    ``tokens`` (head, tail), ``attention_mask``, ``response_mask`` (tail), ``[B, T]``.
+    ``tokens`` (prompt, response), ``attention_mask``, ``response_mask`` (response), ``[B, T]``.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -104,14 +104,14 @@ def rows_from_ids(
         tensor([[False, False,  True],
                 [False,  True, False]])
     """
-    rows = [Demonstration.of(*both) for both in zip(heads, tails, strict=True)]
+    rows = [Demonstration.of(*pair) for pair in zip(prompts, responses, strict=True)]
     return demonstration_rows(tokenizer, rows)
 
 
 def demonstration_rows(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[Demonstration]
 ) -> TensorDict:
-    """Build rows to imitate, ``[B, T]``, on the CPU; their response masks may have holes.
+    """Build rows to imitate, ``[B, T]``, on the CPU; a response mask need not be contiguous.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -160,10 +160,10 @@ def rollout_rows(
 
 
 def _pad_routes(routes: Tensor, width: int) -> Tensor:
-    """Pad routes to ``width`` columns; unknown ones are left to the model."""
-    missing = routes.new_full((len(routes), width, *routes.shape[2:]), UNKNOWN)
-    missing[:, : routes.shape[1]] = routes[:, :width]
-    return missing
+    """Pad routes to ``width`` columns with :data:`UNKNOWN`: the model chooses there."""
+    padded = routes.new_full((len(routes), width, *routes.shape[2:]), UNKNOWN)
+    padded[:, : routes.shape[1]] = routes[:, :width]
+    return padded
 
 
 def check_room(
@@ -180,8 +180,8 @@ def check_room(
         if limit is not None and length + more > limit:
             raise DataError(
                 f"prompt {prompt(index)[:60]!r} has {length} tokens; with {more} more that is "
-                f"{length + more}, and the model holds {limit}: lower max_new_tokens, shorten the "
-                "prompt, or raise context_length as far as the model goes"
+                f"{length + more}, and the limit is {limit}: lower max_new_tokens, shorten the "
+                "prompt, or raise context_length up to the model's limit"
             )
 
 
@@ -204,14 +204,14 @@ def response_rows(
         batch: ``[B]`` rows with ``prompt`` and ``group_id``, and ``columns`` if there are any.
         responses: ``B`` texts, without the token that ends a response, which is added.
         prompt: encodes prompts and responses.
-        tokenizer: the policy's.
+        tokenizer: tokenizer of the policy.
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``,
             ``group_id``, and the entries that belong to prompts; no entry of a rollout.
 
     Raises:
-        DataError: a text has a character that the tokenizer cannot write.
+        DataError: a text has a character that the tokenizer cannot encode.
     """
     columns = decode_columns(batch, [CONVERSATION])
     texts = decode_texts(batch["prompt"])

@@ -33,7 +33,7 @@ class TwoOptions:
         options: two texts.
         prompt: encodes the questions; by default the chat template of the model's tokenizer, or
             plain text if it has none.
-        least_mass: of both options together; with less there is no verdict.
+        least_mass: least mass of both options together; with less there is no verdict.
         no_verdict: called with the reason if questions have no verdict.
         batch_size: questions in one forward pass.
     """

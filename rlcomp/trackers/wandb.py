@@ -66,7 +66,7 @@ class WandB:
         self.best: dict[str, float] = {}
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Open the run; a resumed run keeps its id, and a job of ``wandb agent`` has one."""
+        """Open the run; a resumed run keeps its id, and ``wandb agent`` gives its jobs an id."""
         del phases
         import wandb
 
@@ -92,7 +92,7 @@ class WandB:
     @staticmethod
     @contextmanager
     def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Start W&B's own process here: it outlives the process of the run and has all its rows."""
+        """Start W&B's process here, so that it outlives the run's process and loses no rows."""
         import wandb
 
         own = not os.environ.get("WANDB_SERVICE")
@@ -101,8 +101,8 @@ class WandB:
         error: BaseException | None = None
         try:
             yield partial(_close_open_runs, directory, _folders(directory))
-        except BaseException as raised:
-            error = raised
+        except BaseException as exception:
+            error = exception
             raise
         finally:
             if own:
@@ -110,7 +110,7 @@ class WandB:
 
     @staticmethod
     def _mode() -> Any:  # noqa: ANN401
-        """Return the mode of the user, else online with a key and offline without."""
+        """Return the mode that the user has set, else online with a key and offline without."""
         mode = os.environ.get("WANDB_MODE")
         if mode:
             return mode
@@ -159,7 +159,7 @@ class WandB:
         return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
 
     def rewind(self, position: dict[str, Any]) -> None:
-        """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
+        """Restore the values of :meth:`position`; :meth:`start` then continues the W&B run."""
         self.id = position.get("id")
         self.spent |= position.get("spent", {})
         self.best = {**position.get("best", {})}
@@ -175,8 +175,8 @@ class WandB:
         try:
             if error is None:
                 self._log_report()
-        except BaseException as late:
-            error = late
+        except BaseException as exception:
+            error = exception
             raise
         finally:
             self._close(error)
@@ -217,7 +217,7 @@ def _folders(directory: Path) -> set[Path]:
 
 
 def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -> None:
-    """Close the runs of a dead process, those without a folder in ``before``."""
+    """Close the runs of a process that has ended: the run folders that are not in ``before``."""
     from wandb.sdk.wandb_init import _attach
 
     for folder in _folders(directory) - before:

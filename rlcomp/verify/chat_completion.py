@@ -12,8 +12,8 @@ class Completion(NamedTuple):
 
     Attributes:
         text: text of the message.
-        first: probabilities of the first token's alternatives, by token; None if it has none.
-        tokens: tokens of prompt and answer together; 0 if the reply does not say.
+        first: probabilities of the first token's alternatives, by token; None without alternatives.
+        tokens: tokens of prompt and answer together; 0 if the reply has no count.
     """
 
     text: str
@@ -26,7 +26,7 @@ def completion(body: bytes) -> Completion:
 
     Raises:
         ValueError: the body is not JSON, has none or several choices, no text, a lone surrogate,
-            or log-probs that are no numbers up to 0.
+            or log-probs that are not numbers of at most 0.
 
     Source:
         OpenAI API reference, "The chat completion object".
@@ -41,32 +41,31 @@ def completion(body: bytes) -> Completion:
         raise ValueError("it is nested too deeply") from error
     choices = _get(reply, "choices")
     if not isinstance(choices, list) or len(choices) != 1:
-        count = len(choices) if isinstance(choices, list) else "no list of"
-        raise ValueError(f"it has {count} choices instead of one")
+        raise ValueError("it does not have exactly one choice")
     text = _get(_get(choices[0], "message"), "content")
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("the content of its message holds a lone surrogate")
     tokens = _get(_get(reply, "usage"), "total_tokens")
-    counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
-    return Completion(text, _first(choices[0]), counted)
+    count = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
+    return Completion(text, _first_token(choices[0]), count)
 
 
 def _get(value: object, name: str) -> Any:  # noqa: ANN401 - JSON
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _first(choice: object) -> dict[str, float] | None:
+def _first_token(choice: object) -> dict[str, float] | None:
     """Return the probabilities of the alternatives of the first token."""
     positions = _get(_get(choice, "logprobs"), "content")
     if not isinstance(positions, list) or not positions:
         return None
-    listed = _get(positions[0], "top_logprobs")
-    if not isinstance(listed, list) or not listed:
+    alternatives = _get(positions[0], "top_logprobs")
+    if not isinstance(alternatives, list) or not alternatives:
         return None
     probabilities: dict[str, float] = {}
-    for entry in listed:
+    for entry in alternatives:
         token, log_prob = _get(entry, "token"), _get(entry, "logprob")
         if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
             raise ValueError(f"{str(entry)!r:.60} is not a token with its log-prob")

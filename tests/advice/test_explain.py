@@ -43,8 +43,8 @@ def test_an_unknown_key_names_those_beside_it():
 
 def test_a_key_that_is_a_choice_of_parts_is_told_so():
     assert told(unknown("filter"), ["filter"]) == (
-        "filter is a choice of parts whose settings have other paths; rlcomp ... filter=OPTION "
-        "--cfg job shows where"
+        "filter is a group of options, whose settings have other paths; rlcomp ... filter=OPTION "
+        "--cfg job shows them"
     )
 
 

@@ -215,7 +215,7 @@ TABLE = {
         ["decoding.colour=1"],
         "decoding.colour is not in",
         "(known: ",
-        "); it takes no other: leave this out\n",
+        "); there is no other setting: leave this out\n",
     ),
     "key of an empty mapping": Bad(
         ["recipe=sac", "loss.period.loss_actor=2"],
@@ -229,7 +229,7 @@ TABLE = {
     "key of another library, its words turned": Bad(
         ["learner.clip_grad=1"],
         "learner.clip_grad is not in",
-        "similar is grad_clip",
+        "a similar setting is grad_clip",
         "which is learner.max_grad_norm\n",
     ),
     "key that other places have": Bad(
@@ -259,7 +259,7 @@ TABLE = {
     "what is held by name": Bad(
         ["recipe=agent", "environment=tools", "tool=calculator"],
         "tool=calculator: ",
-        "tool is held by name",
+        "each tool has a name",
         "write +tool@environment.tools.calculator=calculator\n",
     ),
     "another name for what has to be given": Bad(

@@ -28,7 +28,7 @@ NAMED = {
 }
 FOUND = {
     # Hydra's own grammar.
-    "=3": "there is no key in front of the =",
+    "=3": "there is no key before the =",
     "seed": "seed: cannot be read",
     "'seed=0 group_size=3'": "the value needs quotes",
     "'prompts.batch_size=${model'": "the value needs quotes",
@@ -101,8 +101,8 @@ FOUND = {
     "loss.trust_region.clip_high=nan": "loss.trust_region.clip_high is nan: must be finite",
     "decoding.top_p=1.1": "decoding.top_p is 1.1: must be at most 1",
     "model.num_key_value_heads=3": "which num_key_value_heads 3 does not divide",
-    "dynamic_sampling=refill dynamic_sampling.max_tries=0": "dynamic_sampling is a choice of parts "
-    "whose settings have other paths",
+    "dynamic_sampling=refill dynamic_sampling.max_tries=0": "dynamic_sampling is a group of "
+    "options, whose settings have other paths",
 }
 YAMLS = {
     "colon": b"_target_: a: b\n",

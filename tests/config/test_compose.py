@@ -119,7 +119,7 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
             "that there is no such phase; leave phases.online.steps out, or choose another option",
         ),
         ("phases.rl.step=3", "phases.rl.step is not in the config; did you mean 'steps'?"),
-        ("trainer.foo=3", "trainer.foo is not in the config, and nothing here is known to be the"),
+        ("trainer.foo=3", "trainer.foo is not in the config, and rlcomp has no known equivalent"),
     ],
 )
 def test_a_line_is_told_what_it_can_write(words, told):

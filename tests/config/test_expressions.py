@@ -36,7 +36,7 @@ def function(): pass
 def home(tmp_path, monkeypatch):
     """A module with names and classes that expressions may mean."""
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bound, source.lineage, assigned):
+    for cached in (source.source_of, source._bindings_by_name, source.lineage, assigned):
         cached.cache_clear()
     (tmp_path / "written_here.py").write_text(TEXT)
     yield "written_here"
@@ -186,7 +186,7 @@ Whole = Annotated[int, Ge(3)]
 def types_home(tmp_path, monkeypatch):
     """A module that defines types of its own."""
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bound):
+    for cached in (source.source_of, source._bindings_by_name):
         cached.cache_clear()
     (tmp_path / "types_here.py").write_text(TYPES_TEXT)
     return "types_here"

@@ -191,6 +191,6 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 def test_a_setting_that_a_phase_takes_over_is_added():
     from rlcomp.config.resolve import compose_or_explain
 
-    with pytest.raises(ConfigError, match=r"its own, \+phases.rl2.every=") as told:
+    with pytest.raises(ConfigError, match=r"set it here by \+phases.rl2.every=") as told:
         compose_or_explain(["recipe=r1", "phases.rl2.every=3"])
-    assert "taken over from the phase that phases.rl2.like names" in str(told.value)
+    assert "inherited from the phase that phases.rl2.like names" in str(told.value)

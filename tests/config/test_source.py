@@ -15,7 +15,7 @@ def package(tmp_path, monkeypatch):
     """Writes modules by name; a call gives them, as files of a package of its own."""
     name = f"pack{abs(hash(str(tmp_path)))}"
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bound, source.lineage):
+    for cached in (source.source_of, source._bindings_by_name, source.lineage):
         cached.cache_clear()
 
     def write(**texts):

@@ -126,7 +126,7 @@ def test_a_row_with_media_is_refused(name):
     ("columns", "told"),
     [
         ({"messages": [{"role": "User", "content": ""}]}, "role is 'User'; did you mean 'user'"),
-        ({"messages": [{"content": "a"}]}, "role is None.*known are system, developer, user"),
+        ({"messages": [{"content": "a"}]}, "role is None.*the roles are system, developer, user"),
         ({"messages": [{"role": "a|><|b", "content": ""}]}, r"message 1 .*role is 'a\|><\|b'"),
         ({"messages": [USER, "a"]}, "message 2 of 'messages' is 'a': write {role: user"),
         ({"messages": [{"role": "user"}]}, "content is None, not a text"),
@@ -135,7 +135,7 @@ def test_a_row_with_media_is_refused(name):
         ({"messages": [{"role": "user", "content": ["a"]}]}, "is .*'a'.*, not text"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "is 'text', not text"),
         ({"messages": [FOUR]}, "'messages' holds no message before the assistant's last one"),
-        ({"messages": [SYSTEM]}, "ends in a turn of the system, and no response follows"),
+        ({"messages": [SYSTEM]}, "ends in a turn of the system, which has no response"),
         ({"messages": [USER, FOUR, EIGHT]}, "ends in a turn of the assistant"),
         ({"prompt": [USER, FOUR]}, "'prompt' ends in a turn of the assistant.*'completion'"),
         ({"prompt": [USER, FOUR], "completion": "8"}, "ends in a turn of the assistant"),

@@ -128,7 +128,7 @@ def test_single_labels():
         ({**PAIR, "prompt": ""}, "the prompt is empty"),
         ({"chosen": "yes", "rejected": "no"}, r"the prompt is None, .* task\.prompt_field"),
         ({**PAIR, "chosen": [YES]}, "one answer is a text, the other messages"),
-        ({"chosen": [YES], "rejected": [NO]}, "an answer has no message, or none comes before"),
+        ({"chosen": [YES], "rejected": [NO]}, "an answer has no message, or no prompt before"),
         ({**PAIR, "votes": [1]}, r"'votes' is \[1\]: must be \[for chosen, for rejected\]"),
         ({**PAIR, "votes": [0, 0]}, "nobody has voted"),
         ({**PAIR, "votes": [-1, 2]}, "'votes' holds -1: must be a number from 0 to 3.4e[+]38"),

@@ -200,7 +200,7 @@ def test_a_reply_has_version_prompt_and_text():
         ({"n": 2**20, "max_tokens": 3}, r"max_tokens\) is above 4194304"),
         ({"seed": None}, "TypeError"),
         ({"seed": 2**64}, "ValueError"),
-        ({"max_tokens": 900}, "the model holds 16"),
+        ({"max_tokens": 900}, "the limit is 16"),
         ({"method": "GET"}, "use POST"),
         ({"path": "/weights", "folder": "/nowhere", "version": "1"}, "no model in /nowhere"),
         ({"path": "/weights"}, "the request has no 'folder'"),

@@ -50,7 +50,7 @@ ATTACKS = {
     "a path that climbs": lambda path: (request(f"{path}/../../../../etc/passwd", b""), {404}),
     "an encoded path that climbs": lambda path: (request(f"{path}/%2e%2e%2fetc%2fpasswd"), {404}),
     "a file of the system": lambda path: (request("/etc/passwd", b"", method="GET"), {404}),
-    "a body that is no JSON": lambda path: (request(f"{path}/completions", b"{" * 10_000), {400}),
+    "a body that is not JSON": lambda path: (request(f"{path}/completions", b"{" * 10_000), {400}),
     "a body that is no object": lambda path: (request(f"{path}/completions", b"[1]"), {400}),
     "a body nested too deeply": lambda path: (
         request(f"{path}/completions", b'{"stop":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),

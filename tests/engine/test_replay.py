@@ -175,7 +175,9 @@ def test_masks_of_another_vocabulary_are_refused():
     batch = rollout(policy)
     batch["sampling_mask"] = batch["sampling_mask"][..., :1]
 
-    with pytest.raises(ShapeError, match=r"'sampling_mask' has 1 bytes a token, the model needs 2"):
+    with pytest.raises(
+        ShapeError, match=r"'sampling_mask' has 1 bytes per token, the model needs 2"
+    ):
         policy.log_probs(batch)
 
 

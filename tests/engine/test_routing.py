@@ -321,7 +321,7 @@ def test_unsupported_routers_are_refused():
         tiny_policy(decoding=PROXIMAL)
     most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
     assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most).scoring.routers) == 1
-    with pytest.raises(ConfigError, match="256 experts a layer, but a byte numbers at most 255"):
+    with pytest.raises(ConfigError, match="256 experts per layer, but the limit is 255"):
         make("qwen3_moe", overrides={**EXPERTS["qwen3_moe"], "num_experts": 256})
     with pytest.raises(ConfigError, match=r"engine.checkpointing.*keep_routing=none"):
         make("mixtral", engine=Engine(checkpointing=True))
@@ -337,7 +337,7 @@ def test_routes_of_another_model_are_refused():
     rows = rollout(policy, group_size=1)
     rows["routed_experts"] = rows["routed_experts"][:, :, :1]
 
-    with pytest.raises(ShapeError, match=r"\(1, 2\) layers and experts a token.*\(2, 2\)"):
+    with pytest.raises(ShapeError, match=r"\(1, 2\) layers and experts per token.*\(2, 2\)"):
         policy.score(rows)
 
 

@@ -54,7 +54,7 @@ def test_a_kl_that_is_no_number_moves_nothing(kl):
 
 @pytest.mark.parametrize("kl", [0.0, 1e-12, 3e-8, -3e-8])
 def test_the_rounding_of_equal_policies_is_no_kl(kl):
-    # 3e-8 nats a token were measured in float32 between a policy and its copy.
+    # 3e-8 nats per token were measured in float32 between a policy and its copy.
     assert adapted(kl) == adapted(kl, target=0.01) == 0.2
     assert doubling_kl_coef(0.2, kl, target=0.01) == 0.2
 

@@ -521,7 +521,7 @@ def test_given_answers_of_unequal_length_are_padded():
 
 
 def test_a_given_answer_beyond_the_context_is_refused():
-    with pytest.raises(DataError, match="the model holds 24"):
+    with pytest.raises(DataError, match="the limit is 24"):
         encode_answers(make_policy(), ["a"], ["b" * 23])
 
 

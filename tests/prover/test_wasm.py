@@ -73,7 +73,7 @@ def test_what_is_missing_is_said(tmp_path, stand_in):
     lean, _ = stand_in()
     with pytest.raises(DataError, match="statement"):
         lean.start(Example("", "", ""))
-    with pytest.raises(ChildProcessError, match="has not come to"):
+    with pytest.raises(ChildProcessError, match="has not reached"):
         lean.check(["theorem t : True := trivial"])
 
 

@@ -20,7 +20,7 @@ def names(report):
 
 
 def test_the_control_arm_takes_the_last_place_of_the_first(monkeypatch):
-    monkeypatch.setattr(page, "MOST_GROUPS", 3)
+    monkeypatch.setattr(page, "MAX_GROUPS", 3)
 
     assert names(sweep(5)) == "vwx"
     assert names(sweep(5, control=1)) == "vwx"
@@ -28,11 +28,11 @@ def test_the_control_arm_takes_the_last_place_of_the_first(monkeypatch):
 
 
 def test_cells_of_what_differs_are_shared_by_the_groups(monkeypatch):
-    monkeypatch.setattr(page, "MOST_CELLS", 4)
+    monkeypatch.setattr(page, "MAX_CELLS", 4)
 
-    assert page._comparisons(sweep(2))["differing"] == ["a", "b"]
-    assert page._comparisons(sweep(1))["differing"] == ["a", "b", "c"]
-    assert page._comparisons(sweep(0))["differing"] == []
+    assert page._comparisons(sweep(2))["differing_paths"] == ["a", "b"]
+    assert page._comparisons(sweep(1))["differing_paths"] == ["a", "b", "c"]
+    assert page._comparisons(sweep(0))["differing_paths"] == []
 
 
 def test_a_file_is_no_place_for_a_report(tmp_path):

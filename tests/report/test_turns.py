@@ -74,4 +74,4 @@ def test_a_turn_for_each_token_or_none(make_run, tmp_path, recwarn):
     make_run("one", [{"reward/mean": 1.0}], samples=[ROW | {"turn": [0]}])
     report([str(tmp_path)], None, None, [])
 
-    assert "'turn' is [0]: must have 6 entries, one a token" in str(recwarn[0].message)
+    assert "'turn' is [0]: must have 6 entries, one per token" in str(recwarn[0].message)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.sweep.preflight import _sound_values
+from rlcomp.sweep.preflight import _accepted_values
 
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
@@ -32,8 +32,8 @@ def test_a_bad_value_of_a_later_job_is_a_warning_before_the_first_job(told):
     assert code == 2
     assert [config.rollout.group_size for config in ran] == [8, 4]
     assert "job 2 (rollout.group_size=1) will be refused: rollout.group_size is 1" in before
-    assert "the other jobs are run" in before
-    assert "without them: rollout.group_size=8,4\n" in before
+    assert "the other jobs run" in before
+    assert "without the refused values: rollout.group_size=8,4\n" in before
 
 
 def test_each_fault_is_reported_once_with_its_first_job(told):
@@ -53,6 +53,6 @@ def test_a_sound_sweep_has_no_warning(told):
 def test_a_sweep_without_a_fault_and_one_without_a_way_out_name_no_values():
     jobs = [["a=1", "b=1"], ["a=2", "b=1"]]
 
-    assert _sound_values(["a=2"], jobs, ["a", "b"]) == ["without them: a=1"]
-    assert _sound_values([], jobs, ["a", "b"]) == []
-    assert _sound_values(["a=1", "a=2"], jobs, ["a"]) == []
+    assert _accepted_values(["a=2"], jobs, ["a", "b"]) == ["without the refused values: a=1"]
+    assert _accepted_values([], jobs, ["a", "b"]) == []
+    assert _accepted_values(["a=1", "a=2"], jobs, ["a"]) == []

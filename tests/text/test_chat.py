@@ -145,7 +145,7 @@ def test_a_template_that_rewrites_turns_warns_once(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"))
     row = columns([USER, THINKS, AGAIN], [THINKS])
     told = (
-        r"writes a turn of the assistant in another way.*'assistant\\n<think>\\n2\+2.*becomes "
+        r"rewrites a turn of the assistant when.*'assistant\\n<think>\\n2\+2.*becomes "
         r"'assistant\\nFour.*not trained.*prompt.thinking=strip.*prompt.template=FILE"
     )
 

@@ -21,17 +21,17 @@ REFUSED = {
         {},
         r"prompt.observations is 'user', but .*'1\?.* becomes '5\?.*observations=inline.*FILE",
     ),
-    "the system message moves": (LAST, {"system": "Be short."}, "writes turns in another way"),
+    "the system message moves": (LAST, {"system": "Be short."}, "rewrites turns when"),
     "old turns are left out": (
         "{% for m in messages[-2:] %}{{ m.content }}{{ eos_token }}{% endfor %}",
         {},
-        "writes turns in another way once others follow",
+        "rewrites turns when later turns follow",
     ),
     "turns of the assistant are left out": (
         "{% for m in messages %}{% if loop.last or m.role == 'user' %}"
         "{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}",
         {},
-        "leaves turns of the assistant out once others follow; set prompt.observations=inline",
+        "leaves out turns of the assistant when later turns follow; set prompt.observations=inline",
     ),
     "no tools": (
         "{% for m in messages if m.role != 'tool' %}{{ m.content }}{{ eos_token }}{% endfor %}",
@@ -76,7 +76,7 @@ THOUGHTS = {
     "qwen3": ({}, r"'assistant\\n<think>\\nHm.*becomes 'assistant\\nZyz.*observations=tool.*FILE"),
     "qwen3 without thinking": ({"arguments": {"enable_thinking": False}}, r"<think>\\n\\n</think>"),
     "deepseek_r1": ({}, "<think>.*as the policy wrote it"),
-    "chatml": ({"thinking": "strip"}, "writes the thought of a turn in another way"),
+    "chatml": ({"thinking": "strip"}, "rewrites the thought of a turn when"),
 }
 
 
@@ -106,7 +106,7 @@ STRIPS = (
     "{{ m.content }}{% else %}{{ m.content.split('</think>')[-1] | trim }}{% endif %}"
     "{{ eos_token }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
 )
-# Every turn of the assistant is written in capitals once others follow.
+# Every turn of the assistant is written in capitals when later turns follow.
 SHOUTS = STRIPS.replace(".split('</think>')[-1] | trim", " | upper")
 # What the assistant says begins with a space that the prompt does not end with.
 SPACED = (

@@ -99,7 +99,7 @@ def test_a_template_lists_tools_in_prompts_and_demonstrations(chat_tokenizer):
     assert not any(shown.trained[: len(prompt.encode(["1+1?"], [{}])[0])])
 
 
-@pytest.mark.filterwarnings("ignore:.*writes the thought of a turn in another way")
+@pytest.mark.filterwarnings("ignore:.*rewrites the thought of a turn when")
 def test_an_episode_opens_with_the_same_ids(chat_tokenizer):
     prompt = ChatPrompt(tokenizer=chat_tokenizer("qwen3"), tools={"sum": Calculator})
 

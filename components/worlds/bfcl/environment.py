@@ -22,18 +22,18 @@ from rlcomp.verify.tool_calls import CLOSE
 class BfclEnvironment(metaclass=Checked):
     r"""Environment with functions of simulated services and several requests (``task=bfcl``).
 
-    A turn of the policy with calls gets their answers. A turn without a call ends the request; its
-    observation is the user's next request, which is never cut. The episode ends after the last
-    request.
+    After a turn with calls, the observation is their results. A turn without a call ends the
+    request; its observation is the user's next request, never truncated. The episode ends after the
+    last request.
 
     The reward is 1 if two conditions hold, and else 0:
 
     - The state of every service equals the state after the calls of the ground truth.
-    - Calls of the policy since the last request have returned every value that this request asks
-      for: the answers of those of its ground-truth calls that change nothing.
+    - The policy's calls since the last request have returned every value that this request asks
+      for: the results of its read-only ground-truth calls.
 
-    The policy's text is not judged. The working directory is a part of the anchor and not of the
-    state.
+    The policy's text is not judged. The working directory is part of the anchor (the hash that
+    identifies a state in groups), but not of the compared state.
 
     The services follow BFCL's function documents, because its data does not include the classes.
     So their answers may differ from BFCL's in wording.
@@ -86,7 +86,7 @@ class BfclEnvironment(metaclass=Checked):
         return Turn(anchor=self._anchor())
 
     def step(self, action: str) -> Turn:
-        """Answer the calls of a turn; without a call return the next request."""
+        """Return the results of a turn's calls; without a call, the next request."""
         calls = self._parse_calls(action)
         if calls:
             turn = self.calls.turn(calls)

@@ -26,8 +26,8 @@ def knowledge_base(
 
     Args:
         letters: letters of the names.
-        shuffled: whether to permute the texts of each relation, as a control: the documents look
-            alike but hold no information.
+        shuffled: whether to permute the texts of each relation, as a control: the documents keep
+            their form but have no information.
 
     Raises:
         ConfigError: a letter occurs twice.
@@ -56,7 +56,7 @@ def _list_names(letters: str) -> list[str]:
 def _draw_facts(letters: str) -> dict[tuple[str, str], str]:
     """Return the value of each name and relation."""
     if len({*letters}) < len(letters):
-        raise ConfigError(f"letters is {letters!r}: every letter must be there only once")
+        raise ConfigError(f"letters is {letters!r}: every letter must occur only once")
     names, draw = _list_names(letters), random.Random(named_seed(0, f"kinship {letters}"))
     facts = {(name, relation): draw.choice(names) for relation in RELATIONS for name in names}
     return facts | {(name, AGE): str(draw.randint(10, 89)) for name in names}
@@ -77,7 +77,7 @@ class Hops(metaclass=Checked):
 
     Args:
         letters: letters of the names; the tool's corpus must have the same letters.
-        hops: largest number of relations in a question; the numbers from 1 to it alternate.
+        hops: maximum number of relations in a question; the numbers from 1 to ``hops`` alternate.
         sums: whether every second question ends in a sum.
         asked: probability that a demonstration makes the next call.
         noted: probability that a demonstration repeats a result.
@@ -143,7 +143,7 @@ class Hops(metaclass=Checked):
 
 
 class _Demonstration:
-    """Turns of a demonstration, which makes calls until its first draw against a call."""
+    """Turns of a demonstration, with calls until the first call that is not drawn."""
 
     def __init__(self, draw: random.Random, asked: float, noted: float) -> None:
         self.draw, self.asked, self.noted = draw, asked, noted
@@ -152,7 +152,7 @@ class _Demonstration:
         self.note = ""
 
     def add_call(self, tool: str, query: str, result: str, fact: str) -> None:
-        """Add a call and its result, unless this or an earlier draw is against a call.
+        """Add a call and its result, unless this or an earlier call is not drawn.
 
         Args:
             tool: name of the tool.

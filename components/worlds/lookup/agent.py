@@ -16,7 +16,7 @@ def agent(base_url: str, example: dict[str, Any]) -> float:
         base_url: URL of an endpoint that serves the policy.
         example: ``prompt``, ``answer`` and ``map`` of the example.
     """
-    images = dict(zip(ascii_lowercase, example["map"], strict=False))
+    answers = dict(zip(ascii_lowercase, example["map"], strict=False))
     messages = [{"role": "user", "content": example["prompt"]}]
     for _ in range(8):
         body = {"model": "policy", "messages": messages, "stop": [">"]}
@@ -27,7 +27,7 @@ def agent(base_url: str, example: dict[str, Any]) -> float:
         if not bracket:
             return float(text == example["answer"])
         messages.append({"role": "assistant", "content": f"{text}>"})
-        messages.append({"role": "user", "content": f"{images.get(letter, '?')}|"})
+        messages.append({"role": "user", "content": f"{answers.get(letter, '?')}|"})
     return 0.0
 
 

@@ -21,13 +21,13 @@ class Maze(metaclass=Checked):
     """Task of mazes: the prompt ``"F"`` is the start room; the exit is the last room of a square.
 
     The rooms ``A``, ``B``, ... are numbered row by row. All examples have the same random maze: a
-    tree of doors that connects all rooms, and ``loops`` more doors. The prompt does not hold the
+    tree of doors that connects all rooms, and ``loops`` more doors. The prompt does not list the
     doors; the observation of a move is the next room
     (:class:`components.worlds.maze.environment.MazeEnvironment`). The start alternates between all
     rooms except the exit.
 
-    A demonstration is a random walk that ends at the exit or after ``walk`` moves. The held-out
-    split is of walks: every room is a start in training and in evaluation.
+    A demonstration is a random walk that ends at the exit or after ``walk`` moves. The split
+    holds out walks, not rooms: every room is a start in training and in evaluation.
 
     Args:
         size: rooms per side, from 2 to 5.
@@ -76,13 +76,13 @@ class Maze(metaclass=Checked):
         ]
         draw.shuffle(walls)
         component = list(range(len(self.rooms)))
-        tree, closed = list[tuple[int, int]](), list[tuple[int, int]]()
+        tree, closed_walls = list[tuple[int, int]](), list[tuple[int, int]]()
         for room, neighbour in walls:
             is_connected = component[room] == component[neighbour]
-            (closed if is_connected else tree).append((room, neighbour))
+            (closed_walls if is_connected else tree).append((room, neighbour))
             old = component[neighbour]
             component = [component[room] if number == old else number for number in component]
-        doors = {frozenset(door) for door in tree + closed[: self.loops]}
+        doors = {frozenset(door) for door in tree + closed_walls[: self.loops]}
         return {
             move: "".join(self._next_room(room, move, doors) for room in range(len(component)))
             for move in MOVES
@@ -91,10 +91,10 @@ class Maze(metaclass=Checked):
     def _neighbour(self, room: int, move: str) -> int:
         """Return the number of the room in this direction, or the same room at the border."""
         row, column = divmod(room, self.size)
-        down, right = MOVES[move]
-        if not (0 <= row + down < self.size and 0 <= column + right < self.size):
+        row_change, column_change = MOVES[move]
+        if not (0 <= row + row_change < self.size and 0 <= column + column_change < self.size):
             return room
-        return room + down * self.size + right
+        return room + row_change * self.size + column_change
 
     def _next_room(self, room: int, move: str, doors: set[frozenset[int]]) -> str:
         """Return the letter of the room after a move."""

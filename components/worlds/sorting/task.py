@@ -22,9 +22,9 @@ class Sorting(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
         shortest: digits of the shortest prompt; all lengths from it to ``length`` are equally
             frequent. None: ``length``.
-        bracketed: share of the demonstrations in round brackets, for rewards of a format.
-        descending: share of the demonstrations that descend, which are mostly wrong. Above 1/2, the
-            majority of an imitating policy's answers is wrong.
+        bracketed: share of the demonstrations in round brackets, for format rewards.
+        descending: share of the demonstrations in descending order, mostly wrong answers. Above
+            1/2, the majority vote of a policy that imitates them is wrong.
         shuffled: share of the demonstrations in random order. A policy that imitates them knows the
             form of an answer but is right only by chance.
 

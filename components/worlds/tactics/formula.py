@@ -81,7 +81,7 @@ def write(formula: Formula, power: int = 0) -> str:
     """Return a formula as Lean text, with the fewest brackets.
 
     Args:
-        formula: the formula.
+        formula: parsed formula.
         power: binding power of the connective around the formula; a formula whose connective binds
             less gets brackets.
 

@@ -18,7 +18,7 @@ def prove(goal: Goal, depth: int = 4) -> list[str] | None:
     other tactics (``left``, ``right``, ``apply``, ``exfalso``) are choices and count for the depth.
 
     Args:
-        goal: the goal.
+        goal: hypotheses and target.
         depth: largest number of choices on a path to a leaf.
 
     Examples:

@@ -31,7 +31,7 @@ def test_it_ends_when_the_mean_of_the_window_is_above_the_budget(play_steps, rag
     assert [step["early_stop/kl"] for step in steps] == [0.75, 0.5, 0.375, 0.625]
     assert [step["ended"] is None for step in steps] == [True, True, True, False]
     assert steps[-1]["ended"] == (
-        "KL budget: 0.625 nats a token to the reference, over 2 steps; the budget is 0.5"
+        "KL budget: 0.625 nats per token to the reference, over 2 steps; the budget is 0.5"
     )
 
 

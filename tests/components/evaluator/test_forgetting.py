@@ -121,5 +121,5 @@ def test_a_demonstration_that_does_not_fit_is_refused_at_once(scripted):
     longest = max(len(example.prompt + example.demonstration) + 1 for example in examples)
 
     forgetting(scripted(), tiny_policy(context_length=longest), max_new_tokens=1)
-    with pytest.raises(DataError, match=f"the model holds {longest - 1}"):
+    with pytest.raises(DataError, match=f"the limit is {longest - 1}"):
         forgetting(scripted(), tiny_policy(context_length=longest - 1), max_new_tokens=1)

@@ -73,7 +73,7 @@ def test_a_controller_is_told_the_measured_kl_and_the_responses_of_the_batch_bef
     for rows in (batch(0.55), batch(0.5)[1:], batch(0.25)):
         watching(rows)
 
-    # Nothing is measured before the first batch. Of two responses and of one, in nats a token.
+    # Nothing is measured before the first batch. Of two responses and of one, in nats per token.
     assert math.isnan(heard[0][0])
     assert [count for _, count in heard] == [0, 2, 1]
     assert [kl for kl, _ in heard[1:]] == pytest.approx([0.55, 0.5])

@@ -30,7 +30,7 @@ def test_a_fixed_price_stays():
 
 @pytest.mark.parametrize(("unit", "coef"), [("token", 0.1), ("sequence", 0.104)])
 def test_the_unit_of_the_target_is_the_controllers(unit, coef):
-    # 2 nats a token are the target; 4 a response are twice as much, which counts as 20 %, on 2 of
+    # 2 nats per token are the target; 4 a response are twice as much, which counts as 20 %, on 2 of
     # 10 responses.
     controller = AdaptiveKL(kl_coef=0.1, target=2.0, unit=unit, horizon=10)
 

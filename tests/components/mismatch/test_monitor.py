@@ -53,7 +53,7 @@ def test_a_mean_above_the_limit_for_three_steps_stops_the_run_and_says_what_to_d
     monitor(rows)
     monitor(rows)
 
-    causes = r"0\.693 nats a token \(largest 1\.39\), .* 3 steps.*temperature.*truncated.*"
+    causes = r"0\.693 nats per token \(largest 1\.39\), .* 3 steps.*temperature.*truncated.*"
     with pytest.raises(NumericalError, match=causes + r"\(these rows: 3 to 5\).*template.*=tis"):
         monitor(rows)
     with pytest.raises(NumericalError, match=r"another version, another chat template"):

@@ -151,7 +151,7 @@ REPLAYED = Decoding(top_p=0.5, replay=True)
 
 
 def mask(*numbers):
-    """Of 10 ids in two bytes a token, the first id the highest bit."""
+    """Of 10 ids in two bytes per token, the first id the highest bit."""
     return base64.b64encode(bytes(numbers)).decode()
 
 
@@ -181,7 +181,7 @@ def test_without_the_sampling_masks_nothing_is_replayed(told):
 
 
 def routes(count):
-    """Of two layers with three experts a token each."""
+    """Of two layers with three experts per token each."""
     return base64.b64encode(bytes(range(6 * count))).decode()
 
 
