@@ -15,10 +15,10 @@ WHOLE = "the whole line: rlcomp "
             ["advantage=[leave_one_out,group_mean]", "seed=3"],
             ["only the last would count", f"{WHOLE}-m advantage=leave_one_out,group_mean seed=3"],
         ),
-        (["loss=[grpo, dapo]"], ["of loss one option", f"{WHOLE}-m loss=grpo,dapo"]),
-        (["recipe=[grpo,dapo]"], ["of recipe one option", f"{WHOLE}-m recipe=grpo,dapo"]),
+        (["loss=[grpo, dapo]"], ["loss takes one option", f"{WHOLE}-m loss=grpo,dapo"]),
+        (["recipe=[grpo,dapo]"], ["recipe takes one option", f"{WHOLE}-m recipe=grpo,dapo"]),
         (["kl=[in_loss,in_reward]"], ["write kl=in_loss, or a sweep of them"]),
-        (["loss/reduction=[token_mean,sequence_mean]"], ["of loss/reduction one option"]),
+        (["loss/reduction=[token_mean,sequence_mean]"], ["loss/reduction takes one option"]),
         (["tracker=[wandb,tensorboard]"], ["write tracker=wandb or tracker=tensorboard\n"]),
         (["tracker=wandb,tensorboard"], ["write tracker=wandb or tracker=tensorboard\n"]),
         (
@@ -83,12 +83,12 @@ WHOLE = "the whole line: rlcomp "
             ["reward_funcs=[boxed,brevity]"],
             [" reward=weighted_sum +reward@reward.parts.boxed=boxed +"],
         ),
-        (["learner.schedule=cosine"], ["is chosen by schedule@learner.schedule=cosine\n"]),
+        (["learner.schedule=cosine"], ["by schedule@learner.schedule=cosine\n"]),
         (["learner.scheduler=cosine"], ["did you mean schedule@learner.schedule=cosine?\n"]),
-        (["learner/schedule=cosine"], ["is chosen by schedule@learner.schedule=cosine\n"]),
+        (["learner/schedule=cosine"], ["by schedule@learner.schedule=cosine\n"]),
         (["learner.optimizer=adam"], ["optimizer@learner.optimizer=OPTION; did you mean 'adamw'?"]),
-        (["loss.trust_region=dual_clip"], ["is chosen by loss/trust_region=dual_clip\n"]),
-        (["learner.losses.kl=kl_full"], ["is chosen by loss@learner.losses.kl=kl_full\n"]),
+        (["loss.trust_region=dual_clip"], ["by loss/trust_region=dual_clip\n"]),
+        (["learner.losses.kl=kl_full"], ["by loss@learner.losses.kl=kl_full\n"]),
     ],
 )
 def test_the_message_has_the_line_that_works(told, line, parts):
@@ -121,7 +121,7 @@ def test_of_parts_of_ones_own_one_counts_as_well(tmp_path):
 
     (tmp_path / "advantage").mkdir()
     (tmp_path / "advantage" / "mine.yaml").write_text("_target_: my.Mine\n")
-    with pytest.raises(ConfigErrors, match="of advantage one option"):
+    with pytest.raises(ConfigErrors, match="advantage takes one option"):
         check_choices(["advantage=[group_mean,mine]"], [str(tmp_path)])
 
 
