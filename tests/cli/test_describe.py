@@ -77,7 +77,7 @@ def test_a_collector_shows_what_it_may_write_and_that_prompts_are_kept(describe)
 
     assert "greedy[B]" in shown
     assert "(sampling_mask[B,T,V/8])" in "".join(text.split())
-    assert "andwhatbelongstotheprompt" in "".join(text.split())
+    assert "andtheprompt'skeys" in "".join(text.split())
 
 
 def test_the_parts_of_a_learner_stand_below_it(describe):
