@@ -82,7 +82,8 @@ class RewardCheck(Component):
             if key in batch.keys()
         ]
         reason = next(filter(None, reasons), "") or (
-            "the reward returned None or NaN for it, as for a row without a verdict (0.0 is wrong)"
+            "the reward returned None or NaN for it, as for a row without a verdict (return 0.0 "
+            "for a wrong answer)"
         )
         raise DataError(
             f"{number} of {rows} rewards are invalid, reward_check.max_invalid_fraction is "

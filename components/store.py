@@ -106,7 +106,7 @@ class CollectedAnswers(Component):
         return best
 
     def _new_rows(self, rows: TensorDict) -> Tensor:
-        """Return the indices of rows that are not stored yet, and register their identities."""
+        """Return the indices of the rows to store (with ``distinct``: new ones); register them."""
         indices: list[int] = []
         for start in range(0, rows.shape[0], self.unit_rows):
             unit = range(start, start + self.unit_rows)
@@ -204,7 +204,7 @@ class CollectedPairs(CollectedAnswers):
         super().__init__(choose="all", distinct=distinct, limit=limit, emptied=emptied)
 
     def _candidate_mask(self, batch: TensorDict) -> Tensor:
-        return unit_mean(batch["reward_valid"], self.unit_rows) > 0
+        return unit_mean(batch["reward_valid"], self.unit_rows) > 0  # 0 if a row is invalid
 
 
 class AnswerReplay(Component):

@@ -79,7 +79,7 @@ class MaskGame(Collector):
         "answers_group_id": (
             "B",
             "int64",
-            "group_id of the answers to what the row poses; -1: none",
+            "group_id of the answers to the question in this response; -1: none",
             {"offset": "group_id"},
         ),
     }

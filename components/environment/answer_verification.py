@@ -34,7 +34,8 @@ class SecondAttempt(metaclass=Checked):
         wrong: the message after a wrong first attempt.
         again: the message with ``tells: nothing``.
         closing: text after the message.
-        stop: text that ends an attempt and is not part of it; None: only the stop token ends it.
+        stop: text that ends an attempt, removed from the first one only; None: only the stop token
+            ends an attempt.
 
     Raises:
         ConfigError: the verifier is no reward that scores single texts.

@@ -25,9 +25,9 @@ _MAX_CHARACTERS = 100_000  # of a result
 class Tools(metaclass=Checked):
     """Environment with tools: a turn that ends in a call gets its result; other turns are answers.
 
-    The message of a :class:`rlcomp.interfaces.tool.ToolError` is the result of the call; any other
-    exception makes the episode invalid. A call above the remaining budget is not made; its result
-    is an error message.
+    The result of a call with a :class:`rlcomp.interfaces.tool.ToolError` is ``error: `` and its
+    message; any other exception makes the episode invalid. A call above the remaining budget is not
+    made; its result is an error message.
 
     Facts: numbers of ``calls``, of calls with a ToolError (``tool_errors``), of calls with a
     non-empty result (``useful_calls``), of tools with a useful call (``tools_used``), of
@@ -36,8 +36,8 @@ class Tools(metaclass=Checked):
     whether they contain the gold answer or one of the column ``answers`` (``notes_hold_answer``).
 
     Args:
-        tools: tools by name: a class, its description, or the description of a function, whose
-            result is converted to text.
+        tools: tools by name: a class, or the config of a class or function that is not built yet
+            (``Unbuilt``); the result of a function is converted to text.
         protocol: format of calls and results; None: tags.
         prices: price of a call by the tool's name; other tools have the price 0.
         budget: largest cost of all calls of an episode; None: no limit.

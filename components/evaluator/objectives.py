@@ -1,4 +1,4 @@
-"""Held-out returns of all objectives, and the Pareto front of a conditioned policy."""
+"""Held-out returns of all objectives, and their hypervolume over a grid of preferences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlcomp.pareto.objectives import as_multi_objective
 
 
 class ObjectivesEvaluator(Accuracy):
-    """Evaluator of accuracy, returns of every objective, hypervolume and Pareto front.
+    """Evaluator of accuracy, of the returns of every objective and of their hypervolume.
 
     Records the metrics of :class:`Accuracy` on held-out prompts; ``evaluation/return/<objective>``,
     the mean reward of the sampled answers, with a 95 % bootstrap interval over prompts (``_low``,
@@ -45,9 +45,8 @@ class ObjectivesEvaluator(Accuracy):
         reward: writes ``reward``, ``correct`` and ``reward_valid``.
         objectives: the stage that has several objectives; its weights are not used or changed.
         conditioning: the conditioning of the policy on a preference; none: no conditioning.
-        preference_steps: steps that a preference of the grid divides among the objectives, at most
-            as many as the conditioning can write: 3 makes 4 preferences of two objectives, 10 of
-            three.
+        preference_steps: n: the weights of the grid are multiples of ``1/n``; at most the
+            conditioning's levels. 3 makes 4 preferences of two objectives, 10 of three.
         reference_point: reference point of the hypervolume, by objective; 0 if left out.
         num_prompts: number of held-out prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
@@ -103,14 +102,14 @@ class ObjectivesEvaluator(Accuracy):
             self.policy_prompts = self.conditioning.condition(self.plain_prompts, equal)
 
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
-        """Record accuracies, returns, and the front."""
+        """Record accuracies, returns and the hypervolume."""
         super().measure(greedy, sampled)
         returns = self._returns(sampled)
         for name, per_prompt in zip(self.objectives.names, returns, strict=True):
             self.record_mean(f"return/{name}", per_prompt[per_prompt.isfinite()])
         points = returns.nanmean(1)[None]
         if self.conditioning is not None:
-            points = self._front(self.conditioning)
+            points = self._grid_returns(self.conditioning)
         reached = points[points.isfinite().all(1)]
         if len(reached):
             record("evaluation/hypervolume", hypervolume(reached, self.reference))
@@ -121,7 +120,7 @@ class ObjectivesEvaluator(Accuracy):
         rows = [rewards[name].detach().double().cpu() for name in self.objectives.names]
         return torch.stack(rows).view(len(rows), len(self.examples), -1).nanmean(2)
 
-    def _front(self, conditioning: Conditioning) -> Tensor:
+    def _grid_returns(self, conditioning: Conditioning) -> Tensor:
         """Return the returns at every preference of the grid, ``[G, K]``."""
         rows = [self._conditioned_returns(conditioning, each) for each in self.preferences]
         points = torch.stack(rows)

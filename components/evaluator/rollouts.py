@@ -47,7 +47,7 @@ class RolloutLog(Component):
         "answers_group_id": (
             "B",
             "int64",
-            "group_id of the answers to what the row poses; -1: none",
+            "group_id of the answers to the question in this response; -1: none",
             {"offset": "group_id"},
         )
     }
@@ -94,7 +94,6 @@ class RolloutLog(Component):
         if "old_log_probs" in rows.keys():
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
-        # A filter may have emptied the response mask, so use the attention mask.
         texts = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
         columns = decode_columns(rows, [CONVERSATION])
         prompts = self.prompt.encode(decode_texts(texts), columns)
@@ -113,6 +112,7 @@ class RolloutLog(Component):
     ) -> dict[str, object]:
         """Return the response tokens of one row with their per-token values."""
         mask = rows["response_mask"][index]
+        # A filter may have emptied the response mask, so use the attention mask.
         positions = rows["attention_mask"][index, start:].nonzero().flatten() + start
         decode = self.policy.tokenizer.decode
         columns: dict[str, object] = {

@@ -70,7 +70,7 @@ class GradientPasses:
 
     @property
     def reads_whole_batch(self) -> bool:
-        """Return True if a loss may read any entry: it is foreign or holds its own model."""
+        """Return True if a loss may read any key: it is foreign or has its own model."""
         return len(self.row_losses) < len(self.losses) or self.model is None
 
     @property
@@ -169,7 +169,7 @@ class GradientPasses:
         return {}
 
     def _split(self, rows: TensorDict) -> tuple[TensorDict, TensorDict | None]:
-        """Return the rows with a gradient and the rows without one; None: all have a gradient."""
+        """Return the rows with a gradient and those without one; None: the rows are not split."""
         if self.reads_whole_batch:
             return rows, None
         needed = gradient_rows(self.row_losses.values(), rows.exclude(PREPARED), self.unit_rows)

@@ -106,8 +106,8 @@ class ScaledObjectives(Aggregator):
     """Another aggregator applied to scaled objectives.
 
     ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
-    the rewards were multiplied by ``s``. This gives a preference to methods that depend on units
-    and have none (MGDA, PAMA). Recorded returns and other metrics keep their units.
+    the rewards were multiplied by ``s``. Methods without weights of their own (MGDA, PAMA) depend
+    on the objectives' units, so ``s`` is a preference for them. Recorded returns keep their units.
 
     Args:
         aggregator: computes ``v``; choose it by ``pareto@learner.aggregator.aggregator=mgda``.

@@ -59,7 +59,7 @@ class MaskGameReward(PrefixMatch):
         "answers_group_id": (
             "B",
             "int64",
-            "group_id of the answers to what the row poses; -1: none",
+            "group_id of the answers to the question in this response; -1: none",
             {"offset": "group_id"},
         ),
     }

@@ -124,12 +124,14 @@ def _die_with_parent(parent: int) -> None:
 
 @contextmanager
 def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
-    """Forward signals to the run, which stops after its step at the first one.
+    """Tell the run about signals: at the first it stops after its current step, then at once.
 
-    A terminal sends a signal to both processes and ``kill`` to one, so the run adds both counts.
+    Ctrl-C reaches both processes and ``kill`` only one, so the run looks at each process's count,
+    never at their sum.
 
     Yields:
-        An empty list for the process number of the run. Until it is filled, signals are counted.
+        An empty list for the process number of the run. Until it is filled, signals are counted and
+        not passed on.
     """
     parent, children = os.getpid(), list[int]()
 

@@ -27,7 +27,7 @@ class PublishedArrays:
         self.arrays: dict[int, npt.NDArray[np.uint8]] = {}
 
     def load(self, worker: StageWorker, number: int) -> bool:
-        """Load a publication into a worker and drop older ones; return True: it is complete."""
+        """Load a publication into a worker, drop older ones, return True: Ray sends whole ones."""
         weights = torch.from_numpy(self.arrays[number].copy())  # Ray's array is read-only
         worker.load(torch.split(weights, self.sizes))
         for older in [key for key in self.arrays if key < number]:

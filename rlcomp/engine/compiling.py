@@ -53,7 +53,7 @@ def compiles() -> bool:
 
 
 def compiling(on: bool) -> AbstractContextManager[None]:
-    """Return a context that switches :func:`compiled` functions on or off in this thread."""
+    """Return a context: torch.compile fuses :func:`compiled` functions, or they run eagerly."""
     return _compiles.set(on)
 
 
@@ -64,8 +64,8 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     intermediate results that eager mode rounds to half precision are float32 within a kernel.
 
     Args:
-        function: function of tensors, numbers and dtypes; its result must not depend on sizes as
-            constants.
+        function: function of tensors, numbers and dtypes; it must not read a size as
+            a Python number, which would be a constant of the graph.
 
     Raises:
         ConfigError: torch.compile lacks a compiler; raised when the function is called.

@@ -73,9 +73,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 
 
 def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
-    """Add a weight gradient ``g.T @ x`` to ``out`` in place, in chunks of rows.
+    """Add a weight gradient ``g.T @ x`` to ``out`` in place.
 
-    Allocates nothing of the size of ``out``.
+    On a CPU in chunks of rows, so that a large ``out`` needs no second array of its size.
 
     Args:
         out: shape ``[O, I]``; its dtype may be wider than the factors'.

@@ -27,9 +27,9 @@ def energies(state_action: Tensor, goal: Tensor) -> Tensor:
 def info_nce(energy: Tensor, penalty: float) -> Tensor:
     """Compute ``mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``.
 
-    The goals that followed are on the diagonal of ``f``. Without penalty the minimum is
-    ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number of rows; the penalty keeps ``c`` near 0.
-    ShapeError if the matrix is not square.
+    The diagonal of ``f`` holds the positive pairs: ``g_i`` was reached after ``(s_i, a_i)``.
+    Without penalty the minimum is ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number N of
+    rows; the penalty keeps ``c`` near ``-log N``. ShapeError if the matrix is not square.
 
     Source: van den Oord et al. 2018, arXiv:1807.03748; Wang et al. 2025, arXiv:2503.14858, equation
     1.

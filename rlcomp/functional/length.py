@@ -173,7 +173,7 @@ def solved_length_penalty(
 
 
 def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
-    """Apply ProRL's stop-properly penalty: ``coef * R`` for truncated rows, ``coef`` if negative.
+    """Apply ProRL's stop-properly penalty: truncated rows get ``coef * R``, or ``coef`` if below 0.
 
     Source: Liu et al. 2025 (ProRL), arXiv:2505.24864. OpenRLHF has the two readings of the
     coefficient.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 
-# Values in one draw of the bootstrap: a few calls of 16 MB.
+# Values in a block of resamples: indices and values take 16 MB.
 _VALUES_PER_DRAW = 2**20
 
 

@@ -94,13 +94,13 @@ class Conditioning(Component):
         raise NotImplementedError
 
     def check_fits(self, longest: str) -> None:
-        """Raise DataError if prompts after the longest preference leave no room for a response."""
+        """Raise DataError if prompts with the longest preference leave no room for a response."""
         task = _PrefixedTask(self.task.held_out, self.task, longest)
         sizes = (self.context_length, self.max_new_tokens)
         check_prompts_fit(task, self.tokenizer, *sizes, self.prompt)
 
     def condition(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """Return ``P`` prompts after the text of their weights, rounded to the lattice.
+        """Round the weights of ``P`` prompts to the lattice; write their text before each prompt.
 
         Weights are ``[K]`` or ``[P, K]``. ShapeError if there is not one for each objective;
         ConfigError if they are negative or do not sum to 1.

@@ -32,7 +32,8 @@ class ProofNode:
         state: state of the environment.
         text: the text that the policy reads; states with the same text are one node.
         solved: whether no goal is left, or a tactic leads to a solved node.
-        log_prob: sum over the tactics of the likeliest path from the root, nats.
+        log_prob: sum over the tactics of the likeliest path from the root, nats; a later shortcut
+            to an ancestor does not change it.
         depth: number of tactics of that path.
         edges: accepted tactics.
         parents: edges that lead to this state.
@@ -92,7 +93,7 @@ class Trial(NamedTuple):
 
 
 class ProofGraph:
-    """Graph of a search; a call of the environment tries each tactic once in a state.
+    """Graph of a search. A tactic is tried once per state, by one call of the environment.
 
     Args:
         environment: applies tactics.

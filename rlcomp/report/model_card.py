@@ -87,7 +87,7 @@ def _run_of(checkpoint: Path) -> Path | None:
 def _run_settings(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return a run's chosen options without empty slots, and the words of its command line."""
     file = run / RUN_RECORD
-    # resolve=False: the file is untrusted, and resolvers are code.
+    # trust keeps ${...}, and resolve=False leaves it as text: nothing of the file is evaluated.
     record = OmegaConf.to_container(read_saved_config(file, trust=True), resolve=False)
     assert isinstance(record, dict)
     words, choices = record.get("overrides", []), record.get("choices", {})

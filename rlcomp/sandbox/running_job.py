@@ -63,7 +63,7 @@ class RunningProgram:
             server_end.close()
 
     def receive(self) -> None:
-        """Receive the message of the job's first process, which must be ready.
+        """Receive the message of the program's init process; it must have arrived.
 
         Raises:
             RlcompError: the sandbox failed: it lost the program or could not restrict it.
@@ -127,11 +127,11 @@ class RunningJob:
             raise
 
     def _start(self) -> None:
-        programs, tests = self.worker.servers
+        program_server, test_server = self.worker.servers
         job = self.job
         if not isinstance(job, CheckJob):
             stdin = job.stdin if isinstance(job, StdioJob) else ""
-            self.programs.append(RunningProgram(programs, request_of(job), job.limits, stdin))
+            self.programs.append(RunningProgram(program_server, request_of(job), job.limits, stdin))
             return
         with contextlib.ExitStack() as ends:
             request_reader, request_writer = _pipe(ends)
@@ -141,11 +141,11 @@ class RunningJob:
             check = request | {"kind": "tests", "tests": job.test_sources}
             self.programs.append(
                 RunningProgram(
-                    programs, candidate, job.limits, pipe=(request_reader, answer_writer)
+                    program_server, candidate, job.limits, pipe=(request_reader, answer_writer)
                 )
             )
             self.programs.append(
-                RunningProgram(tests, check, job.limits, pipe=(answer_reader, request_writer))
+                RunningProgram(test_server, check, job.limits, pipe=(answer_reader, request_writer))
             )
 
     def running_programs(self) -> dict[socket.socket, RunningProgram]:

@@ -13,7 +13,7 @@ from rlcomp.sweep.jobs import plain_key, requested_overrides, swept_keys
 
 # Limits of W&B.
 _LONGEST_NAME, _LONGEST_TAG = 128, 64
-# Groups of options that change no number.
+# Groups of options that do not change results.
 _NO_METHODS = ("tracker", "experiment", "hydra")
 
 
@@ -24,7 +24,8 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
         ``run_name``: this job's values of the varied keys (``advantage=leave_one_out seed=1``),
         outside a sweep the recipe and the options and seed of the command line; ``tags``: recipe
         and options of the command line, without seeds and numbers; in a sweep also ``group``, its
-        directory, and ``job_type``, the varied keys without seeds.
+        directory, and ``job_type``, the varied keys without seeds (``seed`` if
+        only the seed varies).
     """
     own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
     choices = hydra_config.runtime.choices

@@ -23,7 +23,8 @@ from rlcomp.interfaces.cluster import (
 class InProcessCluster(Cluster):
     """Cluster of workers in this process, each with its own copy of the stages.
 
-    A request is answered when its reply is received, so that a wrong copy of the weights shows.
+    A request is computed when its reply is received, so that a test sees if its weights were
+    overwritten since.
 
     Args:
         workers: number of workers.

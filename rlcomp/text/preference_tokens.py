@@ -48,7 +48,7 @@ def preference_tokenizer(
     Args:
         tokenizer: changed in place, and returned.
         num_objectives: ``K``.
-        levels: steps that a preference distributes: 10 with two objectives makes 11 tokens.
+        levels: n: weights are multiples of ``1/n``; 10 with two objectives makes 11 tokens.
 
     Raises:
         ConfigError: the tokenizer has such tokens already.

@@ -1,7 +1,7 @@
 """Special tokens, and their escape in texts.
 
-A special token of a template or a policy has no mark. A person's text that spells one is enclosed
-in marks (:data:`MARK`), and is encoded as plain text.
+A special token of a template or a policy has no mark. Where a person's text spells one, that part
+is enclosed in marks (:data:`MARK`) and encoded as plain text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """Return the pattern of texts that spell a special token; the longest first."""
+    """Return the pattern of a text that spells a special token; of several the longest."""
     added = [token for token in tokenizer.added_tokens_decoder.values() if token.special]
     texts = {str(token) for token in added} | {*tokenizer.all_special_tokens}
     either = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
@@ -40,8 +40,8 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
     return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)
 
 
-# Private use. In a person's text it is an ordinary character: an unmarked special token is never
-# from a person.
+# Private-use character. A person's text may contain it: each special token spelled there gets marks
+# of its own, so that a token without marks is never from a person.
 MARK = "\ue000"
 
 

@@ -170,7 +170,7 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
 
 
 def _space(step: Mapping[str, object]) -> str | None:
-    """Return the character that a decoder step writes for a space; None for other steps."""
+    """Return the character that a decoder step turns into a space; None for other steps."""
     if step["type"] == "Metaspace":
         return str(step["replacement"])
     pattern = step["pattern"]
@@ -207,7 +207,7 @@ def _alphabet_reader() -> Callable[[str], bytes]:
     return read
 
 
-# A text is encoded after the first of these that forms no joint piece with it, and cut from it.
+# A text is encoded behind the first of these that shares no token with it; its tokens are dropped.
 _BEFORE = ("\n", ".", "a", "0")
 
 

@@ -34,7 +34,7 @@ class TwoOptions:
         prompt: encodes the questions; by default the chat template of the model's tokenizer, or
             plain text if it has none.
         least_mass: least mass of both options together; with less there is no verdict.
-        no_verdict: called with the reason if questions have no verdict.
+        no_verdict: warns once of questions without a verdict, with the reason.
         batch_size: questions in one forward pass.
     """
 

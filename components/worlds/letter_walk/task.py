@@ -17,8 +17,9 @@ class LetterWalk(metaclass=Checked):
     ``x_{i+1} = x_i + step (mod 26)``, where ``x_i`` is the number of the ``i``-th letter. The step
     is written in lower case, with ``a`` for 1. Each letter follows from the step and the previous
     letter, so that ``k`` masked letters need ``k`` hops. No letter occurs twice in a document, and
-    every letter is equally frequent at every position. So no letter is a good guess. Two roles
-    cannot agree on a fixed letter either, because most documents lack it.
+    every letter is equally frequent at every position. So no letter is a good guess. In
+    the mask game generator and predictor cannot agree on a fixed letter either: most documents lack
+    it.
 
     The answer is the document. The demonstration is the document without the step.
 

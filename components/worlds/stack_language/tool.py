@@ -15,7 +15,8 @@ class StackInterpreter(metaclass=Checked):
     """Tool that runs a program on the example's column ``stack`` and returns the final stack.
 
     For the language see :func:`components.worlds.stack_language.interpreter.run_program`. Every
-    call starts from the same stack. A program that fails is a wrong call.
+    call starts from the same stack. A program that fails is a ToolError; with
+    ``shows: nothing`` no program is run.
 
     Args:
         max_steps: largest number of commands to run.

@@ -96,9 +96,13 @@ def subgoal_reward(
     valid_proofs = [
         proof
         for hole, proof in zip(sketch.holes, proofs, strict=True)
-        if proof is not None and run_script(hole, proof)[::2] == ((), "")
+        if proof is not None and _proves(hole, proof)
     ]
     if len(valid_proofs) < len(sketch.holes):
         return partial * len(valid_proofs) / len(sketch.holes)
-    result = run_script(state, fill_holes(script, valid_proofs))
-    return float(not result.message and not result.state)
+    return float(_proves(state, fill_holes(script, valid_proofs)))
+
+
+def _proves(state: State, script: Sequence[str]) -> bool:
+    result = run_script(state, script)
+    return not result.message and not result.state

@@ -82,7 +82,7 @@ def check_unread(
 
 def unread(config: DictConfig, words: Sequence[str]) -> list[str]:
     """Return the overrides of a value that nothing reads."""
-    # A value that is added (+) was not there, as its user knows.
+    # +a.b=1 is left out: check_added looks at keys that the config does not have.
     dotted = [word for word in words if re.match(r"(\+\+)?\w+(\.\w+)+=", word)]
     if not dotted:
         return []

@@ -135,7 +135,7 @@ class NativeModel:
         return NormStruct(weight, bias, module.eps, 1)
 
     def _rotations(self, transformer: Transformer, positions: int) -> tuple[int | None, int | None]:
-        """Return cosines and sines, ``[positions, D / 2]`` each."""
+        """Return the addresses of cosines and sines ``[positions, D / 2]``, None without them."""
         layers = transformer.layers
         if layers.rotary is None:
             return None, None

@@ -94,7 +94,8 @@ def test_a_reward_without_a_cause_returned_none():
     rows = batch([False], invalid_reason=encode_texts([""]))
 
     with pytest.raises(
-        DataError, match=r"returned None or NaN for it, as .* \(0.0 is wrong\); correct"
+        DataError,
+        match=r"returned None or NaN for it, .* 0.0 for a wrong answer\); correct",
     ):
         RewardCheck(max_invalid_fraction=0.5)(rows)
 
