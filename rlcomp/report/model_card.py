@@ -92,7 +92,7 @@ def _run_settings(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
     assert isinstance(record, dict)
     words, choices = record.get("overrides", []), record.get("choices", {})
     if problem(list[str], words) or not isinstance(choices, dict):
-        raise CheckpointError(f"{file} is no record that rlcomp wrote: delete it")
+        raise CheckpointError(f"{file} is not a record that rlcomp wrote: delete it")
     parts = {
         str(group): str(option)
         for group, option in choices.items()

@@ -231,7 +231,9 @@ def test_a_record_that_rlcomp_did_not_write_is_one_error(text, plain, tmp_path):
     shutil.copytree(plain, stranger)
     (stranger / "run.yaml").write_bytes(text.encode("utf-8", "surrogateescape"))
 
-    with pytest.raises(CheckpointError, match=r"run\.yaml is no (config|record) that rlcomp wrote"):
+    with pytest.raises(
+        CheckpointError, match=r"run\.yaml is not a (config|record) that rlcomp wrote"
+    ):
         export(run=stranger, directory=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

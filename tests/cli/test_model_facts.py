@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import yaml
 
 from rlcomp.cli import model_facts as module
 from rlcomp.cli.model_facts import model_facts
+from rlcomp.config.options import config_directory
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 from rlcomp.errors import DataError
@@ -172,7 +174,10 @@ def test_memory_is_that_of_weights_gradients_moments_and_reference(folder, dtype
 
 def test_a_reference_that_is_none_or_the_policy_itself_needs_no_memory(folder):
     shards(folder, ("F32", [10**9 // 4]))
-    for target in ("rlcomp.run.stages.Nothing", "a.adapter_off"):
+    for option in ("none", "adapter_off"):
+        target = yaml.safe_load((config_directory() / "reference" / f"{option}.yaml").read_text())[
+            "_target_"
+        ]
         nodes = NODES | {"reference": Node("reference", target)}
         assert facts(folder, nodes)["memory"].startswith("4.00 GB ")
     adapted = facts(folder, NODES | {"adapter": Node("adapter", "a.lora")})["memory"]
