@@ -189,10 +189,13 @@ class QuickCompose:
 
     def merge_quickly(self, loader: Any, defaults: Any, repository: Any) -> Any:
         """Merge Hydra's own settings as nodes, and all others as plain values."""
+        from hydra.core.config_store import ConfigStore
         from omegaconf import OmegaConf, flag_override
 
         own = [default for default in defaults if default.config_path.startswith("hydra/")]
-        key = tuple((default.config_path, default.package) for default in own)
+        # A sweep stores its own sweeper under Hydra's name.
+        sweeper = ConfigStore.instance().load("hydra/sweeper/basic.yaml").provider
+        key = (sweeper, *((default.config_path, default.package) for default in own))
         if key not in self.own_configs:
             self.own_configs[key] = pickle.dumps(self.merge_copies(loader, own, repository))
         values: dict[Any, Any] = {}

@@ -104,7 +104,7 @@ def test_episodes_that_are_none_are_refused(folder):
     with pytest.raises(DataError, match="is no episode of a Minari data set"):
         read_transitions(str(folder))
     file.unlink()
-    with pytest.raises(DataError, match=r"2 has 0 files \.arrow"):
+    with pytest.raises(DataError, match=r"2 has 0 \.arrow files"):
         read_transitions(str(folder))
     for name in ("a.arrow", "b.arrow"):
         (data / "2" / name).write_bytes(content)
