@@ -108,7 +108,7 @@ def test_episodes_that_are_none_are_refused(folder):
         read_transitions(str(folder))
     for name in ("a.arrow", "b.arrow"):
         (data / "2" / name).write_bytes(content)
-    with pytest.raises(DataError, match=r"2 has 2 files \.arrow"):
+    with pytest.raises(DataError, match=r"2 has 2 \.arrow files"):
         read_transitions(str(folder))
 
 

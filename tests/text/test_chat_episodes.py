@@ -257,7 +257,7 @@ def test_a_group_shares_its_prompt_and_diverges(chat_tokenizer):
     )
 
     # A continuation shares all that stands before its first own turn, frames included.
-    for of, turn, row in zip(more.of.tolist(), more.turn.tolist(), more.rows, strict=True):
+    for of, turn, row in zip(more.row.tolist(), more.turn.tolist(), more.rows, strict=True):
         start = int((row["turn_id"] == turn).nonzero()[0])
         assert row["tokens"][:start].tolist() == rows["tokens"][of, :start].tolist()
     assert (more.turn > 0).any()
