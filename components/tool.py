@@ -21,8 +21,8 @@ from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob, notebook_cell
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.workers.function_call import load
 
-_MAX_CHARACTERS = 200  # of an expression
-_MAX_DIGITS = 100  # of the numerator and of the denominator of a value
+_MAX_CHARACTERS = 200  # in an expression
+_MAX_DIGITS = 100  # in a numerator or denominator
 
 _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,

@@ -101,7 +101,7 @@ def select_rows(
 
 
 class OnPolicyTest:
-    """Test whether the recorded log-probs of a step's rows are those of the current policy.
+    """Test whether the recorded log-probs of a step's rows equal the current policy's.
 
     The test compares the rows with a gradient: their recorded log-probs must equal the policy's own
     up to rounding. So it detects another engine, another distribution, and changed weights.

@@ -160,7 +160,7 @@ class MemoryMappedReplay(UniformReplay):
                 continue
             if first > next_row or last > total:
                 break
-            # A segment is in this run's folder, or in that of the checkpoint.
+            # A segment is in this run's folder or in the checkpoint's.
             own = (self.segment_folder / name).is_file()
             self.source = self.segment_folder if own else folder
             segment = _read_segment(self.source / name, entry, last - first)

@@ -208,8 +208,8 @@ class FunctionReward(PooledReward):
         for name in sorted(self.signature.needed):
             if name not in row:
                 raise ConfigError(f"FunctionReward: {missing_argument_message(name, row)}")
-        unused = {*TextReward.reads} - {*self.signature.named}
-        names = [name for name in row if name not in unused and self.signature.takes(name)]
+        hidden = {*TextReward.reads} - {*self.signature.named}
+        names = [name for name in row if name not in hidden and self.signature.takes(name)]
         return {name: row[name] for name in names}
 
     def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[CallOutcome]:

@@ -94,7 +94,7 @@ def our_name(key: str) -> str | None:
 
 
 def known_key(key: str) -> str:
-    """Return the last names by which a setting of another library is known; empty: it is unknown.
+    """Return the last names of a known setting of another library; empty for an unknown one.
 
     Examples:
         >>> known_key("actor.clip-ratio"), known_key("data.train_batch_size"), known_key("loss")

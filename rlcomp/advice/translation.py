@@ -62,7 +62,7 @@ def translated(key: str, value: str) -> str | None:
 
 
 def _option(group: str, value: str) -> str | None:
-    """Return the choice of an option by our name, or by that of another library."""
+    """Return the choice of an option by our name, or by another library's name."""
     folder, _, path = group.partition("@")
     if here := our_option(folder, value):
         return here if re.fullmatch(r"[\w/]+=\w+", here) and not path else None

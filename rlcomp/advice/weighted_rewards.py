@@ -28,8 +28,8 @@ def weighed_line(
     Examples:
         >>> names = {"boxed": "boxed", "format": "format"}
         >>> print(weighed_line(names, ["reward=[boxed,format]"]))
-        several rewards are weighed, each a part with a name; correct_by names the part that \
-decides what is right
+        several rewards need reward=weighted_sum; correct_by names the reward that decides \
+whether an answer is right
         the whole line: rlcomp reward=weighted_sum +reward@reward.parts.boxed=boxed \
 +reward@reward.parts.format=format 'reward.weights={boxed: 1.0, format: 1.0}' \
 reward.correct_by=boxed
@@ -50,8 +50,8 @@ reward.correct_by=boxed
     title = f"the line, with your {' and '.join(unknown)}" if unknown else "the whole line"
     others = [word for word in words if not _REWARD_WORDS.match(word)]
     return (
-        "several rewards are weighed, each a part with a name; correct_by names the part that "
-        f"decides what is right\n{title}: {whole_line([*others, *own])}"
+        "several rewards need reward=weighted_sum; correct_by names the reward that decides "
+        f"whether an answer is right\n{title}: {whole_line([*others, *own])}"
     )
 
 

@@ -190,9 +190,9 @@ def restore(
     with _checkpoint_errors(path):
         for key, generator in own_generators.items():
             check_generator(key, generator, tensors[key])
-        unused = dict(tensors)  # join_tree removes tensors
-        random = check_random_state(join_tree(state["random"], unused))
-        states = {key: join_tree(code, unused) for key, code in codes.items()}
+        remaining = dict(tensors)  # join_tree removes tensors
+        random = check_random_state(join_tree(state["random"], remaining))
+        states = {key: join_tree(code, remaining) for key, code in codes.items()}
     _load_states(path, {k: (part, states[k]) for k, part in stateful.items() if k in states})
     copy_tensors(own, tensors)
     if not redraw:
@@ -202,7 +202,7 @@ def restore(
 
 
 def _without(values: Mapping[str, Value], skipped: Collection[str]) -> dict[str, Value]:
-    """Return the values by ``node:name`` without those of the skipped nodes."""
+    """Return the values by ``node:name``, except for the skipped nodes."""
     return {key: value for key, value in values.items() if node_path(key) not in skipped}
 
 

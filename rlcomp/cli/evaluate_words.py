@@ -1,4 +1,4 @@
-"""Words of other harnesses and of ``rlcomp``, with those of ``rlcomp-evaluate``."""
+"""Translation of other harnesses' and ``rlcomp``'s options to ``rlcomp-evaluate``'s."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ _MODELS = ("PreTrainedModel", "PeftModel", "Module")
 
 def builds_model(node: Node) -> bool:
     """Return whether a node or one of its parts builds a model, by the return annotations."""
-    returned = node.declaration.returns.rpartition(".")[2].strip("\"'")
-    return returned in _MODELS or any(builds_model(child) for child in children(node))
+    return_type = node.declaration.returns.rpartition(".")[2].strip("\"'")
+    return return_type in _MODELS or any(builds_model(child) for child in children(node))
 
 
 # Errors of third-party constructors about their arguments.

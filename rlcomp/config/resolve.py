@@ -99,11 +99,11 @@ def plan_of(
     Raises:
         ConfigErrors: everything that is wrong with the config.
     """
-    unused = [*check_added(config, words)]
+    findings = [*check_added(config, words)]
     if choices is not None:
-        unused += check_unread(config, words, choices, config_dirs)
-    if unused:
-        raise ConfigErrors(messages(unused))
+        findings += check_unread(config, words, choices, config_dirs)
+    if findings:
+        raise ConfigErrors(messages(findings))
     plan, errors = read(config, words)
     raise_or_warn(plan, errors, check(plan))
     return plan

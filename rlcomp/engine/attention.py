@@ -147,7 +147,7 @@ class Tiling:
         start = low
         for part, stop in itertools.pairwise([low, *inner.tolist(), high]):
             size = int(self.begins[stop]) - self._at(part, depth)
-            if start < part and self.begins[stop] - self._at(start, depth) > _TILE:
+            if self.begins[stop] - self._at(start, depth) > _TILE:
                 self._add(start, part, depth, prefix)
                 start = part
             if size > _TILE and not self._single(part, stop):

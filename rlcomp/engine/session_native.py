@@ -231,9 +231,9 @@ class NativeSlots:
     @torch.no_grad()
     def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, TurnSample]:
         """Sample more tokens of some rows."""
-        unread = [row for row in numbers if row in self._unread]
-        if unread:
-            self.session.read({self._session_rows[n]: [self._unread.pop(n)] for n in unread})
+        last = {row: self._unread.pop(row) for row in numbers if row in self._unread}
+        if last:
+            self.session.read({self._session_rows[row]: [token] for row, token in last.items()})
         request = DecodeRequest(
             [self._session_rows[row] for row in numbers],
             limits=[len(row_numbers) for row_numbers in numbers.values()],

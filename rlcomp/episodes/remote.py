@@ -168,7 +168,7 @@ def stops(*, environment: Sequence[Any]) -> list[str]:
 
 
 def turn_digest(before: bytes, turn: Turn) -> bytes:
-    """Return the digest of the turns so far, by which a replay is checked."""
+    """Return the digest of the turns so far; a replay must give the same digest."""
     fields = astuple(turn)
     return hashlib.sha256(before + repr(fields).encode("utf-8", "replace")).digest()
 

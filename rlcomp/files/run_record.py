@@ -23,8 +23,8 @@ from rlcomp.files.untrusted import parse_json, read_bounded
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 # Phases that were ended early.
 ENDED = "ended.jsonl"
-# Hydra writes its own files before an attempt can be refused, over those of an earlier run: they
-# may describe another run than this record.
+# Hydra overwrites its own files before an attempt can be refused, so only this record surely
+# describes the run.
 RUN_RECORD = "run.yaml"
 # The failure of the last accepted attempt.
 FAILURE = "failure.json"
@@ -156,7 +156,7 @@ def has_record(directory: Path) -> bool:
 
 @contextmanager
 def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> Iterator[None]:
-    """Write ``failure.json`` on an exception; delete that of an earlier failure.
+    """Write ``failure.json`` on an exception; delete an earlier failure's file first.
 
     Stopping on request is no failure. A directory that another run holds is left alone; a deleted
     one is created again, with the failure alone. In a run with metrics, only an accepted attempt

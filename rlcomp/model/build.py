@@ -99,7 +99,7 @@ def causal_lm(  # noqa: PLR0913
         "head_dim": hidden_size // num_attention_heads,
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
-        # transformers freezes the embedding of a pad id, and it may be that of EOS.
+        # transformers freezes the embedding of a pad id; EOS may have the same id.
         "pad_token_id": None,
     }
     return _from_settings(architecture, _own_settings(architecture, settings, overrides or {}))

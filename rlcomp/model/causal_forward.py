@@ -70,7 +70,7 @@ class CausalForward:
 
     @property
     def packs(self) -> bool:
-        """Whether a pass packs sequences and reads shared prompts once."""
+        """Return True if a pass packs sequences and reads shared prompts once."""
         return self.transformer is not None
 
     def has_hooks(self) -> bool:

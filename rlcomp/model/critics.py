@@ -64,7 +64,7 @@ class Critic(BackboneCopy):
 
     @property
     def packs(self) -> bool:
-        """Whether a pass packs sequences and reads shared prompts once."""
+        """Return True if a pass packs sequences and reads shared prompts once."""
         return self._transformer is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -124,7 +124,7 @@ class LanguageModel(Component):
 
     @property
     def packs(self) -> bool:
-        """Whether a pass packs sequences and reads shared prompts once."""
+        """Return True if a pass packs sequences and reads shared prompts once."""
         return self.causal_forward.packs
 
     def forward(self, batch: TensorDict) -> TensorDict:

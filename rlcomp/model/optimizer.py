@@ -220,7 +220,7 @@ def check_dense(optimizer: torch.optim.Optimizer) -> None:
 
 
 def match_strides(parameters: Iterable[Tensor]) -> None:
-    """Replace gradients whose strides differ from those of their parameters.
+    """Give each gradient the strides of its parameter.
 
     Examples:
         >>> weight = torch.nn.Parameter(torch.zeros(2, 3))

@@ -25,7 +25,7 @@ _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "se
 # Settings that count parts: a config creates lists of this length before any part is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MAX_PARTS = 10_000
-# Bytes of the header of a file of weights; that of 100,000 tensors has ten million.
+# Bytes of the header of a weights file; 100,000 tensors need ten million.
 _MAX_HEADER = 1 << 25
 
 

@@ -20,7 +20,7 @@ Ask = Callable[[Mapping[str, object]], Reply]
 
 
 def is_proof(reply: Reply) -> bool:
-    """Return whether the reply to a tactic is that of a complete proof.
+    """Return whether the reply to a tactic reports a complete proof.
 
     An empty list of goals is not enough: metavariables may be open, the proof may hold ``sorry``,
     or the kernel may have refused it.

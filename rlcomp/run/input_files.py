@@ -135,7 +135,7 @@ def _files_named_by(text: str, is_path: bool, run_directory: Path) -> list[Path]
 
 
 def _files_in(folder: Path, run_directory: Path, include_all: bool = False) -> list[Path]:
-    """Return the input files of a folder: those of a run's newest checkpoint, or of a model.
+    """Return the input files of a folder: a run's newest checkpoint, or a model.
 
     Of another folder they are all files with ``include_all``, and none without.
     """

@@ -132,7 +132,7 @@ class SortingGraded(Sorting):
             str((int(digit) + draw.randint(1, 9)) % 10) if position in wrong else digit
             for position, digit in enumerate(right.answer)
         ]
-        # A hash other than the hash of the held-out split.
+        # This hash differs from the hash of the held-out split.
         is_mislabelled = is_held_out(f"?{right.prompt}", self.mislabelled)
         if is_mislabelled and not right.is_held_out(self.held_out):
             wrong = self._draw_positions(

@@ -134,7 +134,7 @@ def _forward_fault(forward: ast.FunctionDef) -> str | None:
 
 
 def _body_syntax(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of a function's body, without those of inner functions."""
+    """Yield the syntax nodes of a function's body, except for inner functions."""
     stack: list[ast.AST] = [*function.body]
     while stack:
         part = stack.pop()

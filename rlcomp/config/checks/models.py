@@ -24,7 +24,7 @@ _SCORERS = ("SequenceClassification", "TokenClassification", "RewardModel", "Que
 
 
 def is_folder_name(path: str) -> bool:
-    """Return whether a path must be that of a folder, and is no name on the Hugging Face hub.
+    """Return whether a path must name a folder, and cannot name a model of the hub.
 
     Examples:
         >>> is_folder_name("/models/a"), is_folder_name("runs/today/a"), is_folder_name("gpt2")
