@@ -68,7 +68,7 @@ class CollectedAnswers(Component):
         self.distinct = distinct
         self.limit = limit
         self.emptied = emptied
-        self.num_candidates = 0  # rows of all batches, stored or not
+        self.num_offered = 0  # rows of all batches, stored or not
         self._parts: list[TensorDict] = []
         self._identities: set[bytes] = set()
 
@@ -86,7 +86,7 @@ class CollectedAnswers(Component):
         part = candidates[new[: room if room is None else room - room % self.unit_rows]]
         if part.shape[0]:
             self._parts.append(trim(part).clone())
-        self.num_candidates += batch.shape[0]
+        self.num_offered += batch.shape[0]
         record(f"{self.name}/kept_fraction", part.shape[0] / max(batch.shape[0], 1))
         record(f"{self.name}/rows", len(self))
         return batch
@@ -131,7 +131,7 @@ class CollectedAnswers(Component):
     def run_state(self) -> dict[str, Any]:
         """Return the rows, for a checkpoint."""
         rows = self.rows().to_dict() if self._parts else {}
-        return {"shown": self.num_candidates, "rows": rows}
+        return {"shown": self.num_offered, "rows": rows}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the rows.
@@ -139,11 +139,11 @@ class CollectedAnswers(Component):
         Raises:
             CheckpointError: the rows are malformed.
         """
-        num_candidates, rows = count_field(state, "shown"), field(state, "rows", dict)
-        self._reset([self._load_rows(rows)] if rows else [], num_candidates)
+        num_offered, rows = count_field(state, "shown"), field(state, "rows", dict)
+        self._reset([self._load_rows(rows)] if rows else [], num_offered)
 
-    def _reset(self, parts: list[TensorDict], num_candidates: int) -> None:
-        self._parts, self.num_candidates, self._identities = parts, num_candidates, set()
+    def _reset(self, parts: list[TensorDict], num_offered: int) -> None:
+        self._parts, self.num_offered, self._identities = parts, num_offered, set()
         for part in parts:
             self._new_rows(part)
 
@@ -244,7 +244,7 @@ class AnswerReplay(Component):
         """Return the next rows."""
         if not len(self.store):
             raise NoRows(
-                f"AnswerReplay: the store is empty: of {self.store.num_candidates} rows it kept "
+                f"AnswerReplay: the store is empty: of {self.store.num_offered} rows it kept "
                 f"none (choose is {self.store.choose!r}); fill it in an earlier phase, raise that "
                 "phase's steps, or set another choose"
             )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.functional.group import group_centred
+from rlcomp.functional.group_statistics import Groups
 from rlcomp.functional.moments import whiten
 from rlcomp.functional.returns import reward_to_go
 from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage
@@ -76,10 +75,10 @@ class GroupWhitening(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
-        centred = group_centred(reward, group_id, valid)
-        index = torch.unique(group_id, return_inverse=True)[1]
-        has_peers = valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
+        groups = Groups(batch["reward"], batch["group_id"], batch["reward_valid"])
+        device = batch["reward"].device
+        centred = groups.centred().to(device)
+        has_peers = (groups.valid & (groups.count >= 2)).to(device)
         if self.over == "responses":
             return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
         broadcast(batch, centred)

@@ -132,24 +132,24 @@ class PerObjectiveLearner(Learner):
             non_finite=non_finite,
             gradient_spike=gradient_spike,
         )
-        self._jac = require("torchjd", "pareto").autojac.jac
-        self.aggregator = aggregator
-        self.compared = compared
-        self._set_objectives(losses)
-
-    def _set_objectives(self, losses: dict[str, TensorDictModuleBase]) -> None:
-        """Divide the losses by whether they read ``advantage``, the parameters by ``compared``."""
         if self.strategy.is_sharded:
             raise ConfigError(
                 "learner compares whole gradients of objectives, but parallel=shard splits them: "
                 "use parallel=replicate"
             )
+        self._jac = require("torchjd", "pareto").autojac.jac
+        self.compared = compared
+        self._set_objectives(losses)
+        self.aggregator = aggregator  # later, so that its own parameters are not compared
+        self.passes.other_modules.append(aggregator)
+
+    def _set_objectives(self, losses: dict[str, TensorDictModuleBase]) -> None:
+        """Divide the losses by whether they read ``advantage``, the parameters by ``compared``."""
         self._objective_losses = objective_losses(losses)
         self._shared_losses = [name for name in losses if name not in self._objective_losses]
         self._compared = select_parameters(self.named_parameters(), self.compared)
         compared_ids = {id(parameter) for parameter in self._compared}
         self._not_compared = [p for p in self.trained if id(p) not in compared_ids]
-        self.passes.other_modules.append(self.aggregator)
         # In place, because the passes hold the same set.
         self.loss_keys.update(self.reads, self.optional)
 

@@ -56,14 +56,13 @@ class LearnedJudge(metaclass=Checked):
         """Return for each pair the probability that the first is better."""
         text_pairs = [(pair.prompt + pair.first, pair.prompt + pair.second) for pair in pairs]
         scores = self._scores({text for texts in text_pairs for text in texts if text})
-        verdicts: list[float | None] = []
-        for first, second in text_pairs:
-            if not (first and second):
-                verdicts.append(None)
-                continue
-            odds = torch.tensor(self.scale * (scores[first] - scores[second]), dtype=torch.float64)
-            verdicts.append(float(odds.sigmoid()))
-        return verdicts
+        return [
+            self._verdict(scores[first] - scores[second]) if first and second else None
+            for first, second in text_pairs
+        ]
+
+    def _verdict(self, gap: float) -> float:
+        return float(torch.tensor(self.scale * gap, dtype=torch.float64).sigmoid())
 
     def _scores(self, texts: set[str]) -> dict[str, float]:
         """Return the output for each text, in batches of similar length to save padding."""

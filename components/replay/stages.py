@@ -183,7 +183,7 @@ class SampleHalfHalf(Component):
         record("replay/demonstrations", len(self.demonstrations))
         halves = [self.demonstrations.sample(half), self.replay.sample(half)]
         common = set(halves[0].keys(True, True)) & set(halves[1].keys(True, True))
-        rows: TensorDict = torch.cat([half.select(*common) for half in halves])
+        rows: TensorDict = torch.cat([part.select(*common) for part in halves])
         return rows
 
 

@@ -44,7 +44,12 @@ class Demonstrations(Component):
 
     reads = ()
     writes: ClassVar[tuple[Key, ...]] = (
-        *("tokens", "attention_mask", "response_mask", "prompt", "answer", "answer_ends"),
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "answer",
+        "answer_ends",
     )
     fresh = True
 

@@ -144,7 +144,9 @@ class RatedAnswers(Demonstrations):
 
     writes: ClassVar[tuple[Key, ...]] = (
         *Demonstrations.writes,
-        *("reward", "reward_valid", "group_id"),
+        "reward",
+        "reward_valid",
+        "group_id",
     )
     may_write = ("columns",)
 
@@ -181,7 +183,9 @@ class Rankings(Demonstrations):
 
     writes: ClassVar[tuple[Key, ...]] = (
         *Demonstrations.writes,
-        *("reward", "reward_valid", "group_id"),
+        "reward",
+        "reward_valid",
+        "group_id",
     )
     may_write = ("columns",)
 

@@ -568,6 +568,14 @@ def test_a_pattern_that_finds_nothing_is_refused(pattern, said):
         learner(Table(), Fixed(1.0), compared=pattern)
 
 
+def test_parameters_of_the_aggregator_are_not_compared():
+    aggregator = Fixed(1.0)
+    aggregator.gain = torch.nn.Parameter(torch.ones(1))
+
+    with pytest.raises(ConfigError, match=r"learner.compared is .*name of a trained"):
+        learner(Table(), aggregator, compared="gain")
+
+
 def test_losses_without_an_advantage_are_refused():
     with pytest.raises(ConfigError, match="none reads 'advantage'"):
         learner(Table(), Fixed(1.0), {"sft": SFTLoss(reduction=TokenMean())})

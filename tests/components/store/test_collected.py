@@ -96,11 +96,11 @@ def test_a_phase_begins_with_an_empty_store_unless_told():
         store = CollectedAnswers(emptied=emptied)
         show(store, rows(["b"] if emptied else ["a"], [1.0]))
         store.begin_phase()
-        assert store.num_candidates == (0 if emptied else 1)
+        assert store.num_offered == (0 if emptied else 1)
         show(store, rows(["a"] if emptied else ["b"], [1.0]))
         assert held(store) == left
     store.begin_phase()
-    assert store.num_candidates == 2
+    assert store.num_offered == 2
 
 
 def filled():
@@ -144,7 +144,7 @@ def test_a_resumed_run_draws_the_same_rows():
     assert [drawn(again) for _ in range(4)] == expected
     # What it has seen is known: a row that is shown again is not kept again.
     assert show(other, rows(["a"], [1.0]))["collected/kept_fraction"] == 0
-    assert other.num_candidates == 6
+    assert other.num_offered == 6
 
 
 def test_an_empty_store_says_why():
