@@ -14,8 +14,8 @@ from torchrl.envs import EnvBase
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.intervention import Intervention
 from rlcomp.interfaces.protocols import ExpertPolicy
-from rlcomp.interfaces.stages import Intervention
 from rlcomp.metrics import progress
 from rlcomp.model.control import bounded_actions
 

@@ -13,7 +13,7 @@ from rlcomp.episodes.tool_execution import (
     ToolCallExecutor,
     call_method,
     public_methods,
-    tool_schemas,
+    schema_lines,
 )
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
@@ -75,7 +75,7 @@ class TRL(metaclass=Checked):
         del seed
         answer = {"answer": example.answer} if example.answer else {}
         text = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
-        return Turn(closing=tool_schemas(self.tools) + text if self.describe else text)
+        return Turn(closing=schema_lines(self.tools) + text if self.describe else text)
 
     def step(self, action: str) -> Turn:
         """Return the results of a turn's calls; a turn without a call ends the episode."""

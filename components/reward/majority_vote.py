@@ -15,7 +15,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.verdicts import JUDGE_KEYS, Pair, first_votes, pair_rows
+from rlcomp.interfaces.verdicts import JUDGE_KEYS, Pair, comparison_rows, first_votes
 from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import time_limit
 
@@ -120,7 +120,7 @@ class MajorityVote(Component):
 
         def equal(pairs: Sequence[Pair]) -> list[bool]:
             row_pairs = [(first_rows[group], first, other) for group, first, other in pairs]
-            return self._verdicts(pair_rows(batch, row_pairs))
+            return self._verdicts(comparison_rows(batch, row_pairs))
 
         return first_votes(group_votes, equal)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
 from rlcomp.checkpoint.progress import check_progress, parse_step
-from rlcomp.checkpoint.state import node_path, restore
+from rlcomp.checkpoint.state import node_of_key, restore
 from rlcomp.checkpoint.state_fields import check_fields, field, join_tree
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.files.untrusted import parse_json, read_json, read_saved_config
@@ -59,7 +59,7 @@ class SavedCheckpoint:
             CheckpointError: the checkpoint cannot be read.
         """
         keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
-        return {node_path(key) for key in (*keys, *self.state()["nodes"])}
+        return {node_of_key(key) for key in (*keys, *self.state()["nodes"])}
 
     def position(self) -> dict[str, Any]:
         """Return the position of the run."""

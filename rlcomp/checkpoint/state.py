@@ -203,14 +203,14 @@ def restore(
 
 def _without(values: Mapping[str, Value], skipped: Collection[str]) -> dict[str, Value]:
     """Return the values by ``node:name``, except for the skipped nodes."""
-    return {key: value for key, value in values.items() if node_path(key) not in skipped}
+    return {key: value for key, value in values.items() if node_of_key(key) not in skipped}
 
 
-def node_path(key: str) -> str:
+def node_of_key(key: str) -> str:
     """Return the node of a key ``node:name``.
 
     Examples:
-        >>> node_path("sft_learner.optimizer:state.0")
+        >>> node_of_key("sft_learner.optimizer:state.0")
         'sft_learner.optimizer'
     """
     return key.partition(":")[0]

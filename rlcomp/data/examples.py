@@ -27,8 +27,9 @@ Split = Literal["held_out", "training"]
 _MEASURED_WHOLE = 10_000
 _MEASURED_SAMPLE = 256
 
-# A part that repeats its prompts is read until so many examples bring no new one.
-_REPEATS = 1_000
+# A part that repeats its prompts is read until so many examples bring no new one, or so many for
+# each prompt found: of n prompts with equally many examples, one is missed with probability e^-20.
+_REPEATS, _REPEATS_PER_PROMPT = 1_000, 20
 
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
@@ -47,7 +48,7 @@ def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, 
 def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     """Return ``count`` held-out examples, or all of fewer, fixed by the seed, each prompt once.
 
-    The search ends when 1,000 examples in a row bring no new prompt.
+    The search ends when 1,000 examples in a row, and 20 for each prompt found, bring no new prompt.
 
     Raises:
         ConfigError: the task holds out no example.
@@ -78,7 +79,7 @@ def split_examples(
         key = (example.prompt, str(example.columns.get(CONVERSATION)))
         repeats = repeats + 1 if key in chosen else 0
         chosen.setdefault(key, example)
-        if len(chosen) == count or repeats == _REPEATS:
+        if len(chosen) == count or repeats >= max(_REPEATS, _REPEATS_PER_PROMPT * len(chosen)):
             break
     if not chosen:
         raise _no_examples_error(task, held_out, num_bad)

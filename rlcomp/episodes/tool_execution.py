@@ -66,7 +66,7 @@ def call_method(methods: Methods, call: ToolCall) -> tuple[str, bool]:
         return f"Error: {error}", True
 
 
-def tool_schemas(methods: Methods) -> str:
+def schema_lines(methods: Methods) -> str:
     """Return JSON schemas, one per line, from annotations and docstrings, as for chat templates."""
     from transformers.utils import get_json_schema
 

@@ -176,7 +176,7 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     return eligible & (values >= last - ROUNDING)
 
 
-def draw_tokens(
+def draw_eligible(
     eligible: Tensor, sort_keys: Tensor, count: int, generator: torch.Generator
 ) -> Tensor:
     """Draw at most ``count`` eligible tokens at random.
@@ -189,7 +189,7 @@ def draw_tokens(
 
     Examples:
         >>> all_ = torch.ones(1, 4, dtype=torch.bool)
-        >>> draw_tokens(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
+        >>> draw_eligible(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
         tensor(3)
     """
     positions = eligible.nonzero()

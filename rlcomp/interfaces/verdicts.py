@@ -203,7 +203,7 @@ def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[li
     ]
 
 
-def pair_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
+def comparison_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
     """Return a row for each pair of answers: the first is the gold answer, the second the response.
 
     Args:
@@ -240,7 +240,7 @@ def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> l
         rows: rows of the problems.
         pairs: the index of a row, and two answers.
     """
-    questions = pair_rows(rows, pairs)
+    questions = comparison_rows(rows, pairs)
     every = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
     right: list[bool] = verdicts(judge, questions, every)[0].tolist()
     return right

@@ -73,7 +73,7 @@ class WasmLean(metaclass=Checked):
         return self.check([theorem_text(state.statement, state.tactics)])[0]
 
     def check(self, theorems: Sequence[str]) -> list[str]:
-        """Return message Lean rejects each theorem; '' if it is accepted.
+        """Return the message with which Lean rejects each theorem; '' if it accepts it.
 
         Raises:
             MissingExtra: Node is not installed (extra ``lean``).

@@ -72,7 +72,7 @@ def relabel_ids(ids: Tensor, group_id: Tensor) -> Tensor:
     return torch.tensor([names.get(index, index) for index in ids.tolist()])
 
 
-def pad_right(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
+def add_padding(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
     """Return the batch with additional right padding."""
     wide = batch.copy()
     for key in subject.reads:
@@ -176,7 +176,7 @@ def check_invariance(subject: Subject) -> None:
 
 def _check_padding(subject: Subject) -> None:
     want = subject.run(subject.batch)
-    got = subject.run(pad_right(subject, subject.batch))
+    got = subject.run(add_padding(subject, subject.batch))
     narrow = {
         key: got[key][:, : want[key].shape[1]] if subject.spec(key).along_tokens else got[key]
         for key in subject.writes

@@ -10,9 +10,9 @@ from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
 from rlcomp.keys import Key
 from rlcomp.metrics import recording
 from rlcomp.testing.invariance import (
+    add_padding,
     check_canonical,
     corrupt_outside_masks,
-    pad_right,
     row_permutation,
     with_hole,
 )
@@ -178,7 +178,7 @@ class _Case:
         """Check rows in another order, and a wider batch."""
         order = row_permutation(self.rows, self.loss.unit_rows)
         self.check_same("rows may come in any order", self.evaluate(self.batch[order]), order)
-        wide = self.evaluate(pad_right(self.subject, self.batch))
+        wide = self.evaluate(add_padding(self.subject, self.batch))
         self.check_same("padding on the right changes nothing", wide)
 
     def observations(self) -> None:

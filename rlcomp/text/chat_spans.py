@@ -54,10 +54,9 @@ class Spans:
 def assistant_spans(template: ChatTemplate, chat: Chat, *, unchanged_only: bool) -> Spans:
     """Return the assistant's turns in a conversation that ends with one.
 
-    A turn is trained if the text up to it equals its prompt exactly; with ``unchanged_only`` also
-    only if it has the same text as when it was the last one. DataError if a turn does not end with
-    the token that ends turns, or the last turn does not begin with the text that the template opens
-    it with.
+    A turn is trained if the text up to it equals its prompt exactly; with ``unchanged_only`` it
+    must also have the text that it had as the last turn. DataError if the last turn does not end
+    with the token that ends turns, or does not begin with the text that the template opens it with.
     """
     last = len(chat.messages) - 1
     whole = _trained_text(template, chat, chat.text(last + 1, add_generation_prompt=False), last)

@@ -107,6 +107,20 @@ def test_the_search_for_new_prompts_ends_after_a_thousand_repeats(num_prompts):
     assert 1_000 + num_prompts <= len(reads) < 1_200
 
 
+def test_no_prompt_of_many_with_several_answers_each_is_missed():
+    class Answers:
+        held_out = 0.0
+
+        def __len__(self):
+            return 50_000
+
+        def example(self, index):
+            return Example(f"p{index % 1_000}", "yes", "yes")
+
+    for seed in range(3):
+        assert len(split_examples(Answers(), "training", 1_000, seed)) == 1_000
+
+
 class Labelled:
     """A task of which every third answer has a label that calls it bad."""
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from rlcomp.episodes.tool_calls import ToolCall
-from rlcomp.episodes.tool_execution import bind, call_method, public_methods, tool_schemas
+from rlcomp.episodes.tool_execution import bind, call_method, public_methods, schema_lines
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.tool import ToolError
 
@@ -71,7 +71,7 @@ def test_arguments_that_do_not_fit_are_refused():
 
 
 def test_a_schema_a_line():
-    (line,) = tool_schemas({"buy": METHODS["buy"]}).splitlines()
+    (line,) = schema_lines({"buy": METHODS["buy"]}).splitlines()
 
     function = json.loads(line)["function"]
     assert (function["name"], function["description"]) == ("buy", "Buy.")

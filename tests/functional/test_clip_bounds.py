@@ -10,7 +10,7 @@ from rlcomp.functional.clip_bounds import Path as Steps
 from rlcomp.functional.clip_bounds import (
     contributions,
     covariance,
-    draw_tokens,
+    draw_eligible,
     highest,
     positive_share,
     search_bounds,
@@ -177,7 +177,7 @@ def test_covariance_of_half_precision_is_float32():
 def test_covariance_of_an_empty_mask_is_0():
     assert covariance(torch.ones(1, 4), torch.ones(1, 4), ~ALL).tolist() == [[0, 0, 0, 0]]
     assert not highest(torch.ones(1, 4), ~ALL, 2).any()
-    assert not draw_tokens(~ALL, torch.ones(1, 4), 2, torch.Generator()).any()
+    assert not draw_eligible(~ALL, torch.ones(1, 4), 2, torch.Generator()).any()
 
 
 def test_share_count_rounds_down_to_at_least_1():
@@ -211,12 +211,12 @@ def test_draw_tokens_ignores_row_order_and_padding(seed, count, order):
     eligible = torch.rand(8, 5, generator=torch.Generator().manual_seed(seed)) < 0.6
     by = torch.randn(8, 5, generator=torch.Generator().manual_seed(seed + 100))
 
-    here = draw_tokens(eligible, by, count, torch.Generator().manual_seed(1))
+    here = draw_eligible(eligible, by, count, torch.Generator().manual_seed(1))
     wide = (
         torch.nn.functional.pad(eligible[order], (0, 2)),
         torch.nn.functional.pad(by[order], (0, 2), value=NAN),
     )
-    there = draw_tokens(*wide, count, torch.Generator().manual_seed(1))
+    there = draw_eligible(*wide, count, torch.Generator().manual_seed(1))
 
     assert there[:, :5].tolist() == here[order].tolist()
     assert int(here.sum()) == min(count, int(eligible.sum()))
@@ -227,7 +227,7 @@ def test_draw_tokens_breaks_ties_by_position():
     # All of one answer's tokens have its advantage.
     by = torch.tensor([[1.0, 1.0, 1.0, 1.0]])
 
-    draws = [draw_tokens(ALL, by, 2, torch.Generator().manual_seed(3)).tolist() for _ in range(2)]
+    draws = [draw_eligible(ALL, by, 2, torch.Generator().manual_seed(3)).tolist() for _ in range(2)]
 
     assert draws[0] == draws[1]
     assert sum(draws[0][0]) == 2
@@ -237,7 +237,7 @@ def test_draw_tokens_can_draw_every_token():
     generator = torch.Generator().manual_seed(0)
     by = torch.arange(4.0)[None]
 
-    times = sum(draw_tokens(ALL, by, 1, generator).int() for _ in range(400))
+    times = sum(draw_eligible(ALL, by, 1, generator).int() for _ in range(400))
 
     # 100 each on average, with a deviation of 9.
     assert int(times.min()) > 60

@@ -3,7 +3,13 @@ from tensordict import TensorDict
 
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
-from rlcomp.interfaces.verdicts import class_sizes, first_votes, pair_rows, same_answers, verdicts
+from rlcomp.interfaces.verdicts import (
+    class_sizes,
+    comparison_rows,
+    first_votes,
+    same_answers,
+    verdicts,
+)
 from rlcomp.metrics import recording
 
 
@@ -82,7 +88,7 @@ def test_the_answer_of_a_question_ends_where_it_ends_and_not_where_the_old_one_d
     batch["answer_ends"] = torch.ones(2, 4, dtype=torch.bool)
     batch["tokens"] = torch.zeros(2, 3)
 
-    asked = pair_rows(batch, [(1, "4", "5"), (0, "67", "7"), (0, "", "7")])
+    asked = comparison_rows(batch, [(1, "4", "5"), (0, "67", "7"), (0, "", "7")])
 
     assert {*asked.keys()} == {"prompt", "response", "answer", "answer_ends"}
     assert decode_texts(asked["answer"]) == ["4", "67", ""]

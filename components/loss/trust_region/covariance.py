@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import covariance, draw_tokens, highest, share_count
+from rlcomp.functional.clip_bounds import covariance, draw_eligible, highest, share_count
 from rlcomp.functional.ratio import ROUNDING, log_distance
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
@@ -86,7 +86,7 @@ class ClipCov(LossPart):
         eligible = mask & ~low & ~high & between
         count = share_count(mask, self.share)
         result = batch.select()
-        result["selected"] = draw_tokens(eligible, batch["advantage"], count, self.generator)
+        result["selected"] = draw_eligible(eligible, batch["advantage"], count, self.generator)
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:
