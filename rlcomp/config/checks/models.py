@@ -165,7 +165,7 @@ def _merge_command(path: str, adapter: dict[str, object]) -> str:
 
 
 def _trainer_folder(name: str, path: str) -> str | None:
-    """Return the newest ``checkpoint-N`` of transformers' Trainer in a folder without a model."""
+    """Return that a folder without a model has a ``checkpoint-N`` of transformers' Trainer."""
     if not os.path.isdir(path) or os.path.exists(os.path.join(path, "config.json")):
         return None
     numbers = [int(e[11:]) for e in os.listdir(path) if re.fullmatch(r"checkpoint-\d{1,12}", e)]
