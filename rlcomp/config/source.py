@@ -185,9 +185,10 @@ def find(
 
 def _imported(module: str, path: Path, statement: ast.stmt, name: str) -> tuple[str, str] | None:
     """Return the module and the name there that a statement imports as ``name``; None if none."""
-    for entry in statement.names if isinstance(statement, ast.ImportFrom) else ():
-        if (entry.asname or entry.name) == name:
-            return absolute(module, path, statement), entry.name
+    if isinstance(statement, ast.ImportFrom):
+        for entry in statement.names:
+            if (entry.asname or entry.name) == name:
+                return absolute(module, path, statement), entry.name
     return None
 
 

@@ -122,7 +122,7 @@ def policy_fault(name: str, path: str) -> str | None:
         return None
     return (
         f"{name} is {path!r}: its config.json says {kind}, a classifier such as a reward model, "
-        "which says no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder "
+        "which generates no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder "
         f"may be the reward, reward=learned reward.path={path}"
     )
 
