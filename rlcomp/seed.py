@@ -26,6 +26,18 @@ def named_seed(seed: int, path: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+def seed_globals(seed: int) -> None:
+    """Seed the global generators of Python, NumPy and torch."""
+    import random
+
+    import numpy as np
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
 _NODE: ContextVar[str] = ContextVar("node", default="")
 
 

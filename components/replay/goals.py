@@ -166,7 +166,7 @@ class SampleHindsight(Component):
     is that of the new goal. (torchrl's ``HERReplayBuffer`` also takes goals from other environment
     copies, and may take the state before a step as its goal.)
 
-    Reads nothing. Writes the keys that :class:`~components.replay.goals.ExtendGoals` stored.
+    Reads nothing. Writes the keys that :class:`ExtendGoals` stored.
 
     Args:
         replay: the replay to draw from.

@@ -157,7 +157,7 @@ def _unparsable(
         return _no_setting(word, words)
     if (quoted := _quoted(word)) is not None:
         return f"{word}: the value needs quotes, and the word as well: {shell_word(quoted)}"
-    return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
+    return f"{word}: cannot be read; a quote or a bracket is not closed or is misplaced"
 
 
 def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
@@ -239,7 +239,7 @@ def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
             OmegaConf.load(file)
         except (RecursionError, yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
             if type(fault) is type(error):
-                circular = "an alias (*name) stands for what it is a part of"
+                circular = "an alias (*name) refers to a node that contains it"
                 text = " ".join(str(fault).split())
                 return f"{file}: {circular if isinstance(fault, RecursionError) else text}"
     return f"a yaml cannot be read: {' '.join(str(error).split())}"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
-from rlcomp.checkpoint.progress import check_progress, parse_step
+from rlcomp.checkpoint.progress import check_progress, check_within, parse_step
 from rlcomp.checkpoint.state import node_of_key, restore
 from rlcomp.checkpoint.state_fields import check_fields, field, join_tree
 from rlcomp.errors import CheckpointError, RlcompWarning
@@ -145,6 +145,37 @@ def open_checkpoint(path: Path) -> SavedCheckpoint:
             f"{path}: {_describe(path)}: name a run's directory, or one of its checkpoints/step-..."
         )
     return newest_whole(paths)
+
+
+def restore_newest(
+    saved: SavedCheckpoint, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
+) -> tuple[SavedCheckpoint, dict[str, Any], list[Path]]:
+    """Restore the newest intact checkpoint completely, and nothing of skipped ones.
+
+    Args:
+        saved: the newest one, with older ones as alternatives.
+        nodes: the run's nodes, by name.
+        seed: seed of the run.
+        phases: steps of the phases, by name.
+
+    Returns:
+        The checkpoint, the position of the run, and the skipped checkpoints, each with a warning.
+
+    Raises:
+        CheckpointError: none can be restored.
+    """
+    candidate = saved
+    skipped: list[Path] = []
+    while True:
+        try:
+            check_within(candidate.path, candidate.position(), phases)
+            return candidate, candidate.restore(nodes, seed), skipped
+        except CheckpointError as error:
+            if not candidate.older:
+                raise
+            warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
+            skipped.append(candidate.path)
+            candidate = replace(newest_whole(candidate.older), skipped=candidate.skipped)
 
 
 def _describe(path: Path) -> str:

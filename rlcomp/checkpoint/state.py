@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -17,7 +18,7 @@ from rlcomp.checkpoint.random_state import (
     set_random_state,
 )
 from rlcomp.checkpoint.state_fields import join_tree, split_tree
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, ConfigError
 
 Value = TypeVar("Value")
 
@@ -60,17 +61,22 @@ def named_parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield f"{path}:", node
 
 
-def unsaved_state(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
-    """Return the classes of modules of the stages that have state but belong to no node."""
+def check_saved(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> None:
+    """Check that checkpoints of the nodes hold the state of every stage.
+
+    Raises:
+        ConfigError: a module of a stage has state but belongs to no node.
+    """
     known = {
         id(m) for node in nodes.values() if isinstance(node, nn.Module) for m in node.modules()
     }
-    return [
-        type(module).__name__
-        for stage in stages
-        for module in stage.modules()
-        if id(module) not in known and _has_state(module)
-    ]
+    for module in chain.from_iterable(stage.modules() for stage in stages):
+        if id(module) not in known and _has_state(module):
+            kind = type(module).__name__
+            raise ConfigError(
+                f"{kind} has state that no checkpoint would hold: make it a node, "
+                f'make("a name", {kind}, ...)'
+            )
 
 
 def _has_state(module: nn.Module) -> bool:

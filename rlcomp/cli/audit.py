@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # Keys that a text response provides; with a tokenizer, also the keys of its tokens.
 _TEXTS = {"prompt", "response", "answer", "answer_ends", "columns", "group_id"}
-_MISSING = "there is no {0}: set {0}=..."
 _TOKENS = {"tokens", "attention_mask", "response_mask"}
 
 
@@ -212,6 +211,7 @@ def audit_reward(
     from rlcomp.config.build import Builder
     from rlcomp.config.resolve import compose_or_explain
 
+    answer_forms = all_forms(forms)
     plan, reads_tokens = _plan(compose_or_explain(overrides, config_dirs))
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
@@ -224,7 +224,7 @@ def audit_reward(
     tokenizer: Any = builder.build(plan.nodes["tokenizer"]) if reads_tokens else None
     examples, judge = examples_of(task, rows, seed), RewardJudge(reward, tokenizer)
     judge.check(examples[0])
-    return audit(examples, judge, all_forms(forms))
+    return audit(examples, judge, answer_forms)
 
 
 def _plan(config: DictConfig) -> tuple[Plan, bool]:
@@ -236,18 +236,22 @@ def _plan(config: DictConfig) -> tuple[Plan, bool]:
     from rlcomp.config.flow_source import flow_of
     from rlcomp.config.resolve import plan_of_nodes
 
-    missing = {name: _MISSING.format(name) for name in ("reward", "task")}
-    plan = plan_of_nodes(config, missing, check_values=False)
+    names = ["reward", "task"]
+    plan = plan_of_nodes(config, _missing(names), check_values=False)
     reads = flow_of(plan.nodes["reward"]).reads
     if unknown := sorted(reads - _TEXTS - _TOKENS):
         raise ConfigError(
             f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "
             "of it that judges texts, reward=..."
         )
-    reads_tokens = bool(reads & _TOKENS)
-    if reads_tokens:
-        missing["tokenizer"] = _MISSING.format("tokenizer")
-    return plan_of_nodes(config, missing), reads_tokens
+    if reads & _TOKENS:
+        names.append("tokenizer")
+    return plan_of_nodes(config, _missing(names)), "tokenizer" in names
+
+
+def _missing(names: Sequence[str]) -> dict[str, str]:
+    """Return the message on each of some nodes, for a config without it."""
+    return {name: f"there is no {name}: set {name}=..." for name in names}
 
 
 def names_judge(words: Sequence[str]) -> bool:
@@ -281,8 +285,8 @@ def audit_judge(
     from rlcomp.report.judge import judge_report, labelled_pair
 
     words = [_JUDGE_WORD.sub("+pairwise_judge=", word) for word in overrides]
-    missing = {name: _MISSING.format(name) for name in ("pairwise_judge", "task")}
-    plan = plan_of_nodes(compose_or_explain(words, config_dirs), missing)
+    config = compose_or_explain(words, config_dirs)
+    plan = plan_of_nodes(config, _missing(["pairwise_judge", "task"]))
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
     # A task without pairs is reported before a model is loaded.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
@@ -18,7 +16,7 @@ from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import RolloutReply, RolloutRequest
 from rlcomp.metrics import recording
-from rlcomp.seed import named_seed
+from rlcomp.seed import named_seed, seed_globals
 
 
 def process_settings() -> dict[str, Any]:
@@ -90,10 +88,7 @@ class StageWorker:
             generator.total_prompts = part.total
             generator.was_used = False
         # rlcomp's stages do not use the global generators. The seed makes other code repeatable.
-        seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
-        torch.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
+        seed_globals(named_seed(request.number, f"{request.seeds} {request.part.first}"))
 
     def _buffers(self) -> dict[str, tuple[int, int]]:
         return {

@@ -189,8 +189,8 @@ def _cause(error: BaseException) -> str:
 
 def _is_internal(file: str) -> bool:
     """Return whether a file belongs to the import machinery, Hydra or rlcomp."""
-    modules = (hydra.__file__, str(Path(__file__).parent), importlib.__file__)
-    folders = {Path(module).parent for module in modules}
+    rlcomp = Path(__file__).parents[1]
+    folders = {Path(hydra.__file__).parent, Path(importlib.__file__).parent, rlcomp}
     return file.startswith("<frozen") or not folders.isdisjoint(Path(file).parents)
 
 

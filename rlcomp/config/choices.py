@@ -161,7 +161,9 @@ def _replaced_paths(name: str, options: Mapping[str, Path]) -> frozenset[str]:
 def _may_be_choice(word: str, places: Sequence[Path]) -> bool:
     """Return whether a word looks like the choice of an option, with a wrong key."""
     match = _OPTION.fullmatch(word)
-    key, values = (match[1], match[2]) if match else ("", "null")
+    if match is None:
+        return False
+    key, values = match.groups()
     is_group = any((place / key).is_dir() for place in places)
     if is_group or not re.search(r"[./]", key) or values == "null":
         return False

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.config.options import config_directory, usual_option
-from rlcomp.config.overrides import with_base
+from rlcomp.config.overrides import only_overrides, with_base
 from rlcomp.config.user_yaml import check_own_yamls
 from rlcomp.errors import ConfigError
 
@@ -158,7 +158,7 @@ def command_line(words: Sequence[str], config_dirs: Sequence[str]) -> CommandLin
         words: words of the command line.
         config_dirs: directories of the user's own configs.
     """
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
+    overrides = only_overrides(words)
     choices = [word for word in overrides if "." not in word.split("=")[0] and "," not in word]
     directories = [directory for directory in config_dirs if Path(directory).is_dir()]
     while True:

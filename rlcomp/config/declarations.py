@@ -16,8 +16,9 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+from rlcomp.config.bases import Class, lineage, unseen_bases
 from rlcomp.config.expressions import assigned, literal, read_annotation
-from rlcomp.config.source import Class, bindings, find, lineage, unseen_bases
+from rlcomp.config.source import bindings, find
 from rlcomp.errors import ConfigError
 from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
 from rlcomp.keys import OwnKey, prompt_keys

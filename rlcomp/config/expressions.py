@@ -16,7 +16,8 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union
 
 from rlcomp.arguments import VOCABULARY, Ge, Gt, Interval, Le, Lt, MinLen
-from rlcomp.config.source import alias, bindings, find, lineage
+from rlcomp.config.bases import lineage
+from rlcomp.config.source import alias, bindings, find
 from rlcomp.errors import ConfigError
 
 _GENERICS: tuple[Any, ...] = (list, dict, tuple, Sequence, Mapping, Union)

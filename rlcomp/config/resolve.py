@@ -110,24 +110,24 @@ def plan_of(
 
 
 def plan_of_nodes(
-    config: DictConfig, missing: Mapping[str, str], *, check_values: bool = True
+    config: DictConfig, nodes: Mapping[str, str], *, check_values: bool = True
 ) -> Plan:
     """Return the plan of some nodes and their parts, without phases.
 
     Args:
         config: a whole config.
-        missing: the paths of the nodes, each with the message for a config that lacks it.
+        nodes: the paths of the nodes, each with the message for a config that lacks it.
         check_values: check the settings and the arguments of the nodes.
 
     Raises:
         ConfigErrors: a node is missing, or its values are wrong.
     """
     plan, errors = read(config)
-    errors += [message for path, message in missing.items() if path not in plan.nodes]
+    errors += [message for path, message in nodes.items() if path not in plan.nodes]
     if errors:
         raise ConfigErrors(errors)
-    nodes = [node for path in missing for node in (plan.nodes[path], *below(plan.nodes[path]))]
-    small = Plan(plan.tree, {node.path: node for node in nodes}, {})
+    whole = [node for path in nodes for node in (plan.nodes[path], *below(plan.nodes[path]))]
+    small = Plan(plan.tree, {node.path: node for node in whole}, {})
     if check_values and (faults := messages([*check_settings(small), *check_arguments(small)])):
         raise ConfigErrors(typed_messages(faults, plan))
     return small

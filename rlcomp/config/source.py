@@ -8,22 +8,21 @@ import os
 import re
 import tokenize
 import warnings
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
-Class = tuple[str, ast.ClassDef]
 # The statement that binds a name, and the value of a plain assignment.
 Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Limits for hostile sources: characters, and bases of a class. Real packages are far smaller.
-_MAX_LENGTH, _MAX_BASES = 2**23, 256
+# Largest source that is read, in characters. Real modules are far smaller.
+_MAX_LENGTH = 2**23
 
 
 @cache
@@ -114,15 +113,14 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 def bindings(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the names that a statement binds in its scope, with the value of a plain assignment."""
-    if isinstance(statement, ast.AnnAssign) and statement.value is None:
-        return
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    if isinstance(statement, ast.AnnAssign):
-        targets = [statement.target]
-    plain = {target.id for target in targets if isinstance(target, ast.Name)}
+    values: dict[str, ast.expr] = {}
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        if statement.value is None:  # an annotation alone binds nothing
+            return
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        values = {target.id: statement.value for target in targets if isinstance(target, ast.Name)}
     for name in _assigned_names(statement):
-        whole = name in plain and isinstance(statement, (ast.Assign, ast.AnnAssign))
-        yield name, statement.value if whole else None  # type: ignore[attr-defined]
+        yield name, values.get(name)
 
 
 def _assigned_names(statement: ast.stmt) -> Iterator[str]:
@@ -176,28 +174,22 @@ def find(
     for statement in (above or bound)[-1:]:
         if isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
             return module, statement
-        original = _imported(statement, name)
-        if original is not None and isinstance(statement, ast.ImportFrom):
-            return find(absolute(module, path, statement), original, depth + 1)
-        return None
+        imported = _imported(module, path, statement, name)
+        return find(*imported, depth + 1) if imported else None
     if depth or any(map(_defines_dynamically, _statements(tree))):
         return None
-    known = {
-        statement.name
-        for statement in tree.body
-        if isinstance(statement, (ast.ClassDef, ast.FunctionDef))
-    }
-    public = {known_name for known_name in known if not known_name.startswith("_")}
+    names = (line.name for line in tree.body if isinstance(line, (ast.ClassDef, ast.FunctionDef)))
+    public = {known for known in names if not known.startswith("_")}
     raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public) if public else ''}")
 
 
-def _imported(statement: ast.stmt, name: str) -> str | None:
-    """Return the original name that a statement imports as ``name``; None if it does not."""
-    if not isinstance(statement, ast.ImportFrom):
-        return None
-    return next(
-        (alias.name for alias in statement.names if (alias.asname or alias.name) == name), None
-    )
+def _imported(module: str, path: Path, statement: ast.stmt, name: str) -> tuple[str, str] | None:
+    """Return the module and the name there that a statement imports as ``name``; None if none."""
+    if isinstance(statement, ast.ImportFrom):
+        for entry in statement.names:
+            if (entry.asname or entry.name) == name:
+                return absolute(module, path, statement), entry.name
+    return None
 
 
 def _defines_dynamically(statement: ast.stmt) -> bool:
@@ -217,78 +209,6 @@ def absolute(module: str, path: Path, statement: ast.ImportFrom) -> str:
     return ".".join([*names, *([statement.module] if statement.module else [])])
 
 
-@cache
-def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
-    """Return the class and its bases in method resolution order; bases without sources are omitted.
-
-    Raises:
-        ConfigError: there are too many bases.
-    """
-    bases = _reachable((home, cls))
-    orders: dict[Class, list[Class]] = {}
-    # Bases first; a cycle of bases is broken.
-    stack, visited = [(home, cls)], set[Class]()
-    while stack:
-        visited.add(stack[-1])
-        pending = [base for base in bases[stack[-1]] if base not in visited]
-        if pending:
-            stack.append(pending[0])
-            continue
-        top = stack.pop()
-        known = [base for base in bases[top] if base in orders]
-        orders[top] = [top, *_c3_merge([*(orders[base] for base in known), known])]
-    return tuple(orders[home, cls])
-
-
-def _reachable(start: Class) -> dict[Class, list[Class]]:
-    """Return the direct bases of a class and of all its ancestors."""
-    bases: dict[Class, list[Class]] = {}
-    stack = [start]
-    while stack:
-        cls = stack.pop()
-        if cls not in bases:
-            bases[cls] = _bases(*cls)
-            stack += bases[cls]
-        if len(bases) > _MAX_BASES:
-            raise ConfigError(f"{start[1].name} has more than {_MAX_BASES} bases")
-    return bases
-
-
-def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
-    bases: list[Class] = []
-    for base in cls.bases:
-        if isinstance(base, ast.Name) and base.id != "object":
-            try:
-                module, definition = find(home, base.id, before=cls.lineno) or (home, None)
-            except ConfigError:
-                continue
-            if isinstance(definition, ast.ClassDef) and (module, definition) not in bases:
-                bases.append((module, definition))
-    return bases
-
-
-def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
-    """Return whether a class has a base without a source."""
-    return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
-
-
-def _c3_merge(orders: Sequence[list[Class]]) -> Iterator[Class]:
-    """Yield the C3 merge; if it does not exist, the first remaining class comes next."""
-    queues = [deque(order) for order in orders]
-    later = Counter(cls for order in orders for cls in order[1:])
-    done: set[Class] = set()
-    while queues := [queue for queue in queues if queue]:
-        heads = [queue[0] for queue in queues]
-        head = next((cls for cls in heads if not later[cls]), heads[0])
-        if head not in done:
-            done.add(head)
-            yield head
-        for queue in queues:
-            if queue[0] == head:
-                queue.popleft()
-                later.subtract([queue[0]] if queue else [])
-
-
 def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None:
     """Return the value of a module-level name (``Estimator = Literal[...]``), and its module.
 
@@ -302,7 +222,6 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     if source is None or not bound:
         return None
     statement, value = bound[-1]
-    original = _imported(statement, name)
-    if original is not None and isinstance(statement, ast.ImportFrom):
-        return alias(absolute(module, source[0], statement), original, depth + 1)
+    if imported := _imported(module, source[0], statement, name):
+        return alias(*imported, depth + 1)
     return None if value is None else (module, value)

@@ -74,10 +74,7 @@ def causal_lm(  # noqa: PLR0913
     Raises:
         ConfigError: an unknown architecture or setting, or sizes that do not fit together.
     """
-    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-        known = nearest(architecture, {*_TESTED, *close})
-        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
+    _check_architecture(architecture)
     if num_hidden_layers > MAX_PARTS:
         raise ConfigError(
             f"model: num_hidden_layers is {num_hidden_layers}, more than {MAX_PARTS:,}: set fewer"
@@ -103,6 +100,13 @@ def causal_lm(  # noqa: PLR0913
         "pad_token_id": None,
     }
     return _from_settings(architecture, _own_settings(architecture, settings, overrides or {}))
+
+
+def _check_architecture(architecture: str) -> None:
+    if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+        known = nearest(architecture, {*_TESTED, *close})
+        raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
 
 
 def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrainedModel:

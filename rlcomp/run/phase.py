@@ -11,6 +11,8 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.stages import PhaseAction
 
+NamedStages = list[tuple[str, nn.Module]]
+
 
 @dataclass
 class Phase:
@@ -74,7 +76,7 @@ class Phase:
         starts = [first for first in self.later if first <= step]
         return self.later[max(starts)] if starts else self.stages
 
-    def due(self, step: int) -> list[tuple[str, nn.Module]]:
+    def due(self, step: int) -> NamedStages:
         """Return the periodic nodes due after step ``step`` (counted from 1)."""
         last = step == self.steps
         return [

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import nn
 
 from rlcomp.checkpoint.best import best_checkpoint, retain_best, save_best
 from rlcomp.checkpoint.dump import write_dump
-from rlcomp.checkpoint.reader import SavedCheckpoint
-from rlcomp.checkpoint.state import unsaved_state
+from rlcomp.checkpoint.reader import SavedCheckpoint, restore_newest
+from rlcomp.checkpoint.state import check_saved
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import (
@@ -35,12 +33,11 @@ from rlcomp.files.digests import Digests
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
-from rlcomp.run.phase import Phase
+from rlcomp.run.phase import NamedStages, Phase
 from rlcomp.run.remote import RemoteStages
-from rlcomp.run.resume import restore_newest
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
-from rlcomp.seed import named_seed
+from rlcomp.seed import named_seed, seed_globals
 from rlcomp.trackers.tracker import Tracker, tracker_session
 from rlcomp.workers.pool import closing
 
@@ -51,6 +48,7 @@ class Program:
     def __init__(
         self,
         phases: Mapping[str, Phase],
+        *,
         nodes: Mapping[str, object],
         seed: int,
         trackers: Sequence[Tracker] = (),
@@ -61,13 +59,10 @@ class Program:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
         check_built(phases, nodes)
-        stages = [stage for phase in phases.values() for stage in phase.all_modules()]
-        if checkpoint is not None and (unsaved := unsaved_state(stages, nodes)):
-            raise ConfigError(
-                f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
-                f'make("a name", {unsaved[0]}, ...)'
-            )
+        if checkpoint is not None:
+            check_saved((m for phase in phases.values() for m in phase.all_modules()), nodes)
         self.phases = dict(phases)
+        self.steps = {name: phase.steps for name, phase in phases.items()}
         self.nodes = dict(nodes)
         self.names = {
             id(node): node.path if isinstance(node, RemoteStages) else path
@@ -86,34 +81,26 @@ class Program:
 
     def run(self, saved: SavedCheckpoint | None = None) -> None:
         """Run the remaining steps."""
-        self._seed()
+        # The numbers of a run do not depend on which node was built last.
+        seed_globals(named_seed(self.seed, "run"))
         source = None if saved is None else self._resume(saved)
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), source.path if source else None)
             if source is not None:
                 with storage_errors("the checkpoints", self.status):
                     self.checkpoint.tidy(source.path)
-        plan = {name: phase.steps for name, phase in self.phases.items()}
         with (
             closing(self.nodes.values()),
             self.stop.listening(),
-            tracker_session(self.trackers, plan, self.total, self.status),
+            tracker_session(self.trackers, self.steps, self.total, self.status),
         ):
             for index, (name, phase) in enumerate(self.phases.items()):
                 if index >= self.phase:
                     self._run_phase(name, phase)
 
-    def _seed(self) -> None:
-        """Seed the global generators, so that they do not depend on which node was built last."""
-        start = named_seed(self.seed, "run")
-        torch.manual_seed(start)
-        random.seed(start)
-        np.random.seed(start % 2**32)
-
     def _resume(self, saved: SavedCheckpoint) -> SavedCheckpoint:
         """Restore the newest intact checkpoint, and return it."""
-        steps = {name: phase.steps for name, phase in self.phases.items()}
-        saved, position, skipped = restore_newest(saved, self.nodes, self.seed, steps)
+        saved, position, skipped = restore_newest(saved, self.nodes, self.seed, self.steps)
         if self.checkpoint is not None:
             self.checkpoint.readable |= dict.fromkeys(skipped, False)
         self.phase, self.step, self.total = position["phase"], position["step"], position["total"]
@@ -161,13 +148,8 @@ class Program:
             self._save()
 
     def _run_periodic(
-        self,
-        name: str,
-        nodes: list[tuple[str, nn.Module]],
-        batch: TensorDict,
-        complete: bool,
-        ledger: Ledger,
-    ) -> list[tuple[str, nn.Module]]:
+        self, name: str, nodes: NamedStages, batch: TensorDict, complete: bool, ledger: Ledger
+    ) -> NamedStages:
         """Run and return periodic nodes; after an incomplete step those whose keys exist."""
         if not complete:
             keys = {*batch.keys(True)}
@@ -244,9 +226,9 @@ class Program:
         if self.checkpoint is None:
             return "the step is not saved: the run has no checkpoint"
         node = self.names.get(id(error.learner), "learner")
-        step = (node, error.learner, error.batch)
+        position, progress = self._position(), ledger.progress
         try:
-            file = write_dump(self.checkpoint, *step, self._position(), ledger.progress)
+            file = write_dump(self.checkpoint, node, error.learner, error.batch, position, progress)
         except CheckpointError as failed:
             return f"the step is not saved: {failed}"
         return f"the step is saved; repeat it with: rlcomp-replay {file}"
@@ -258,7 +240,7 @@ class Program:
             self.last_saved_step = self.total
 
     def _report_position(self, phase: str, stage: str) -> None:
-        self.status.set_position(phase, self.step + 1, self.phases[phase].steps, stage)
+        self.status.set_position(phase, self.step + 1, self.steps[phase], stage)
 
     def _position(self) -> dict[str, Any]:
         position = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
@@ -301,4 +283,13 @@ def run_phases(
         Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
         StorageError: the record or a checkpoint cannot be written.
     """
-    Program(phases, nodes, seed, trackers, checkpoint, status, inputs).run(saved)
+    program = Program(
+        phases,
+        nodes=nodes,
+        seed=seed,
+        trackers=trackers,
+        checkpoint=checkpoint,
+        status=status,
+        inputs=inputs,
+    )
+    program.run(saved)

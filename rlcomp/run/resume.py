@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
 from rlcomp.checkpoint.manifest import CONFIG, read_environment
-from rlcomp.checkpoint.progress import check_within
 from rlcomp.checkpoint.reader import (
     SavedCheckpoint,
     list_checkpoints,
@@ -229,41 +226,16 @@ def _record_reaches(path: Path, directory: Path) -> bool:
     return True
 
 
-def restore_newest(
-    saved: SavedCheckpoint, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
-) -> tuple[SavedCheckpoint, dict[str, Any], list[Path]]:
-    """Restore the newest intact checkpoint completely, and nothing of skipped ones.
-
-    Args:
-        saved: the newest one, with older ones as alternatives.
-        nodes: the run's nodes, by name.
-        seed: seed of the run.
-        phases: steps of the phases, by name.
-
-    Returns:
-        The checkpoint, the position of the run, and the skipped checkpoints, each with a warning.
-
-    Raises:
-        CheckpointError: none can be restored.
-    """
-    candidate = saved
-    skipped: list[Path] = []
-    while True:
-        try:
-            check_within(candidate.path, candidate.position(), phases)
-            return candidate, candidate.restore(nodes, seed), skipped
-        except CheckpointError as error:
-            if not candidate.older:
-                raise
-            warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
-            skipped.append(candidate.path)
-            candidate = replace(newest_whole(candidate.older), skipped=candidate.skipped)
-
-
 # Settings that may change between a run and its continuation without changing its numbers.
 CHANGEABLE_SETTINGS = (
-    *("accept_changed_files", "device", "directory", "overwrite", "parallel", "resume"),
-    *("tracker", "trust"),
+    "accept_changed_files",
+    "device",
+    "directory",
+    "overwrite",
+    "parallel",
+    "resume",
+    "tracker",
+    "trust",
 )
 
 

@@ -82,7 +82,7 @@ def open_suites(
         task = plan.nodes[name].arguments.get("task")
         if isinstance(task, Node) and not below(task):
             builder.build(task)
-    check_at_hand_all([model, *later])
+    check_all_available([model, *later])
     if errors := messages(check_base(plan)):
         raise ConfigErrors(errors)
     prompt = config.prompt
@@ -100,7 +100,7 @@ def open_suites(
     return [_open_suite(name, part, config, common) for name, part in built.items()]
 
 
-def check_at_hand_all(models: Iterable[str]) -> None:
+def check_all_available(models: Iterable[str]) -> None:
     """Refuse models that do not exist, before the first of them answers.
 
     Raises:

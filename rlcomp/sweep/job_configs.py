@@ -31,7 +31,7 @@ class JobConfigs(ConfigLoaderImpl):
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
         """Compose the config of a job, with a note on refused overrides."""
-        config, refused = self.sifted(master_config, sweep_overrides)
+        config, refused = self.filtered(master_config, sweep_overrides)
         if refused:
             message = describe_refused(refused, [config])
             with open_dict(config):
@@ -39,7 +39,7 @@ class JobConfigs(ConfigLoaderImpl):
                 config.hydra.overrides.task = list(sweep_overrides)
         return config
 
-    def sifted(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
+    def filtered(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
         """Return the config of a job without its unknown overrides, and these."""
         load = super().load_sweep_config
         return filter_overrides(lambda texts: load(master, texts), overrides)
@@ -91,7 +91,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
     rows = [_choices(override, loader, master) for override in overrides.values()]
     unknown, idle, configs, errors = set(overrides), set(overrides), [], {}
     for job in itertools.product(*rows):
-        config, refused = loader.sifted(master, list(job))
+        config, refused = loader.filtered(master, list(job))
         configs.append(config)
         errors = dict(refused)
         override_of = dict(zip(job, overrides, strict=True))

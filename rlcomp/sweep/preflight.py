@@ -89,7 +89,7 @@ def _job_name(job: Sequence[str], varied: Sequence[str]) -> str:
 
 def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[str]:
     """Return the reasons to refuse a job's config."""
-    config, refused = loader.sifted(master, job)
+    config, refused = loader.filtered(master, job)
     if refused:
         return describe_refused(refused, [config]).splitlines()
     words = [*job]

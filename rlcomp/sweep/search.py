@@ -146,11 +146,11 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         directory.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, directory / "multirun.yaml")
         study = self._study(directory, requested)
+        failed = require("optuna.trial", "optuna").TrialState.FAIL
         while batch := self._next(study, space):
             values = self._run([trial.user_attrs["jobs"] for trial in batch], batch[0].number)
             for trial, value in zip(batch, values, strict=True):
-                state = require("optuna.trial", "optuna").TrialState
-                study.tell(trial.number, value, state=state.FAIL if value is None else None)
+                study.tell(trial.number, value, state=failed if value is None else None)
         self._report(study, directory)
 
     def _study(self, directory: Path, overrides: Sequence[str]) -> Any:  # noqa: ANN401

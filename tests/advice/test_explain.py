@@ -16,7 +16,7 @@ def test_an_override_that_cannot_be_read():
     error = OverrideParseException("a=[", "no end\nsecond line")
 
     assert told(error) == (
-        "a=[: cannot be read; a quote or a bracket is not closed, or stands where none may"
+        "a=[: cannot be read; a quote or a bracket is not closed or is misplaced"
     )
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from rlcomp.checkpoint import writer
 from rlcomp.checkpoint.best import retain_best, save_best
 from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
-from rlcomp.checkpoint.state import check_tensors, collect, generators, owned_tensors, unsaved_state
+from rlcomp.checkpoint.state import check_saved, check_tensors, collect, generators, owned_tensors
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, ConfigError
@@ -122,22 +122,23 @@ class Buffered(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "kind"),
     [
-        (nn.Linear(2, 1), ["Linear"]),
-        (Buffered(), ["Buffered"]),
-        (Drawing(), ["Drawing"]),
-        (Stateful(), ["Stateful"]),
-        (nn.Identity(), []),
-        (nn.Sequential(nn.Identity(), Buffered(), nn.Tanh()), ["Buffered"]),
+        (nn.Linear(2, 1), "Linear"),
+        (Buffered(), "Buffered"),
+        (Drawing(), "Drawing"),
+        (Stateful(), "Stateful"),
+        (nn.Sequential(nn.Identity(), Buffered(), nn.Tanh()), "Buffered"),
     ],
 )
-def test_a_state_that_no_node_holds_is_told_by_the_class_of_its_part(part, told):
+def test_a_state_that_no_node_holds_is_told_by_the_class_of_its_part(part, kind):
     stages = [nn.Identity(), part]
 
-    assert unsaved_state(stages, {}) == told
-    assert unsaved_state(stages, {"plain": Plain(), "other": nn.Linear(2, 1)}) == told
-    assert unsaved_state(stages, {"plain": Plain(), "whole": nn.ModuleList([part])}) == []
+    for nodes in ({}, {"plain": Plain(), "other": nn.Linear(2, 1)}):
+        with pytest.raises(ConfigError, match=f'{kind} has state .* make."a name", {kind}, '):
+            check_saved(stages, nodes)
+    check_saved(stages, {"plain": Plain(), "whole": nn.ModuleList([part])})
+    check_saved([nn.Identity()], {})
 
 
 def test_tied_weights_are_saved_once_and_stay_tied(tmp_path):

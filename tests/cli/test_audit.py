@@ -138,6 +138,8 @@ def test_hostile_texts_cannot_steer_the_terminal(audit):
         ),
         (["--reward=numeric"], "the whole line: rlcomp-audit reward=numeric\n"),
         (["--form", "<f>"], "--form '<f>' has no {answer}"),
+        # A form costs nothing to check, so it comes before the task and the reward.
+        (["--form", "<f>", "reward=numerik"], "--form '<f>' has no {answer}"),
         (["reward=numerik"], "reward=numerik: there is no such option; did you mean 'numeric'?"),
         (["reward=numeric", "reward.absolute=-1"], "reward.absolute is -1"),
         (["reward=gibberish", "reward.below=-3"], "reward reads rollout_log_probs, which a text"),

@@ -54,7 +54,7 @@ def test_a_file_of_problems_of_ones_own(tmp_path):
 
 
 def test_every_model_is_looked_at_before_one_is_asked(tmp_path, monkeypatch):
-    from rlcomp.run.suites import check_at_hand_all
+    from rlcomp.run.suites import check_all_available
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)
@@ -63,20 +63,20 @@ def test_every_model_is_looked_at_before_one_is_asked(tmp_path, monkeypatch):
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "adapter" / "adapter_config.json").write_text("{}")
 
-    check_at_hand_all(["model"])
+    check_all_available(["model"])
     with pytest.raises(
         ConfigErrors, match=r"^adapter: it holds an adapter .* write adapter_merged "
     ):
-        check_at_hand_all(["model", "adapter"])
+        check_all_available(["model", "adapter"])
     with pytest.raises(ConfigErrors, match=r"^model/checkpoint-5: there is no .*: write model$"):
-        check_at_hand_all(["model", "model/checkpoint-5"])
+        check_all_available(["model", "model/checkpoint-5"])
     with pytest.raises(ConfigErrors, match=r"^nothere: the hub cannot .* or write FOLDER$"):
-        check_at_hand_all(["model", "nothere"])
+        check_all_available(["model", "nothere"])
     (tmp_path / "adapter" / "README.md").write_text("# A model trained with rlcomp\n")
     with pytest.raises(
         ConfigErrors, match=r"write RUN; or .* --merge writes .* then write adapter_merged$"
     ):
-        check_at_hand_all(["adapter"])
+        check_all_available(["adapter"])
 
 
 def test_a_run_is_audited_by_its_reward_and_task(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from rlcomp.arguments import Fraction, Ge, Gt, Interval, Le, Lt, MinLen, PositiveInt
 from rlcomp.config import expressions as module
 from rlcomp.config import source
+from rlcomp.config.bases import lineage
 from rlcomp.config.expressions import assigned, literal, read_annotation
 
 TEXT = """
@@ -36,7 +37,7 @@ def function(): pass
 def home(tmp_path, monkeypatch):
     """A module with names and classes that expressions may mean."""
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bindings_by_name, source.lineage, assigned):
+    for cached in (source.source_of, source._bindings_by_name, lineage, assigned):
         cached.cache_clear()
     (tmp_path / "written_here.py").write_text(TEXT)
     yield "written_here"

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from rlcomp.config import source
-from rlcomp.config.source import alias, bindings, find, lineage, source_of, unseen_bases
+from rlcomp.config import bases, source
+from rlcomp.config.bases import lineage, unseen_bases
+from rlcomp.config.source import alias, bindings, find, source_of
 from rlcomp.errors import ConfigError
 
 
@@ -15,7 +16,7 @@ def package(tmp_path, monkeypatch):
     """Writes modules by name; a call gives them, as files of a package of its own."""
     name = f"pack{abs(hash(str(tmp_path)))}"
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bindings_by_name, source.lineage):
+    for cached in (source.source_of, source._bindings_by_name, lineage):
         cached.cache_clear()
 
     def write(**texts):
@@ -294,7 +295,7 @@ def test_a_class_has_so_many_bases_and_no_more(package, monkeypatch):
     name = package(
         one="class A0: pass\n" + "".join(f"class A{n + 1}(A{n}): pass\n" for n in range(5))
     )
-    monkeypatch.setattr(source, "_MAX_BASES", 5)
+    monkeypatch.setattr(bases, "_MAX_BASES", 5)
 
     assert names(f"{name}.one", "A4") == ["A4", "A3", "A2", "A1", "A0"]
     with pytest.raises(ConfigError, match="A5 has more than 5 bases"):
@@ -329,4 +330,4 @@ def test_what_a_name_stands_for_is_followed_through_imports(package):
 
 def test_the_largest_source_and_the_most_bases_are_beyond_any_package():
     assert source._MAX_LENGTH == 8 * 2**20
-    assert source._MAX_BASES == 256
+    assert bases._MAX_BASES == 256

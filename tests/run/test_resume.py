@@ -11,13 +11,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from rlcomp.checkpoint.manifest import write_manifest
-from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint, restore_newest
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import restore_newest, saved_run
+from rlcomp.run.resume import saved_run
 
 TINY = [
     "kl=none",

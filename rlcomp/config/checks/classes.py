@@ -9,9 +9,10 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
+from rlcomp.config.bases import lineage
 from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan, losses_of
-from rlcomp.config.source import find, lineage
+from rlcomp.config.source import find
 from rlcomp.errors import ConfigError
 
 _LLM = "torchrl.objectives.llm"

@@ -122,7 +122,7 @@ def policy_fault(name: str, path: str) -> str | None:
         return None
     return (
         f"{name} is {path!r}: its config.json says {kind}, a classifier such as a reward model, "
-        "which says no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder "
+        "which generates no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder "
         f"may be the reward, reward=learned reward.path={path}"
     )
 
@@ -165,7 +165,7 @@ def _merge_command(path: str, adapter: dict[str, object]) -> str:
 
 
 def _trainer_folder(name: str, path: str) -> str | None:
-    """Return the newest ``checkpoint-N`` of transformers' Trainer in a folder without a model."""
+    """Return that a folder without a model has a ``checkpoint-N`` of transformers' Trainer."""
     if not os.path.isdir(path) or os.path.exists(os.path.join(path, "config.json")):
         return None
     numbers = [int(e[11:]) for e in os.listdir(path) if re.fullmatch(r"checkpoint-\d{1,12}", e)]
