@@ -41,9 +41,8 @@ class ReplyReader:
         self.number = number
         self.inbox = inbox
         self.ready = False
-        self._start_seconds = (
-            0.0  # part of the seconds without a reply, before the worker was ready
-        )
+        # Part of the seconds without a reply: those before the worker was ready.
+        self._start_seconds = 0.0
 
     def receive(self, timeout: float) -> RolloutReply:
         """Wait for the next reply, and return it.

@@ -259,5 +259,5 @@ def check_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise RefusedError("a text has half of a surrogate pair") from error
+        raise RefusedError("a text holds a lone surrogate") from error
     return text

@@ -11,7 +11,7 @@ from rlcomp.engine.decode_packed import Groups, group_by_prompt, split_by_memory
 from rlcomp.engine.draw import Draw, SampledResponses, TokenDraw
 from rlcomp.engine.memory import cache_budget
 from rlcomp.engine.native.library import int64_tensor, library
-from rlcomp.engine.native.session import DecodeRequest, StopConditions, joined
+from rlcomp.engine.native.session import DecodeRequest, StopConditions, join_rows
 from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
@@ -73,7 +73,7 @@ def decode(
 
 def _rollout(model: NativeModel, groups: Groups, request: DecodeRequest) -> None:
     """Sample the rows of some prompts until they end, into the buffers of the request."""
-    tokens, lengths = joined(list(groups))
+    tokens, lengths = join_rows(list(groups))
     owners = int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
     library().rlcomp_rollout(
         model.pointer,

@@ -132,7 +132,7 @@ class Engine:
             reason = "it gives other numbers than the model's own"
         if self.forward == "packed":
             raise ConfigError(
-                f"engine.forward is packed, but the packed forward pass does not support this "
+                "engine.forward is packed, but the packed forward pass does not support this "
                 f"model ({name}): {reason}; use engine=auto"
             )
         note = "" if self.linear in ("auto", "torch") else f"; engine.linear={self.linear} is lost"
@@ -179,9 +179,8 @@ class Engine:
         if model.device.type != "cpu":
             return f"the model is on {model.device.type}"
         if self.compute != "weights" or model.dtype != torch.float32:
-            is_own = self.compute == "weights"
-            dtype = str(model.dtype).removeprefix("torch.") if is_own else self.compute
-            return f"the model computes in {dtype}, the library in float32"
+            dtype = str(model.dtype) if self.compute == "weights" else self.compute
+            return f"the model computes in {dtype.removeprefix('torch.')}, the library in float32"
         if torch.get_num_threads() > 1:
             return f"torch has {torch.get_num_threads()} threads, the library one"
         return why_missing()

@@ -22,7 +22,7 @@ from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.functional.reduction import masked
 from rlcomp.keys import Key
 
-# Number of tokens of a pass without gradient.
+# Most tokens of a pass without gradient.
 _NO_GRAD_TOKENS = 32_768
 
 

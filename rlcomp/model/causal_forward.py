@@ -1,4 +1,4 @@
-"""Forward pass of a causal language model: stop tokens, states, and functions of the logits."""
+"""Forward pass of a causal language model, and the tokens that end its responses."""
 
 from __future__ import annotations
 

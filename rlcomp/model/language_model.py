@@ -161,10 +161,9 @@ class LanguageModel(Component):
         """
         if not self.scoring.routers:
             raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
-        columns, (_, width) = self._columns(batch, self.decoding), batch["tokens"].shape
-        values = self.scoring.log_probs_and_routes(columns, width, self.decoding)
-        log_probs, routes = (value.to(batch["tokens"].device) for value in values)
-        return log_probs, routes
+        tokens, columns = batch["tokens"], self._columns(batch, self.decoding)
+        values = self.scoring.log_probs_and_routes(columns, tokens.shape[1], self.decoding)
+        return values[0].to(tokens.device), values[1].to(tokens.device)
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
@@ -191,11 +190,12 @@ class LanguageModel(Component):
         columns, device = self._columns(batch, decoding), batch["tokens"].device
         group = None if torch.is_grad_enabled() or weights is not None else ranks()
         if group is not None and group.can_share(self) and self.scoring.same_on_ranks(make):
-            values: Tensor = group.call_on_all(self, "values_on_ranks", columns, make, decoding)
+            arguments = (columns, make, decoding)
+            values: Tensor = group.call_on_all(self, "logit_values_on_ranks", *arguments)
             return values.to(device)
         return self.scoring.compute(columns, make, decoding, weights, device)
 
-    def values_on_ranks(
+    def logit_values_on_ranks(
         self, rows: TensorDict, make: LogitFunctionMaker, decoding: Decoding
     ) -> Tensor:
         """Compute a logit function without gradient; each rank reads a part of the rows."""

@@ -71,7 +71,7 @@ ATTACKS = {
         {400},
     ),
     "a reward that is a text": lambda path: (request(f"{path}/reward", b'{"reward": "1"}'), {400}),
-    "half of a surrogate pair": lambda path: (
+    "a lone surrogate": lambda path: (
         request(f"{path}/completions", b'{"prompt": "\\ud800"}'),
         {400},
     ),

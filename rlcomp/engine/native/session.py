@@ -147,7 +147,7 @@ class LibrarySession:
         """Add a row for each context and compute equal contexts once; return the rows' indices."""
         prompts: dict[tuple[int, ...], int] = {}  # distinct contexts and their indices
         owners = int64_tensor([prompts.setdefault(tuple(row), len(prompts)) for row in contexts])
-        tokens, lengths = joined(list(prompts))
+        tokens, lengths = join_rows(list(prompts))
         self.library.rlcomp_open(
             self.handle,
             tokens.data_ptr(),
@@ -162,7 +162,7 @@ class LibrarySession:
     def read(self, tokens: Mapping[int, Sequence[int]]) -> None:
         """Append tokens to rows; their keys and values enter the KV cache."""
         rows = int64_tensor(list(tokens))
-        ids, counts = joined(list(tokens.values()))
+        ids, counts = join_rows(list(tokens.values()))
         self.library.rlcomp_read(
             self.handle, rows.data_ptr(), len(rows), ids.data_ptr(), counts.data_ptr()
         )
@@ -190,6 +190,6 @@ class LibrarySession:
             self.library.rlcomp_close(self.handle, row)
 
 
-def joined(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def join_rows(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Return the tokens of rows as one list, and the number of tokens of each row, int64."""
     return int64_tensor([token for row in rows for token in row]), int64_tensor([*map(len, rows)])
