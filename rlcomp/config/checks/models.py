@@ -122,8 +122,8 @@ def policy_fault(name: str, path: str) -> str | None:
         return None
     return (
         f"{name} is {path!r}: its config.json says {kind}, a classifier such as a reward model, "
-        "which generates no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; this folder "
-        f"may be the reward, reward=learned reward.path={path}"
+        "which generates no tokens: a policy is a ...ForCausalLM, of AutoModelForCausalLM; "
+        f"this folder may be the reward, reward=learned reward.path={path}"
     )
 
 
