@@ -62,11 +62,9 @@ class WeightedSum(Component):
         self.correct_by = correct_by
 
     @property
-    def is_free(self) -> bool:
-        """True if the deciding part has no verdict."""
-        return (
-            name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is not None
-        )
+    def has_verdict(self) -> bool:
+        """True if the deciding part has a verdict."""
+        return name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run every part and add the rewards."""
@@ -86,7 +84,7 @@ class WeightedSum(Component):
         ]
         if reasons:
             batch["invalid_reason"] = _first_reasons(reasons)
-        return write_reward(batch, total, rewards, correct, valid, decides=not self.is_free)
+        return write_reward(batch, total, rewards, correct, valid, decides=self.has_verdict)
 
 
 def _first_reasons(reasons: list[Tensor]) -> Tensor:
@@ -178,9 +176,9 @@ class RewardByColumn(Component):
         return frozenset({self.column})
 
     @property
-    def is_free(self) -> bool:
-        """True if a domain's reward has no verdict."""
-        return any(name_without_verdict(route) for route in self.routes.values())
+    def has_verdict(self) -> bool:
+        """True if every domain's reward has a verdict."""
+        return all(name_without_verdict(route) is None for route in self.routes.values())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reward."""
@@ -208,7 +206,7 @@ class RewardByColumn(Component):
             batch["kl_weight"] = kl_weight
         if self._writes_reasons:
             batch["invalid_reason"] = encode_texts(reasons).to(device)
-        return write_reward(batch, reward, rewards, correct, valid, decides=not self.is_free)
+        return write_reward(batch, reward, rewards, correct, valid, decides=self.has_verdict)
 
     def _rows_by_domain(self, batch: TensorDict) -> dict[str, list[int]]:
         """Return the rows of each domain that occurs."""
@@ -257,9 +255,9 @@ class ShuffledReward(Component):
         self.generator = new_generator()
 
     @property
-    def is_free(self) -> bool:
-        """True if the inner reward has no verdict."""
-        return name_without_verdict(self.reward) is not None
+    def has_verdict(self) -> bool:
+        """True if the inner reward has a verdict."""
+        return name_without_verdict(self.reward) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the reward, then permute its values."""

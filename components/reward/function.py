@@ -16,7 +16,7 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.batch_reward import (
-    OWN,
+    EXTRA_ARGUMENTS,
     batch_arguments,
     missing_argument_message,
     row_outcomes,
@@ -109,9 +109,9 @@ class FunctionReward(PooledReward):
         self.seed = torch.initial_seed()
 
     @property
-    def is_free(self) -> bool:
-        """True if no part decides what is correct."""
-        return self.correct_by is None
+    def has_verdict(self) -> bool:
+        """True if a part decides what is correct."""
+        return self.correct_by is not None
 
     @property
     def called_directly(self) -> bool:
@@ -121,7 +121,7 @@ class FunctionReward(PooledReward):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The columns of the task that the function needs."""
-        available = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
+        available = (*EXTRA_ARGUMENTS, "answer") if self.signature.whole_batch else TextReward.reads
         return frozenset(self.signature.needed) - {*available, "seed"}
 
     @property

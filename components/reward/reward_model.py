@@ -50,7 +50,7 @@ class LearnedReward(Component):
     reads = ("prompt", "response")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
     name = "learned"
 
     def __init__(
@@ -113,7 +113,7 @@ class ScorerReward(Component):
     reads = ("tokens", "attention_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
     earlier = ("scorers",)
     name = "scored"
 
@@ -200,7 +200,7 @@ class ProcessScorerReward(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid", "step_score", "step_end")
-    is_free = True
+    has_verdict = False
     earlier = ("scorer",)
     name = "process_scored"
 
@@ -268,7 +268,7 @@ class Sentiment(TextReward):
     """
 
     name = "sentiment"
-    is_free = True
+    has_verdict = False
 
     def __init__(self) -> None:
         super().__init__()

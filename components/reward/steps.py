@@ -14,7 +14,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import TextReward, name_without_verdict, text_rows, write_reward
-from rlcomp.interfaces.scores import checked_score
+from rlcomp.interfaces.scores import check_score
 from rlcomp.metrics import record, recording
 from rlcomp.text.reasoning import StepTokens, split_steps
 
@@ -77,9 +77,9 @@ class StepAndOutcomeReward(Component):
         self._tokens = StepTokens(tokenizer)
 
     @property
-    def is_free(self) -> bool:
-        """True if the outcome's reward has no verdict."""
-        return name_without_verdict(self.outcome) is not None
+    def has_verdict(self) -> bool:
+        """True if the outcome's reward has a verdict."""
+        return name_without_verdict(self.outcome) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward and score every step."""
@@ -97,7 +97,7 @@ class StepAndOutcomeReward(Component):
         scores = self.step.score_rows(judged, numbers)
         for row, place, step, value in zip(numbers, places, judged, scores, strict=True):
             name = f"the step {str(step['response'])[-60:]!r}"
-            score = checked_score(type(self.step).__name__, name, value)
+            score = check_score(type(self.step).__name__, name, value)
             if score is not None:
                 reward[row, place] += score
                 count[row, place] += 1
@@ -115,8 +115,8 @@ class StepAndOutcomeReward(Component):
         if "invalid_reason" in outcome.keys():
             batch["invalid_reason"] = outcome["invalid_reason"]
         record("reward/steps", mean, where=valid)
-        total, right, decides = outcome["reward"], outcome["correct"], not self.is_free
-        return write_reward(batch, total, rewards, right, valid, decides=decides)
+        total, right = outcome["reward"], outcome["correct"]
+        return write_reward(batch, total, rewards, right, valid, decides=self.has_verdict)
 
     def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Yield the scored text of each step and the number of tokens up to its end."""

@@ -42,7 +42,7 @@ class Brevity(TextReward):
     """
 
     name = "brevity"
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, longest: PositiveInt) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Length(Component):
     reads = ("response_mask",)
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, target: PositiveFloat, low: float = 0.0, high: float = 1.0) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class Repetition(Component):
     reads = ("tokens", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, size: PositiveInt = 3, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class Gibberish(Component):
     reads = ("rollout_log_probs", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, below: float, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ class ThoughtLikelihood(Component):
     )
     optional: ClassVar[tuple[Key, ...]] = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     policy: Policy
 

@@ -66,9 +66,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     them from :attr:`dynamics`. ``randomise`` may draw them for each episode, and an evaluator may
     set them.
 
-    Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
-    ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (sum of the
-    rewards since the episode's start).
+    Writes ``observation`` ``[N, D]`` (or the entries of :meth:`observations`) and, ``[N, 1]``,
+    ``step_count`` (steps of the episode), ``trajectory`` (id of the episode), ``episode_reward``
+    (sum of the rewards since the episode's start), ``done``, ``terminated`` and ``truncated``;
+    under ``next`` the same after the step, and ``reward`` ``[N, 1]``.
 
     Args:
         num_envs: number of copies.
@@ -108,7 +109,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.register_buffer(name, torch.zeros(num_envs, 1, dtype=kind))
         self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
         self.randomise = randomise
-        self.shift: dict[str, float] = {}
+        self.fixed_dynamics: dict[str, float] = {}
         nominal = {name: float(getattr(self, name)) for name in self.dynamics_names}
         self.ranges = {} if randomise is None else dict(randomise.ranges(nominal))
         if self.ranges:
@@ -126,7 +127,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         """Return the current parameters of the dynamics, by name; drawn ones have shape ``[N]``."""
         nominal: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, column] for column, name in enumerate(self.ranges)}
-        return {**nominal, **drawn, **self.shift}
+        return {**nominal, **drawn, **self.fixed_dynamics}
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
         """Set parameters in every copy; all other parameters return to the values of each copy.
@@ -140,7 +141,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
                     f"{type(self).__name__} has no parameter '{name}' of its dynamics"
                     f"{nearest(name, self.dynamics_names)}"
                 )
-        self.shift = dict(values)
+        self.fixed_dynamics = dict(values)
 
     @abstractmethod
     def begin(self) -> Tensor:
@@ -178,6 +179,9 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         """Begin new episodes in groups of ``group_size`` copies, and return the observation.
 
         The copies of a group have the same start state and the same drawn dynamics.
+
+        Raises:
+            ConfigError: the group size does not divide the number of copies.
         """
         self.check_groups(group_size)
         self.reset()
