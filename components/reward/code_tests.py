@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,14 @@ from rlcomp.verify.answers import column
 
 
 class UnitTests(NamedTuple):
-    """Prefix of the program, sources of the tests, the function, and the number of tests."""
+    """Unit tests of a row.
+
+    Attributes:
+        prefix: code before the program.
+        sources: sources of the tests; the first one begins with the setup.
+        entry_point: name of the tested function.
+        number: number of tests.
+    """
 
     prefix: str
     sources: tuple[str, ...]
@@ -139,13 +147,18 @@ def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -
 
 
 def _first_called(test: str, setup: str, name: str) -> str:
-    """Return the name of the function that a test calls.
+    """Return the name of the first function that a test calls and the setup does not define.
+
+    Args:
+        test: source of the test.
+        setup: source that runs before the test.
+        name: column of the test, for messages.
 
     Raises:
-        DataError: the tests are no Python, or call no function.
+        DataError: the sources are no Python, or the test calls no such function.
     """
     try:
-        known = {*dir(builtins), *_defined_names(ast.parse(setup))}
+        known = {*dir(builtins), *_defined_names(setup)}
         nodes = [*ast.walk(ast.parse(test))]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"the column {name!r} holds a test that is no Python: {error}") from error
@@ -163,12 +176,7 @@ def _first_called(test: str, setup: str, name: str) -> str:
     return min(named)[2]
 
 
-def _defined_names(tree: ast.Module) -> set[str]:
-    """Return the names that a source imports, defines or assigns at its top."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-    return names
+def _defined_names(source: str) -> set[str]:
+    """Return the names that a source imports, defines or assigns outside of its functions."""
+    symbols = symtable.symtable(source, "setup", "exec").get_symbols()
+    return {name.get_name() for name in symbols if name.is_assigned() or name.is_imported()}
