@@ -50,12 +50,13 @@ class CodeTests(CodeReward):
             helpers); null: none.
         prefix: column with code before the program, so that the program may continue a function;
             null: none. ``prompt``: the prompt as the task words it. The part ``linter`` reads the
-            program without it.
+            program without the prefix.
         sandbox: the sandbox that runs the programs.
         where: place of the program: the only ``block`` between fences, or the ``whole`` response.
         timeout: time limit of a program, and of all its tests together, in seconds.
-        memory_mib: memory limit of each, in MiB.
-        weights: weights of the parts, 0 if not named.
+        memory_mib: memory limit of the program, and of its tests, in MiB.
+        weights: weights of the parts; a part that is left out has weight 0. None: ``passed`` has
+            weight 1.
         measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 

@@ -100,8 +100,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self, *, num_envs: PositiveInt, max_steps: PositiveInt, randomise: Randomises | None = None
     ) -> None:
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
-        arguments: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
-        check_arguments(BatchedEnvironment, (), arguments)
+        check_arguments(BatchedEnvironment, (), {"num_envs": num_envs, "max_steps": max_steps})
         self.num_envs, self.max_steps = num_envs, max_steps
         self.generator = new_generator()
         self.register_buffer("state", torch.zeros(num_envs, self.size))
@@ -176,17 +175,13 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             )
 
     def begin_groups(self, group_size: int) -> TensorDict:
-        """Begin new episodes in groups of ``group_size`` copies, and return the observation.
+        """Begin new episodes, with equal start states and drawn dynamics in each group of copies.
 
-        The copies of a group have the same start state and the same drawn dynamics.
-
-        Raises:
-            ConfigError: the group size does not divide the number of copies.
+        Returns the observation. ConfigError as in :meth:`check_groups`.
         """
         self.check_groups(group_size)
         self.reset()
-        first = self.state[::group_size]
-        self.state = first.repeat_interleave(group_size, dim=0)
+        self.state = self.state[::group_size].repeat_interleave(group_size, dim=0)
         if self.ranges:
             self.drawn = self.drawn[::group_size].repeat_interleave(group_size, dim=0)
         return self.present()
@@ -198,8 +193,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             "episode_reward": self.rewards.clone(),
         }
         flags = dict.fromkeys(("done", "terminated", "truncated"), ended)
-        entries = {**self.observations(self.state), **counts, **flags, **further}
-        return TensorDict(entries, batch_size=self.batch_size)
+        observations = self.observations(self.state)
+        return TensorDict({**observations, **counts, **flags, **further}, self.batch_size)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
         """Step as torchrl's method does, but without its search for the entries to copy.

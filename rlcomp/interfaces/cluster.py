@@ -267,9 +267,7 @@ class Cluster(metaclass=Checked):
         """
 
     def poll(self, worker: int, silent: float) -> RolloutReply | None:
-        """Return the next reply of a worker under ``free``, without waiting; None without a reply.
-
-        A cluster that supports only ``fixed`` need not define it.
+        """Return the next reply of a worker, without waiting; None without one. Only for ``free``.
 
         Args:
             worker: index of the worker.

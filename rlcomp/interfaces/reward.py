@@ -66,10 +66,8 @@ class TextReward(Component):
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and if present ``columns``
     (``{name: [B, W]}`` uint8 JSON texts), ``episode_error`` ``[B, W]`` (rows whose environment
     failed are invalid) and ``trajectory_id`` ``[B]``. Writes ``reward``, float32 ``[B]``,
-    ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records once per
-    episode ``reward/mean``, ``reward/correct`` (both over valid rows; the second only if
-    :attr:`has_verdict`) and ``reward/invalid_fraction``; for named parts each ``reward/<part>``,
-    over the rows that have it.
+    ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
+    metrics of :func:`write_reward`, and each named part ``reward/<part>``, over the rows with it.
 
     Attributes:
         name: name in ``rewards`` of a score without named parts.
@@ -180,8 +178,8 @@ class TextReward(Component):
             record(f"reward/{name}", rewards[name], where=where)
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
-        total, decides = tensor(totals, 0.0), self.has_verdict
-        return write_reward(batch, total, rewards, right, judged, decides=decides)
+        total = tensor(totals, 0.0)
+        return write_reward(batch, total, rewards, right, judged, decides=self.has_verdict)
 
 
 def name_without_verdict(reward: nn.Module) -> str | None:
@@ -244,12 +242,9 @@ def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
 
 
 def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Generator) -> None:
-    """Write ``reward``, ``rewards`` and ``correct``, permuted together over the valid rows.
+    """Write ``reward``, ``rewards`` and ``correct`` of ``scored`` into the batch, permuted.
 
-    Args:
-        batch: gets the three entries; its ``reward_valid`` does not change.
-        scored: rows with the three entries and ``reward_valid``; may be the batch itself.
-        generator: generator of the permutation, on the CPU.
+    The permutation is over the valid rows; ``scored`` may be the batch itself.
     """
     rows = scored["reward_valid"].nonzero()[:, 0]
     order = torch.randperm(len(rows), generator=generator).to(rows.device)
@@ -270,8 +265,8 @@ def write_reward(
 ) -> TensorDict:
     """Write the four reward entries and return the batch.
 
-    Records ``reward/mean``, ``reward/correct`` (both over valid rows) and
-    ``reward/invalid_fraction``; an episode counts once, in any number of rows.
+    Records ``reward/mean``, ``reward/correct`` (both over valid rows; the second with ``decides``)
+    and ``reward/invalid_fraction``; an episode counts once, in any number of rows.
 
     Args:
         batch: gets the entries.
@@ -280,8 +275,7 @@ def write_reward(
         correct: bool, shape ``[B]``.
         valid: bool, shape ``[B]``: rows that could be judged. Episodes whose environment failed
             (``episode_error``) are never valid.
-        decides: True to record ``reward/correct``, for a reward that separates right answers from
-            wrong answers.
+        decides: whether the reward separates right answers from wrong answers.
 
     Raises:
         ShapeError: an entry's shape is not ``[B]``.
