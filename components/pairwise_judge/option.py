@@ -21,8 +21,8 @@ class OptionLogProbJudge(metaclass=Checked):
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
     ``"1``; :func:`rlcomp.verify.judge_reply.spellings`). None if both together have less than
-    ``least_mass``, or if the context cannot hold the template; one warning then shows the model's
-    likely answer. Answers are encoded as plain text, without fields, options or special tokens.
+    ``least_mass``, or if the context cannot hold the filled template; one warning then shows the
+    model's likely answer. A field or a special token within an answer is plain text to the judge.
 
     Args:
         model: a model; the policy can judge itself but may then learn to please itself.
