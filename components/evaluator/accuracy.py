@@ -85,7 +85,6 @@ class Accuracy(HeldOutAnswers):
         self.reward_name = name_without_verdict(reward)
         self.samples_per_prompt = samples_per_prompt
         self.num_shown = num_shown
-        self.by = by
         self.levels = levels_if_several(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:

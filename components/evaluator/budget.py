@@ -89,7 +89,6 @@ class BudgetForcing(HeldOutAnswers):
         )
         self.budgets = sorted({*budgets})
         self.samples_per_prompt = samples_per_prompt
-        self.think_end = think_end
         self.answer_tokens = max_new_tokens
 
     def forward(self, batch: TensorDict) -> TensorDict:

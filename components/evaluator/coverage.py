@@ -118,7 +118,6 @@ class Coverage(HeldOutAnswers):
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
         self.samples_per_prompt = samples_per_prompt
-        self.by = by
         self.levels = levels_if_several(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:

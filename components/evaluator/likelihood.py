@@ -165,7 +165,6 @@ class HeldOutPairs(Component):
         super().__init__()
         self.policy = policy
         self.reference = reference
-        self.num_pairs = num_pairs
         self.name = name
         self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         # The same pairs at every evaluation, so that only the policy differs.
@@ -233,8 +232,6 @@ class NextTokenEvaluator(Component):
     ) -> None:
         super().__init__()
         self.policy = policy
-        self.num_prompts = num_prompts
-        self.think_start = think_start
         self.name = name
         # The same positions at every evaluation, so that only the policy differs.
         examples = held_out_examples(task, num_prompts, torch.initial_seed())

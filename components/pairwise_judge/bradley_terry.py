@@ -45,8 +45,6 @@ class LearnedJudge(metaclass=Checked):
             raise ConfigError(
                 "LearnedJudge: scale is 0, so that every verdict is 0.5: set another number"
             )
-        self.path = path
-        self.label = label
         self.scale = scale
         self.batch_size = batch_size
         self.model, self.tokenizer = load_classifier(path)

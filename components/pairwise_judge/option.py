@@ -59,12 +59,6 @@ class OptionLogProbJudge(metaclass=Checked):
             optional=("rationale",),
         )
         check_options("OptionLogProbJudge", first_text=first_text, second_text=second_text)
-        self.model = model
-        self.template = template
-        self.first_text = first_text
-        self.second_text = second_text
-        self.least_mass = least_mass
-        self.batch_size = batch_size
         self.no_verdict = NoVerdict("OptionLogProbJudge")
         self._options = TwoOptions(
             model,
@@ -137,7 +131,6 @@ class EndpointPairJudge(metaclass=Checked):
         )
         check_options("EndpointPairJudge", first_text=first_text, second_text=second_text)
         self.endpoint = endpoint
-        self.template = template
         self.first_text = first_text
         self.second_text = second_text
         self.read = read

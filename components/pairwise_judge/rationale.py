@@ -79,7 +79,6 @@ class ReasoningJudge(metaclass=Checked):
             )
         self.writer = writer
         self.judge = judge
-        self.template = template
         self.rationales = rationales
         self.least = least
         self.clip = clip
@@ -153,9 +152,6 @@ class ParsedJudge(metaclass=Checked):
         second_text: NonEmptyText = "[[2]]",
         tie_text: NonEmptyText = "[[tie]]",
     ) -> None:
-        self.first_text = first_text
-        self.second_text = second_text
-        self.tie_text = tie_text
         self.no_verdict = NoVerdict("ParsedJudge")
         marks = [_normalise(text) for text in (first_text, second_text, tie_text)]
         self._values = dict(zip(marks, (1.0, 0.0, 0.5), strict=True))

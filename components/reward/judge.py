@@ -98,8 +98,6 @@ class JudgedSegment(Component):
     ) -> None:
         super().__init__()
         self.judge = judge
-        self.tokenizer = tokenizer
-        self.think_end = think_end
         self.correct_from = correct_from
         self._end = ThoughtEnd(tokenizer, think_end)
 

@@ -58,8 +58,6 @@ class LearnedReward(Component):
         self, *, path: NonEmptyText, label: str | None = None, batch_size: PositiveInt = 32
     ) -> None:
         super().__init__()
-        self.path = path
-        self.label = label
         self.batch_size = batch_size
         self.model, self.tokenizer = load_classifier(path)
         self._output = label_index(self.model, label, path)

@@ -72,7 +72,6 @@ class StepAndOutcomeReward(Component):
         super().__init__()
         self.outcome = outcome
         self.step = step
-        self.tokenizer = tokenizer
         self.separator = separator
         self.so_far = so_far
         self._tokens = StepTokens(tokenizer)

@@ -78,7 +78,6 @@ class ThoughtLikelihood(Component):
     ) -> None:
         super().__init__()
         self.num_tokens = num_tokens
-        self.think_end = think_end
         # Not a submodule: the policy owns the model's tensors.
         object.__setattr__(self, "policy", policy)
         self._end = ThoughtEnd(policy.tokenizer, think_end)
