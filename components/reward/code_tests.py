@@ -114,7 +114,7 @@ class CodeTests(CodeReward):
         if self.entry_point is not None:
             entry = "".join(_texts(row, self.entry_point))
         else:
-            entry = _first_called(sources[0], setup, self.tests)
+            entry = _tested_function(sources[0], setup, self.tests)
         return UnitTests(prefix, (setup + sources[0], *sources[1:]), entry, len(sources))
 
     def jobs(self, code: str, tests: UnitTests) -> list[CheckJob]:
@@ -147,7 +147,7 @@ def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -
     return texts
 
 
-def _first_called(test: str, setup: str, name: str) -> str:
+def _tested_function(test: str, setup: str, name: str) -> str:
     """Return the name of the first function that a test calls and the setup does not define.
 
     Args:

@@ -128,10 +128,10 @@ class CodeReward(TextReward):
             record(f"sandbox/{self.sandbox.tier}", 1.0)
         record("sandbox/jobs", len({*queue}))
         runs = [[next(outcomes) for _ in jobs_of_row] for jobs_of_row in jobs]
-        parts = [self._parts_of_run(*row) for row in zip(tests, runs, strict=True)]
+        parts = [self._row_parts(*row) for row in zip(tests, runs, strict=True)]
         return [*self._add_linter(codes, parts)]
 
-    def _parts_of_run(self, tests: Any, runs: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
+    def _row_parts(self, tests: Any, runs: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
         passes = self.verdicts(tests, runs) if runs else [False]
         passed = all(passes) and all(run.status == "passed" for run in runs)
         parts = {

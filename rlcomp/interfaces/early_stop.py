@@ -46,7 +46,9 @@ class EarlyStop(Component):
         super().__init__()
         self.metric = metric
         self.better: Literal["higher", "lower"] = better
+        # The best value (``best``), and what a subclass keeps; :meth:`check_state` checks it.
         self.state: dict[str, Any] = {}
+        # Names of the metrics that steps of this phase have recorded.
         self.known: set[str] = set()
 
     def begin_phase(self) -> None:

@@ -65,7 +65,13 @@ class NoVerdict:
         self.reason = ""
 
     def warn_once(self, number: int, questions: int, reason: str) -> None:
-        """Warn once that a number of questions have no verdict."""
+        """Warn once that questions have no verdict.
+
+        Args:
+            number: number of questions without a verdict.
+            questions: number of all questions.
+            reason: reason of the first missing verdict.
+        """
         if not self.reason:
             self.reason = f"{self.judge}: {reason}"
             message = f"{self.judge}: {number} of {questions} questions have no verdict: {reason}"

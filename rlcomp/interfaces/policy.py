@@ -149,7 +149,10 @@ class SupportsTurns(Policy, Protocol):
         decoding: Decoding | None = None,
         generator: torch.Generator,
     ) -> SamplingSession:
-        """Return a row for each prompt, to be sampled, extended with input and sampled again."""
+        """Return a session with a row for each prompt.
+
+        The caller samples the rows, extends them with input, and samples again.
+        """
         ...
 
 
@@ -165,7 +168,7 @@ class SupportsAgentCalls(SupportsTurns, Protocol):
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
     ) -> SamplingSession:
-        """Return rows as :class:`SupportsTurns` does.
+        """Return a session as in :class:`SupportsTurns`.
 
         Args:
             prompts: lists of token ids.
