@@ -102,7 +102,8 @@ class AnswerVerifier:
             DataError: the reward returns something other than a number.
         """
         row = {"prompt": example.prompt, "response": response, "answer": example.answer}
-        score = self.reward.score_row({**example.columns, **row})
+        columns = {name: value for name, value in example.columns.items() if value is not None}
+        score = self.reward.score_row({**columns, **row})
         if not isinstance(score, (int, float)) or math.isnan(score):
             raise DataError(
                 f"{self.path} returned {score!r:.60} for {response!r:.60}: must be a number; use a "
