@@ -38,7 +38,8 @@ class Accuracy(HeldOutAnswers):
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
-        task: the task with the held-out prompts; answers that are labelled as bad are left out.
+        task: the task with the held-out prompts; examples with an answer that is labelled as bad
+            are left out.
         reward: the reward; writes ``correct`` and ``reward_valid``.
         split: ``"training"`` takes prompts of the training split instead.
         num_prompts: number of prompts; fewer if the task has fewer.
@@ -84,7 +85,6 @@ class Accuracy(HeldOutAnswers):
         self.reward_name = name_without_verdict(reward)
         self.samples_per_prompt = samples_per_prompt
         self.num_shown = num_shown
-        self.by = by
         self.levels = levels_if_several(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -120,7 +120,7 @@ class Accuracy(HeldOutAnswers):
     def _record_rates(
         self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
     ) -> None:
-        """Record the accuracies of some prompts from their numbers of valid and right answers."""
+        """Record the accuracies of a level from the valid and right answers of its prompts."""
         valid, right = greedy
         self.record_mean(f"{level}greedy", right[valid > 0].double())
         valid, right = sampled

@@ -25,9 +25,9 @@ from rlcomp.prover.searcher import Searcher
 class AgentAccuracy(Accuracy):
     """Evaluator of accuracy and pass@k of episodes with an environment, on held-out prompts.
 
-    Works like :class:`components.evaluator.accuracy.Accuracy` with episodes for answers. Records
-    the same and ``<name>/turns``, the turns of the sampled episodes. Episodes whose environment
-    failed are left out.
+    Works like :class:`components.evaluator.accuracy.Accuracy`, with episodes in place of answers.
+    Records the metrics of ``Accuracy``, and ``<name>/turns``, the mean number of turns of the
+    sampled episodes. Episodes whose environment failed are left out.
 
     Args:
         player: the player of the episodes, with the policy's own sampling settings and greedily.
@@ -76,8 +76,8 @@ class AgentAccuracy(Accuracy):
     def measure(self, greedy: TensorDict, sampled: TensorDict) -> None:
         """Record the metrics of the episodes."""
         super().measure(greedy, sampled)
-        whole = without_failed(sampled, torch.ones_like(sampled["reward_valid"]))
-        record(f"{self.name}/turns", sampled["turn_id"].amax(1) + 1.0, where=whole)
+        complete = without_failed(sampled, torch.ones_like(sampled["reward_valid"]))
+        record(f"{self.name}/turns", sampled["turn_id"].amax(1) + 1.0, where=complete)
 
     def answers(
         self, prompts: Sequence[str], group_size: int, decoding: Decoding | None
@@ -106,14 +106,15 @@ class ProvenShare(Component):
 
     Records ``<name>/solved`` with Wilson's 95 % interval (``_low``, ``_high``); for each goal
     ``<name>/calls`` (of the environment) and ``<name>/tokens`` (sampled); for proven goals
-    ``<name>/proof_length``. The first ``num_shown`` proofs are saved as samples.
+    ``<name>/proof_length``, the number of tactics. The first ``num_shown`` goals are saved as
+    samples, with their proofs (empty for an unproven goal).
 
     Args:
         prover: the searcher.
         task: the task with the held-out prompts.
         split: ``"training"`` takes goals of the training split instead.
         num_prompts: number of goals; fewer if the task has fewer.
-        num_shown: number of proofs saved as samples.
+        num_shown: number of goals saved as samples.
         name: prefix of its metrics; each evaluator needs its own.
     """
 

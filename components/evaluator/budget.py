@@ -34,7 +34,8 @@ class BudgetForcing(HeldOutAnswers):
     is not cut and has no end of a thought), ``<name>/forced@b`` (share of cut responses) and
     ``<name>/tokens_per_right@b`` (tokens of all responses, appended ones included, divided by the
     number of right ones). Records for the responses without a budget ``<name>/length_right`` and
-    ``<name>/length_wrong``, mean tokens; and over all responses ``<name>/invalid_fraction``.
+    ``<name>/length_wrong``, mean tokens. Records ``<name>/invalid_fraction`` over the responses
+    without a budget and the cut responses of every budget.
 
     Args:
         policy: the model that answers, with its own sampling settings.
@@ -49,7 +50,10 @@ class BudgetForcing(HeldOutAnswers):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        ConfigError: there are no budgets.
+        ConfigError: there are no budgets; or as in
+            :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        DataError: the tokenizer cannot write ``think_end``, or a held-out prompt and its response
+            may exceed the policy's context.
 
     Source:
         Muennighoff et al. 2025 (s1), arXiv:2501.19393, section 3.1.
@@ -85,7 +89,6 @@ class BudgetForcing(HeldOutAnswers):
         )
         self.budgets = sorted({*budgets})
         self.samples_per_prompt = samples_per_prompt
-        self.think_end = think_end
         self.answer_tokens = max_new_tokens
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -109,41 +112,39 @@ class BudgetForcing(HeldOutAnswers):
             for row, thought in zip(written, thoughts, strict=True)
         ]
         cut = torch.tensor(forced, device=answered["correct"].device)
-        whole, right, judged = self._forced(budget, answered, written, cut)
-        counts = torch.tensor([len(row) for row in whole]).double()
-        spent = zip(thoughts, forced, strict=True)
-        thinking = torch.tensor([budget if cut_off else thought or 0 for thought, cut_off in spent])
+        responses, right, judged = self._force(budget, answered, written, cut)
+        counts = torch.tensor([len(row) for row in responses]).double()
+        lengths = zip(thoughts, forced, strict=True)
+        thinking = torch.tensor([budget if is_cut else thought or 0 for thought, is_cut in lengths])
         record(f"{self.name}/forced@{budget}", cut.float())
         record(f"{self.name}/thinking_tokens@{budget}", thinking)
         record(f"{self.name}/invalid_fraction", (~judged).float(), where=cut)
         if bool(right.any()):
             tokens = counts[judged.cpu()].sum() / right.sum().cpu()
             record(f"{self.name}/tokens_per_right@{budget}", tokens)
-        correct, known = (
-            each.cpu().view(len(self.examples), -1).sum(1) for each in (right, judged)
-        )
-        own = known > 0
-        self.record_mean(f"accuracy@{budget}", correct[own].double() / known[own])
+        num_right, num_judged = self.count_rows(right), self.count_rows(judged)
+        shares = num_right[num_judged > 0].double() / num_judged[num_judged > 0]
+        self.record_mean(f"accuracy@{budget}", shares)
 
-    def _forced(
+    def _force(
         self, budget: int, answered: TensorDict, written: Sequence[list[int]], cut: Tensor
     ) -> tuple[list[list[int]], Tensor, Tensor]:
-        """Return all responses under a budget, and masks of the right and the judged ones."""
+        """Return all responses under a budget, and masks of the right and the judged responses."""
         rows = cut.nonzero().flatten().tolist()
-        whole = list(written)
+        responses = list(written)
         right, judged = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
         if not rows:
-            return whole, right, judged
+            return responses, right, judged
         for row, answer in zip(rows, self._answers(budget, written, rows), strict=True):
-            whole[row] = self.end.close(written[row][:budget]) + answer
+            responses[row] = self.end.close(written[row][:budget]) + answer
         texts = decode_texts(answered["response"])
-        new = decode_rows(self.policy.tokenizer, [whole[row] for row in rows])
+        new = decode_rows(self.policy.tokenizer, [responses[row] for row in rows])
         for row, text in zip(rows, new, strict=True):
             texts[row] = text
-        judging = answered.copy()
-        judging["response"] = encode_texts(texts).to(cut.device)
-        now_right, now_judged = verdicts(self.reward, judging, cut)
-        return whole, torch.where(cut, now_right, right), torch.where(cut, now_judged, judged)
+        forced = answered.copy()
+        forced["response"] = encode_texts(texts).to(cut.device)
+        now_right, now_judged = verdicts(self.reward, forced, cut)
+        return responses, torch.where(cut, now_right, right), torch.where(cut, now_judged, judged)
 
     def _answers(
         self, budget: int, written: Sequence[list[int]], rows: Sequence[int]

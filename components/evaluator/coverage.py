@@ -71,6 +71,10 @@ class Coverage(HeldOutAnswers):
         name: prefix of its metrics; each evaluator needs its own.
         prompt: prompt format, as in training; None: plain text.
 
+    Raises:
+        ConfigError: as in :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        DataError: a held-out prompt and its response may exceed the policy's context.
+
     Source:
         pass@k: Chen et al. 2021, arXiv:2107.03374, eq. 1; G-Pass@k: Liu et al. 2024,
         arXiv:2412.13147, eq. 3; maj@k: Wang et al. 2022, arXiv:2203.11171; CoT-Pass@k and P(CC|CA):
@@ -114,7 +118,6 @@ class Coverage(HeldOutAnswers):
         self.equal_by: Literal["text", "verifier"] = equal_by
         self.threshold = threshold
         self.samples_per_prompt = samples_per_prompt
-        self.by = by
         self.levels = levels_if_several(self.examples, by)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -134,31 +137,31 @@ class Coverage(HeldOutAnswers):
         d = {name: self.count_rows(mask) for name, mask in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
         for level, rows in level_masks(self.levels):
-            self._curves(level, rows, (n, c, d), majority)
+            self._record_curves(level, rows, (n, c, d), majority)
         self._save_counts(n, c, d.get("cot_pass"))
         return batch
 
-    def _curves(
+    def _record_curves(
         self,
         level: str,
         rows: Tensor,
         counts: tuple[Tensor, Tensor, dict[str, Tensor]],
         majority: dict[int, Tensor] | None,
     ) -> None:
-        """Record the curves of some of the prompts."""
+        """Record the curves of the prompts of a level, the mask ``rows`` ``[P]``."""
         n, c, reasoned = counts
         for k in self._sample_sizes():
-            own = rows & (n >= k)
-            self.record_mean(f"{level}pass@{k}", pass_at_k(n[own], c[own], k))
-            share = g_pass_at_k(n[own], c[own], k, self.threshold)
+            enough = rows & (n >= k)
+            self.record_mean(f"{level}pass@{k}", pass_at_k(n[enough], c[enough], k))
+            share = g_pass_at_k(n[enough], c[enough], k, self.threshold)
             self.record_mean(f"{level}g_pass@{k}", share)
             if majority is not None:
-                self.record_mean(f"{level}maj@{k}", majority[k][own])
+                self.record_mean(f"{level}maj@{k}", majority[k][enough])
             for name, d in reasoned.items():
-                self.record_mean(f"{level}{name}@{k}", pass_at_k(n[own], d[own], k))
+                self.record_mean(f"{level}{name}@{k}", pass_at_k(n[enough], d[enough], k))
         if "cot_pass" in reasoned:
-            own = rows & (c > 0)
-            share = reasoned["cot_pass"][own].double() / c[own]
+            solved = rows & (c > 0)
+            share = reasoned["cot_pass"][solved].double() / c[solved]
             self.record_mean(f"{level}reasoning_given_right", share)
 
     def _sample_sizes(self) -> list[int]:

@@ -51,7 +51,7 @@ def greedy_steps(
 ) -> TensorDict:
     """Play the first episode of every copy greedily; return the entries after each step.
 
-    The episodes are the same each time.
+    The episodes of a policy depend on the seed alone.
 
     Args:
         environment: ``N`` copies.
@@ -178,8 +178,8 @@ class ShiftedDynamics(Component):
     """Evaluator of the return of one greedy episode per copy, under several dynamics.
 
     Records ``evaluation/return`` under the environment's own dynamics and, for each shift,
-    ``evaluation/return@NAME`` and ``evaluation/gap@NAME``, the loss ``G(own) - G(shifted)``. Every
-    evaluation has the same starts.
+    ``evaluation/return@NAME`` and ``evaluation/gap@NAME``, the return under the own dynamics minus
+    the return under the shifted dynamics. Every evaluation has the same starts.
 
     Args:
         environment: the evaluator's own environment, not the training environment; its dynamics can
@@ -218,12 +218,12 @@ class ShiftedDynamics(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        own = self._return({})
-        record("evaluation/return", own)
+        unshifted = self._return({})
+        record("evaluation/return", unshifted)
         for name, values in self.shifts.items():
             shifted = self._return(values)
             record(f"evaluation/return@{name}", shifted)
-            record(f"evaluation/gap@{name}", float(own.mean() - shifted.mean()))
+            record(f"evaluation/gap@{name}", float(unshifted.mean() - shifted.mean()))
         return batch
 
     def _return(self, values: Mapping[str, float]) -> Tensor:

@@ -17,10 +17,10 @@ class FlowEvaluator(Component):
     """Evaluator that scores a flow's samples by its ODE and compares the SDE with them.
 
     Records ``evaluation/reward`` and ``evaluation/in_mode`` (share that the reward calls correct)
-    of the ODE, ``evaluation/sde_in_mode`` of the SDE, and ``evaluation/sde_shift``: the total
-    variation ``1/2 sum_m |p_m - q_m|`` between the shares of the modes under both. It must be about
-    0 before any training; otherwise the SDE does not sample the flow's distribution. Every
-    evaluation draws the same noise.
+    of the ODE's samples, ``evaluation/sde_in_mode``, this share of the SDE's samples, and
+    ``evaluation/sde_shift``: the total variation ``1/2 sum_m |p_m - q_m|`` between the shares of
+    the modes under both. It must be about 0 before any training; otherwise the SDE does not sample
+    the flow's distribution. Every evaluation draws the same noise.
 
     Args:
         policy: the flow.
@@ -65,13 +65,13 @@ class FlowEvaluator(Component):
             return self.reward(TensorDict({"sample": points}, batch_size=[len(points)]))
 
 
-def total_variation(one: Tensor, other: Tensor, centres: Tensor) -> float:
+def total_variation(first: Tensor, second: Tensor, centres: Tensor) -> float:
     """Return ``1/2 sum_m |p_m - q_m|`` between the shares of points nearest to each mode.
 
     Args:
-        one: points, shape ``[B, D]``.
-        other: points, shape ``[C, D]``.
-        centres: shape ``[M, D]``.
+        first: points, shape ``[B, D]``.
+        second: points, shape ``[C, D]``.
+        centres: the modes, shape ``[M, D]``.
 
     Examples:
         >>> centres = torch.tensor([[0.0], [1.0]])
@@ -80,6 +80,6 @@ def total_variation(one: Tensor, other: Tensor, centres: Tensor) -> float:
     """
     shares = [
         torch.bincount(nearest_mode(points, centres), minlength=len(centres)) / len(points)
-        for points in (one, other)
+        for points in (first, second)
     ]
     return float(0.5 * (shares[0] - shares[1]).abs().sum())

@@ -25,7 +25,13 @@ from rlcomp.text.rows import check_room, demonstration_rows
 
 
 class _Measurement(NamedTuple):
-    """Share of right samples of each prompt (NaN: none judged), and nats per token."""
+    """Measurement of a policy.
+
+    Attributes:
+        accuracy: share of right samples of each prompt, float64, shape ``[P]``; NaN: no sample of
+            the prompt has a valid reward.
+        loss: nats per token of the demonstrations.
+    """
 
     accuracy: Tensor
     loss: float
@@ -51,10 +57,12 @@ class Forgetting(HeldOutAnswers):
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
         name: prefix of its metrics; each evaluator needs its own.
-        prompt: prompt format, as in training; None: numbers text.
+        prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        DataError: a demonstration exceeds the policy's context.
+        ConfigError: as in :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        DataError: a demonstration, or a held-out prompt and its response, may exceed the policy's
+            context.
 
     Source:
         Kirkpatrick et al. 2017, arXiv:1612.00796, section 2 (performance on earlier tasks).

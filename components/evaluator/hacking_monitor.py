@@ -18,7 +18,7 @@ from rlcomp.functional.statistics import Estimate, clustered_mean, pool, z_score
 from rlcomp.metrics import record, recording, step
 from rlcomp.seed import named_seed
 
-# Entries of an audit: gap and true reward, each as mean and variance.
+# An audit: gap and true reward, each as its mean over prompts and the variance of this mean.
 _Audit = tuple[Estimate, Estimate]
 
 

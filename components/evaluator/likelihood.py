@@ -55,7 +55,8 @@ class Perplexity(HeldOutAnswers):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        ConfigError: there is no reference.
+        ConfigError: there is no reference; or as in
+            :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
 
     Source:
         Yue et al. 2025, arXiv:2504.13837, section 4.1 (PPL of trained samples under the base).
@@ -98,9 +99,9 @@ class Perplexity(HeldOutAnswers):
         with muted_eval(self.reference):
             reference = self._nats(self.reference(answered), "ref_log_probs")
         right = (answered["correct"] & answered["reward_valid"]).cpu().view_as(own)
-        every = torch.ones_like(right)
-        self._record_perplexity("own", own, every)
-        self._record_perplexity("reference", reference, every)
+        all_samples = torch.ones_like(right)
+        self._record_perplexity("own", own, all_samples)
+        self._record_perplexity("reference", reference, all_samples)
         self._record_perplexity("reference_right", reference, right)
         return batch
 
@@ -112,7 +113,13 @@ class Perplexity(HeldOutAnswers):
         return per_token.cpu().view(len(self.examples), -1)
 
     def _record_perplexity(self, name: str, nats: Tensor, where: Tensor) -> None:
-        """Record the exponential of a mean over prompts and of its interval."""
+        """Record the exponential of the mean over prompts, and of its interval.
+
+        Args:
+            name: name of the metric.
+            nats: nats per token of each sample, shape ``[P, G]``.
+            where: samples that count, bool, shape ``[P, G]``.
+        """
         count = where.sum(1)
         means = torch.where(where, nats, 0.0).sum(1)[count > 0] / count[count > 0]
         if not len(means):
@@ -158,7 +165,6 @@ class HeldOutPairs(Component):
         super().__init__()
         self.policy = policy
         self.reference = reference
-        self.num_pairs = num_pairs
         self.name = name
         self.prompt = resolve_prompt_format(prompt, policy.tokenizer)
         # The same pairs at every evaluation, so that only the policy differs.
@@ -226,8 +232,6 @@ class NextTokenEvaluator(Component):
     ) -> None:
         super().__init__()
         self.policy = policy
-        self.num_prompts = num_prompts
-        self.think_start = think_start
         self.name = name
         # The same positions at every evaluation, so that only the policy differs.
         examples = held_out_examples(task, num_prompts, torch.initial_seed())

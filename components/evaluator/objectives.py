@@ -55,7 +55,8 @@ class ObjectivesEvaluator(Accuracy):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        ConfigError: the run has one objective only, or an objective named here is unknown.
+        ConfigError: the run has one objective only, ``reference_point`` names an unknown objective,
+            or the conditioning has other objectives; or as in :class:`Accuracy`.
         MissingExtra: moocore is not installed.
 
     Source:

@@ -35,14 +35,15 @@ from rlcomp.text.rows import demonstration_rows
 class RewardModelPairs(Component):
     """Evaluator of a reward model's accuracy and calibration on held-out pairs.
 
-    ``P(chosen) = s(r_w - r_l)``. For the calibration every other pair is swapped, so that the
-    probability of the first answer runs from 0 to 1.
+    ``P(chosen) = sigmoid(r_w - r_l)`` with the scores ``r_w`` of the chosen and ``r_l`` of the
+    rejected answer. For the calibration every other pair is swapped, so that the probability of the
+    first answer runs from 0 to 1.
 
     Records ``<name>/accuracy``, share of pairs whose chosen answer has the higher score (equal
     scores count half); ``<name>/nll``, nats per pair; ``<name>/brier``, mean square of
     ``1 - P(chosen)``; ``<name>/ece``, expected calibration error in bins of equal mass;
-    ``<name>/margin``. These leave tied pairs out; ``<name>/tied_gap`` is the distance of the scores
-    of ties.
+    ``<name>/margin``, ``r_w - r_l``. These leave tied pairs out; ``<name>/tied_gap`` is the mean
+    ``|r_w - r_l|`` of the tied pairs.
 
     Args:
         scorer: the reward model.
@@ -220,7 +221,7 @@ class StepLabelAccuracy(Component):
 
 
 def _first(mask: Tensor) -> Tensor:
-    """Keep only the first mask token of each row, shape ``[B, T]``."""
+    """Return the mask of the first marked token of each row, shape ``[B, T]``."""
     return masked(mask, mask.cumsum(1) == 1)
 
 

@@ -34,12 +34,12 @@ class RolloutLog(Component):
     ``prompt``, ``response`` ``[B, W]``, and if present ``advantage``, ``old_log_probs``
     ``[B, T]``, ``turn_id``, ``turn_reward`` ``[B, T]``, ``reward``, ``rewards``, ``facts``,
     ``correct``, ``truncated`` ``[B]``, ``answers_group_id`` ``[B]``, ``answer``, ``answer_ends``,
-    ``policy_prompt`` ``[B, W]``.
+    ``policy_prompt``, ``columns`` ``[B, W]``.
 
     Args:
         policy: the policy, which scores the answers with its current weights.
-        num_groups: number of prompts, with all their answers; also with the questions that these
-            answers pose (``answers_group_id``) and their answers.
+        num_groups: number of prompts. All answers to them are logged; if these answers pose
+            questions (``answers_group_id``), the answers to the questions too.
         prompt: format of the prompts; None: plain text.
     """
 
@@ -123,16 +123,16 @@ class RolloutLog(Component):
             columns["turn"] = rows["turn_id"][index, positions].tolist()
         if "turn_reward" in rows.keys():
             rewards = rows["turn_reward"][index, positions].tolist()
-            columns["turn_reward"] = [_rounded(value) for value in rewards]
+            columns["turn_reward"] = [_round(value) for value in rewards]
         for name, values in numbers.items():
-            columns[name] = [_rounded(value) for value in values[index, positions].tolist()]
+            columns[name] = [_round(value) for value in values[index, positions].tolist()]
         return columns
 
 
 def _shared_length(prompt: Sequence[int], row: Sequence[int]) -> int:
     """Return the number of first tokens that a row shares with its prompt."""
     pairs = enumerate(zip(prompt, row, strict=False))
-    return next((index for index, (one, other) in pairs if one != other), len(prompt))
+    return next((index for index, (first, second) in pairs if first != second), len(prompt))
 
 
 def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
@@ -146,12 +146,12 @@ def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
         if key in rows.keys():
             columns[key] = rows[key].tolist()
     if "reward" in rows.keys():
-        columns["reward"] = [_rounded(value) for value in rows["reward"].tolist()]
+        columns["reward"] = [_round(value) for value in rows["reward"].tolist()]
     for key in ("rewards", "facts"):
         if key in rows.keys():
             parts = {name: part.tolist() for name, part in rows[key].items()}
             columns[key] = [
-                {name: _rounded(part[index]) for name, part in parts.items()}
+                {name: _round(part[index]) for name, part in parts.items()}
                 for index in range(len(rows))
             ]
     return columns
@@ -172,6 +172,6 @@ def _pieces(rows: TensorDict) -> dict[str, list[object]]:
     return {"pieces": pieces} if bool((rows["answer_ends"].sum(1) > 1).any()) else {}
 
 
-def _rounded(value: float) -> float | None:
+def _round(value: float) -> float | None:
     """Round to four digits for display; JSON has no NaN and no infinity."""
     return float(f"{value:.4g}") if math.isfinite(value) else None

@@ -30,9 +30,9 @@ class SelfPlayWinRate(Component):
     """Evaluator of a self-playing policy's win rate against earlier copies of its weights.
 
     The seat with the higher pay wins a match; equal pay is half a win. A match whose environment
-    failed (``episode_error``) does not count. The policy plays each seat in turn, an earlier copy
-    the other one. A copy is taken at each evaluation after the matches; the policy plays against
-    the latest ``keep`` copies.
+    failed (``episode_error``) does not count. The policy plays each seat in turn, and an earlier
+    copy plays the other seat. Each evaluation takes a copy after its matches; the policy plays
+    against the latest ``keep`` copies.
 
     Records ``<name>/win_rate`` over all copies, ``<name>/win_rate_oldest`` and
     ``<name>/win_rate_newest`` against the oldest and the newest copy; nothing at the first
@@ -47,9 +47,10 @@ class SelfPlayWinRate(Component):
         name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
-        ConfigError: the seats have different policies, or there are more than two seats.
+        ConfigError: the seats have different policies, or there are not two seats.
     """
 
+    # Number of copies taken so far; copy ``n`` is in ``copies[n % keep]``.
     taken: Tensor
 
     def __init__(
@@ -97,7 +98,7 @@ class SelfPlayWinRate(Component):
         assert isinstance(copy, WeightSnapshot)
         wins = []
         for seat in range(2):
-            weights = [nullcontext if seat == own else copy.in_place for own in range(2)]
+            weights = [nullcontext if n == seat else copy.in_place for n in range(2)]
             rows = self.player.play(
                 prompt_batch(self.examples),
                 group_size=self.matches_per_prompt,
@@ -111,14 +112,14 @@ class SelfPlayWinRate(Component):
 
 
 def _wins(rows: TensorDict, seat: int) -> Tensor:
-    """Return for each whole match 1 if the seat is paid more, 1/2 for equal pay, else 0."""
-    paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
-    of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
-    gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))
+    """Return for each complete match 1 if the seat is paid more, 1/2 for equal pay, else 0."""
+    pay = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
+    signed = torch.where(rows["seat"] == seat, pay, -pay)
+    gap = pay.new_zeros(int(rows["match_id"].max()) + 1).index_add(0, rows["match_id"], signed)
     failed = ~without_failed(rows, torch.ones_like(rows["match_id"], dtype=torch.bool))
-    whole = torch.ones_like(gap, dtype=torch.bool)
-    whole[rows["match_id"][failed]] = False
-    gap = gap[whole]
+    complete = torch.ones_like(gap, dtype=torch.bool)
+    complete[rows["match_id"][failed]] = False
+    gap = gap[complete]
     return (gap > 0).double() + (gap == 0).double() / 2
 
 
@@ -202,8 +203,8 @@ class VerdictQuality(Component):
             generator=torch.Generator().manual_seed(self.seed),
             seed=self.seed,
         )
-        whole = without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
-        facts = rows["facts"][whole & (rows["seat"] == 1)]
+        complete = without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
+        facts = rows["facts"][complete & (rows["seat"] == 1)]
         if not len(facts):
             return  # every match failed; the player records that
         if not {"right", "verdict_right"} <= set(facts.keys()):

@@ -130,10 +130,11 @@ class ValueQuality(Component):
         return judged["reward"].view(shape), judged["reward_valid"].view(shape)
 
     def _record(self, value: Tensor, outcome: Tensor, valid: Tensor) -> None:
+        """Record the errors of values ``[B, 1]`` against rewards ``[B, K]`` of continuations."""
         record(f"{self.name}/invalid_fraction", (~valid).float())
         mean = outcome[valid].mean()
         record(f"{self.name}/brier", (value - outcome).square(), where=valid)
         record(f"{self.name}/brier_constant", (mean - outcome).square(), where=valid)
         judged = valid.any(1)
-        share = torch.where(valid, outcome, 0.0).sum(1) / valid.sum(1).clamp(min=1)
-        record(f"{self.name}/error", (value[:, 0] - share).abs(), where=judged)
+        state_mean = torch.where(valid, outcome, 0.0).sum(1) / valid.sum(1).clamp(min=1)
+        record(f"{self.name}/error", (value[:, 0] - state_mean).abs(), where=judged)

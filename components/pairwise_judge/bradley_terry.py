@@ -17,8 +17,8 @@ from rlcomp.model.text_classifier import classify, label_index, load_classifier
 class LearnedJudge(metaclass=Checked):
     """Judge by a sequence classifier, ``p(first) = s(scale (z_1 - z_2))`` (Bradley-Terry).
 
-    ``z`` is an output for prompt + answer: the score of a reward model, or the log-odds of a label.
-    An empty text has no verdict.
+    ``s`` is the sigmoid. ``z`` is the classifier's output for prompt + answer: the score of a
+    reward model, or the log-odds of a label. An empty text has no verdict.
 
     Args:
         path: a folder with the model and its tokenizer (``rlcomp-export RUN DIR --scorer``).
@@ -45,8 +45,6 @@ class LearnedJudge(metaclass=Checked):
             raise ConfigError(
                 "LearnedJudge: scale is 0, so that every verdict is 0.5: set another number"
             )
-        self.path = path
-        self.label = label
         self.scale = scale
         self.batch_size = batch_size
         self.model, self.tokenizer = load_classifier(path)
@@ -79,8 +77,8 @@ class LearnedJudge(metaclass=Checked):
 class SimulatedJudge(metaclass=Checked):
     """Simulated judge, ``p(first) = s((q_1 - q_2) / temperature + b_l (l_1 - l_2) + b_p)``.
 
-    ``q`` is the quality of an answer, ``l`` its length in characters. A bias of .4 moves the
-    probability of equally good answers from .5 to .6.
+    ``s`` is the sigmoid, ``q`` the quality of an answer, ``l`` its length in characters. A bias
+    ``b_p`` of .4 moves the probability of equally good answers from .5 to .6.
 
     Args:
         quality: reward that scores answers, and may read the gold answer; an answer without a
@@ -122,6 +120,6 @@ class SimulatedJudge(metaclass=Checked):
         first, second = (self.quality.score(pair.prompt, text, pair.answer) for text in pair[1:3])
         if first is None or second is None:
             return None
-        odds = (first - second) / self.temperature + self.position_bias
-        odds += self.length_bias * (len(pair.first) - len(pair.second))
-        return 0.5 * (1.0 + math.tanh(odds / 2.0))
+        log_odds = (first - second) / self.temperature + self.position_bias
+        log_odds += self.length_bias * (len(pair.first) - len(pair.second))
+        return 0.5 * (1.0 + math.tanh(log_odds / 2.0))  # the sigmoid, without overflow

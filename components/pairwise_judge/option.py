@@ -21,8 +21,8 @@ class OptionLogProbJudge(metaclass=Checked):
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
     ``"1``; :func:`rlcomp.verify.judge_reply.spellings`). None if both together have less than
-    ``least_mass``, or if the context cannot hold the template; one warning then shows the model's
-    likely answer. Answers are encoded as plain text, without fields, options or special tokens.
+    ``least_mass``, or if the context cannot hold the filled template; one warning then shows the
+    model's likely answer. A field or a special token within an answer is plain text to the judge.
 
     Args:
         model: a model; the policy can judge itself but may then learn to please itself.
@@ -59,12 +59,6 @@ class OptionLogProbJudge(metaclass=Checked):
             optional=("rationale",),
         )
         check_options("OptionLogProbJudge", first_text=first_text, second_text=second_text)
-        self.model = model
-        self.template = template
-        self.first_text = first_text
-        self.second_text = second_text
-        self.least_mass = least_mass
-        self.batch_size = batch_size
         self.no_verdict = NoVerdict("OptionLogProbJudge")
         self._options = TwoOptions(
             model,
@@ -137,7 +131,6 @@ class EndpointPairJudge(metaclass=Checked):
         )
         check_options("EndpointPairJudge", first_text=first_text, second_text=second_text)
         self.endpoint = endpoint
-        self.template = template
         self.first_text = first_text
         self.second_text = second_text
         self.read = read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Annotated
 
 import torch
@@ -22,9 +23,10 @@ _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both ans
 class ReasoningJudge(metaclass=Checked):
     """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
 
-    A writer compares the answers in a rationale, and a judge reads it before its verdict: by the
-    log-probs of its options, or by the mark at the end (:class:`ParsedJudge`). A pair with fewer
-    than ``least`` verdicts has no result.
+    A writer compares the answers in a rationale, and a judge reads the rationale before its
+    verdict. The verdict follows from the log-probs of the judge's options, or from the mark at the
+    end of the rationale (:class:`ParsedJudge`). A pair with fewer than ``least`` verdicts has no
+    result.
 
     Records ``reasoned/verdicts``, the share of rationales with a verdict, and
     ``reasoned/majority``, the mean share of a pair's verdicts that agree with the majority, over
@@ -77,7 +79,6 @@ class ReasoningJudge(metaclass=Checked):
             )
         self.writer = writer
         self.judge = judge
-        self.template = template
         self.rationales = rationales
         self.least = least
         self.clip = clip
@@ -94,8 +95,9 @@ class ReasoningJudge(metaclass=Checked):
             for start in range(0, len(verdicts), k)
         ]
         record("reasoned/verdicts", torch.tensor([p is not None for p in verdicts]).double())
-        record("reasoned/majority", torch.tensor([_majority(ps) for ps in groups if len(ps) > 1]))
-        means = [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in groups]
+        shares = [_majority_share(group) for group in groups if len(group) > 1]
+        record("reasoned/majority", torch.tensor(shares))
+        means = [sum(group) / len(group) if len(group) >= self.least else None for group in groups]
         low, high = self.clip, 1.0 - self.clip
         return [mean if mean is None else min(max(mean, low), high) for mean in means]
 
@@ -114,8 +116,8 @@ class ReasoningJudge(metaclass=Checked):
         return probabilities
 
 
-def _majority(verdicts: Sequence[float]) -> float:
-    """Return the share of the verdicts in the majority; a tie (.5) is in none."""
+def _majority_share(verdicts: Sequence[float]) -> float:
+    """Return the share of the verdicts in the majority; a tie (.5) never is."""
     first, second = sum(p > 0.5 for p in verdicts), sum(p < 0.5 for p in verdicts)
     return max(first, second) / len(verdicts)
 
@@ -150,13 +152,10 @@ class ParsedJudge(metaclass=Checked):
         second_text: NonEmptyText = "[[2]]",
         tie_text: NonEmptyText = "[[tie]]",
     ) -> None:
-        self.first_text = first_text
-        self.second_text = second_text
-        self.tie_text = tie_text
         self.no_verdict = NoVerdict("ParsedJudge")
         marks = [_normalise(text) for text in (first_text, second_text, tie_text)]
         self._values = dict(zip(marks, (1.0, 0.0, 0.5), strict=True))
-        if any(one in other for n, one in enumerate(marks) for other in marks[:n] + marks[n + 1 :]):
+        if any(first in second or second in first for first, second in combinations(marks, 2)):
             raise ConfigError(
                 f"ParsedJudge: of the marks {marks} one is a part of another: change one"
             )

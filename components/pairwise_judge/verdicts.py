@@ -74,10 +74,11 @@ def _text(row: Row, name: str) -> str:
 class JudgeEnsemble(metaclass=Checked):
     """Ensemble of judges, ``p = mean_j p_j`` over the judges with a verdict.
 
-    Records ``judges/disagreement``, the mean standard deviation of a pair's probabilities, over
-    pairs with two or more verdicts.
+    Records ``judges/disagreement``, the mean standard deviation (with Bessel's correction) of a
+    pair's probabilities, over pairs with two or more verdicts.
 
     Args:
+        judges: the judges by name, at least one.
         least: least number of verdicts of a pair; with fewer it has no result.
 
     Raises:
@@ -103,6 +104,10 @@ class JudgeEnsemble(metaclass=Checked):
         """Return for each pair the mean probability that the first is better."""
         columns = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
         groups = [[p for p in verdicts if p is not None] for verdicts in columns]
-        several = [torch.tensor(ps, dtype=torch.float64) for ps in groups if len(ps) > 1]
-        record("judges/disagreement", torch.tensor([float(ps.std()) for ps in several]))
-        return [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in groups]
+        spreads = [
+            float(torch.tensor(group, dtype=torch.float64).std())
+            for group in groups
+            if len(group) > 1
+        ]
+        record("judges/disagreement", torch.tensor(spreads))
+        return [sum(group) / len(group) if len(group) >= self.least else None for group in groups]

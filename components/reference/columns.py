@@ -60,7 +60,7 @@ class ColumnReference(Component):
 
 
 def _token_log_probs(name: str, value: object, count: int) -> list[float]:
-    """Return the log-prob of each of ``count`` tokens from the value of a column."""
+    """Return the log-prob of each of ``count`` tokens from the value of the column ``name``."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return [value / max(count, 1)] * count
     fits = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)

@@ -132,10 +132,10 @@ class DomainTeachers(Component):
         """Score every row with the reference of its domain."""
         scores: dict[str, Tensor] = {}
         for domain, rows in self._rows_by_domain(batch).items():
-            part = self.references[domain](batch[rows].copy())
+            scored = self.references[domain](batch[rows].copy())
             for key in map(str, self.writes):
-                empty = part[key].new_zeros(len(batch), *part[key].shape[1:])
-                scores.setdefault(key, empty)[rows] = part[key]
+                empty = scored[key].new_zeros(len(batch), *scored[key].shape[1:])
+                scores.setdefault(key, empty)[rows] = scored[key]
         return batch.update(scores)
 
     def _rows_by_domain(self, batch: TensorDict) -> dict[str, list[int]]:

@@ -76,13 +76,14 @@ class RepromptedReference(Component):
         """Return rows of the teacher's prompts and the policy's responses."""
         mask = batch["response_mask"]
         texts = decode_texts(batch["teacher_prompt"])
-        heads = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
-        tails = [_response(*row) for row in zip(_token_ids(batch), mask.tolist(), strict=True)]
-        lengths = [len(head) for head in heads], [len(tail.ids) for tail in tails]
+        prompts = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
+        masks = mask.tolist()
+        responses = [_response_part(*row) for row in zip(_token_ids(batch), masks, strict=True)]
+        lengths = [len(prompt) for prompt in prompts], [len(response.ids) for response in responses]
         check_room(*lengths, self.policy.context_length, lambda row: texts[row])
         rows = [
-            Demonstration([*head, *tail.ids], [False] * len(head) + tail.trained)
-            for head, tail in zip(heads, tails, strict=True)
+            Demonstration([*prompt, *response.ids], [False] * len(prompt) + response.trained)
+            for prompt, response in zip(prompts, responses, strict=True)
         ]
         return demonstration_rows(self.policy.tokenizer, rows).to(mask.device)
 
@@ -93,7 +94,7 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
     return [ids[:length] for ids, length in zip(batch["tokens"].tolist(), lengths, strict=True)]
 
 
-def _response(ids: list[int], mask: list[bool]) -> Demonstration:
+def _response_part(ids: list[int], mask: list[bool]) -> Demonstration:
     """Return the tokens after the prompt, from the first response token on."""
     start = mask.index(True) if any(mask) else len(ids)
     return Demonstration(ids[start:], mask[start : len(ids)])

@@ -9,8 +9,8 @@ from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, Pos
 from rlcomp.errors import require
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.verify.answers import column, extract, gold_answers, read_json
 from rlcomp.verify.answers import column as column_of
+from rlcomp.verify.answers import extract, gold_answers, read_json
 from rlcomp.verify.constraints import satisfied
 from rlcomp.verify.edits import patch_similarity
 from rlcomp.verify.number import numeric
@@ -165,9 +165,9 @@ class Symbolic(PooledReward):
 
 
 class ShortAnswer(TextReward):
-    r"""Reward equal to the agreement of the answer with the gold one, or the best of several.
+    r"""Reward equal to the agreement of the answer with the gold answer that fits best.
 
-    The gold answers are the example's answer and those in its column ``answers``, if it has one.
+    The gold answers are the example's answer and the texts in its column ``answers``, if present.
     :func:`rlcomp.verify.short_answer.short_answer` compares them.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
@@ -239,8 +239,8 @@ class Constraints(TextReward):
 
     def score_row(self, row: Mapping[str, object]) -> float:
         """Return 1 if the values satisfy all constraints, else 0; the share if ``partial``."""
-        variables: Any = column(row, "variables", "reward=constraints")
-        constraints: Any = column(row, "constraints", "reward=constraints")
+        variables: Any = column_of(row, "variables", "reward=constraints")
+        constraints: Any = column_of(row, "constraints", "reward=constraints")
         assignment = read_json(extract(str(row["response"]), self.where))
         share = satisfied(assignment, variables, constraints)
         return share if self.partial else float(share == 1.0)

@@ -46,7 +46,7 @@ class IFEval(TextReward):
         self.partial = partial
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """Return whether all instructions of the row are followed, or the share."""
+        """Return 1 if all instructions are followed, else 0; the share if ``partial``."""
         names: Any = column(row, "instruction_id_list", "reward=ifeval")
         arguments: Any = column(row, "kwargs", "reward=ifeval")
         return ifeval(
@@ -67,7 +67,8 @@ class ReasoningGymReward(PooledReward):
     Args:
         where: place of the answer after the thought: ``whole``, ``boxed``, or ``tagged`` as
             ``<answer>...</answer>``.
-        partial: whether scores between 0 and 1 count.
+        partial: whether the reward is the checker's score in [0, 1]; otherwise a score below 1
+            becomes 0.
         timeout: time limit of a check, in seconds.
         calls: the reward pool that runs the checks; by default they run in the process, without a
             limit.

@@ -74,7 +74,7 @@ class BoxOverlap(TextReward):
         return score >= self.correct_from
 
 
-# Most boxes of an answer: the time of matching grows with the product of both numbers.
+# Most boxes of an answer and of a truth: the time of matching grows with the product of both.
 _MAX_BOXES = 300
 
 
@@ -83,7 +83,7 @@ class Detections(TextReward):
 
     The answer is a JSON list of at most 300 ``{"box": [x1, y1, x2, y2], "label": text, "score":
     number}``. Without scores the boxes are ranked by their order. Anything else scores 0. Needs the
-    column ``true_boxes``, the same without scores.
+    column ``true_boxes``, a list of the same form and length limit, without scores.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``detections``.
@@ -93,7 +93,7 @@ class Detections(TextReward):
         where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:
-        DataError: an example has no ``true_boxes``, or they are no boxes.
+        DataError: an example has no ``true_boxes``, or they are no boxes or more than 300.
 
     Source:
         Lin et al. 2014 (COCO), arXiv:1405.0312.
@@ -114,8 +114,8 @@ class Detections(TextReward):
         truth = _detections(column(row, "true_boxes", "reward=detections"))
         if truth is None:
             raise DataError(
-                f"the column 'true_boxes' is {row['true_boxes']!r:.80}: must be a list of "
-                '{"box": [x1, y1, x2, y2], "label": text}'
+                f"the column 'true_boxes' is {row['true_boxes']!r:.80}: must be a list of at "
+                f'most {_MAX_BOXES} {{"box": [x1, y1, x2, y2], "label": text}}'
             )
         boxes = _detections(read_json(extract(str(row["response"]), self.where)))
         return 0.0 if boxes is None else mean_average_precision(*boxes, truth[0], truth[2])
@@ -205,7 +205,8 @@ class GuiAction(TextReward):
     its true action lacks a part with a weight.
 
     Args:
-        weights: weights of the parts, 0 if not named. None: 1 for ``all``, 0 for the others.
+        weights: weights of the parts; a part that is left out has weight 0. None: 1 for ``all``, 0
+            for the others.
         where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:

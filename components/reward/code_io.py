@@ -45,7 +45,8 @@ class CodeCalls(CodeReward):
         where: place of the program: the only ``block`` between fences, or the ``whole`` response.
         timeout: time limit of all calls of a program together, in seconds.
         memory_mib: memory limit of a program, in MiB.
-        weights: weights of the parts, 0 if not named.
+        weights: weights of the parts; a part that is left out has weight 0. None: ``passed`` has
+            weight 1.
         measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
@@ -155,7 +156,8 @@ class CodeStdio(CodeReward):
         where: place of the program: the only ``block`` between fences, or the ``whole`` response.
         timeout: time limit of a run, in seconds.
         memory_mib: memory limit of a run, in MiB.
-        weights: weights of the parts, 0 if not named.
+        weights: weights of the parts; a part that is left out has weight 0. None: ``passed`` has
+            weight 1.
         measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
@@ -240,5 +242,4 @@ def _pairs(value: object) -> Pairs | None:
         pairs = [(each.get("input"), each.get("output")) for each in value]
     else:
         return None
-    texts = all(isinstance(text, str) for pair in pairs for text in pair)
-    return pairs if texts else None
+    return pairs if all(isinstance(text, str) for pair in pairs for text in pair) else None

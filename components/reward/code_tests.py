@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -17,7 +18,14 @@ from rlcomp.verify.answers import column
 
 
 class UnitTests(NamedTuple):
-    """Prefix of the program, sources of the tests, the function, and the number of tests."""
+    """Unit tests of a row.
+
+    Attributes:
+        prefix: code before the program.
+        sources: sources of the tests; the first one begins with the setup.
+        entry_point: name of the tested function.
+        number: number of tests.
+    """
 
     prefix: str
     sources: tuple[str, ...]
@@ -42,12 +50,13 @@ class CodeTests(CodeReward):
             helpers); null: none.
         prefix: column with code before the program, so that the program may continue a function;
             null: none. ``prompt``: the prompt as the task words it. The part ``linter`` reads the
-            program without it.
+            program without the prefix.
         sandbox: the sandbox that runs the programs.
         where: place of the program: the only ``block`` between fences, or the ``whole`` response.
         timeout: time limit of a program, and of all its tests together, in seconds.
-        memory_mib: memory limit of each, in MiB.
-        weights: weights of the parts, 0 if not named.
+        memory_mib: memory limit of the program, and of its tests, in MiB.
+        weights: weights of the parts; a part that is left out has weight 0. None: ``passed`` has
+            weight 1.
         measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
@@ -105,7 +114,7 @@ class CodeTests(CodeReward):
         if self.entry_point is not None:
             entry = "".join(_texts(row, self.entry_point))
         else:
-            entry = _first_called(sources[0], setup, self.tests)
+            entry = _tested_function(sources[0], setup, self.tests)
         return UnitTests(prefix, (setup + sources[0], *sources[1:]), entry, len(sources))
 
     def jobs(self, code: str, tests: UnitTests) -> list[CheckJob]:
@@ -138,14 +147,19 @@ def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -
     return texts
 
 
-def _first_called(test: str, setup: str, name: str) -> str:
-    """Return the name of the function that a test calls.
+def _tested_function(test: str, setup: str, name: str) -> str:
+    """Return the name of the first function that a test calls and the setup does not define.
+
+    Args:
+        test: source of the test.
+        setup: source that runs before the test.
+        name: column of the test, for messages.
 
     Raises:
-        DataError: the tests are no Python, or call no function.
+        DataError: the sources are no Python, or the test calls no such function.
     """
     try:
-        known = {*dir(builtins), *_defined_names(ast.parse(setup))}
+        known = {*dir(builtins), *_defined_names(setup)}
         nodes = [*ast.walk(ast.parse(test))]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"the column {name!r} holds a test that is no Python: {error}") from error
@@ -163,12 +177,7 @@ def _first_called(test: str, setup: str, name: str) -> str:
     return min(named)[2]
 
 
-def _defined_names(tree: ast.Module) -> set[str]:
-    """Return the names that a source imports, defines or assigns at its top."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names.add(node.name)
-    return names
+def _defined_names(source: str) -> set[str]:
+    """Return the names that a source imports, defines or assigns outside of its functions."""
+    symbols = symtable.symtable(source, "setup", "exec").get_symbols()
+    return {name.get_name() for name in symbols if name.is_assigned() or name.is_imported()}

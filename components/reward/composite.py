@@ -25,10 +25,11 @@ class WeightedSum(Component):
 
     ``R = sum_k w_k R_k``, summed in float64; 0 if the parts cancel up to rounding.
 
-    A row is valid only if every part is. Runs its parts, each on a copy of the batch. Writes
-    ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
-    ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) if a part does. Records
-    ``reward/<part>`` beside the metrics of the sum.
+    A row is valid only if all of its parts are valid. Runs its parts, each on a copy of the batch.
+    Writes ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
+    ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) if a part writes it.
+    Records ``reward/<part>``, over the rows where the part is valid, and the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the sum.
 
     Args:
         parts: rewards by name.
@@ -62,11 +63,9 @@ class WeightedSum(Component):
         self.correct_by = correct_by
 
     @property
-    def is_free(self) -> bool:
-        """True if the deciding part has no verdict."""
-        return (
-            name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is not None
-        )
+    def has_verdict(self) -> bool:
+        """True if the deciding part has a verdict."""
+        return name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run every part and add the rewards."""
@@ -86,7 +85,7 @@ class WeightedSum(Component):
         ]
         if reasons:
             batch["invalid_reason"] = _first_reasons(reasons)
-        return write_reward(batch, total, rewards, correct, valid, decides=not self.is_free)
+        return write_reward(batch, total, rewards, correct, valid, decides=self.has_verdict)
 
 
 def _first_reasons(reasons: list[Tensor]) -> Tensor:
@@ -168,7 +167,7 @@ class RewardByColumn(Component):
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
         self.column = column
-        # The same for all batches, because batches of other domains are joined.
+        # Every batch gets the key, or none does, because batches with other domains are joined.
         keys_of_routes = [{*route.writes, *route.may_write} for route in routes.values()]
         self._writes_reasons = any("invalid_reason" in keys for keys in keys_of_routes)
 
@@ -178,9 +177,9 @@ class RewardByColumn(Component):
         return frozenset({self.column})
 
     @property
-    def is_free(self) -> bool:
-        """True if a domain's reward has no verdict."""
-        return any(name_without_verdict(route) for route in self.routes.values())
+    def has_verdict(self) -> bool:
+        """True if every domain's reward has a verdict."""
+        return all(name_without_verdict(route) is None for route in self.routes.values())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reward."""
@@ -208,7 +207,7 @@ class RewardByColumn(Component):
             batch["kl_weight"] = kl_weight
         if self._writes_reasons:
             batch["invalid_reason"] = encode_texts(reasons).to(device)
-        return write_reward(batch, reward, rewards, correct, valid, decides=not self.is_free)
+        return write_reward(batch, reward, rewards, correct, valid, decides=self.has_verdict)
 
     def _rows_by_domain(self, batch: TensorDict) -> dict[str, list[int]]:
         """Return the rows of each domain that occurs."""
@@ -220,10 +219,10 @@ class RewardByColumn(Component):
                     f"reward ({', '.join(self.routes)}): write it into the data, or set "
                     "reward.column"
                 )
-            rows.setdefault(self._domain(row, columns[self.column]), []).append(row)
+            rows.setdefault(self._check_domain(row, columns[self.column]), []).append(row)
         return rows
 
-    def _domain(self, row: int, name: object) -> str:
+    def _check_domain(self, row: int, name: object) -> str:
         known: Sequence[str] = [*self.routes]
         if not isinstance(name, str) or name not in known:
             raise DataError(
@@ -237,8 +236,9 @@ class ShuffledReward(Component):
     """Shuffled rewards (control): a random permutation of another reward over the batch.
 
     ``reward``, ``rewards`` and ``correct`` are permuted together among valid rows, so that none of
-    them carries a signal; give evaluators the inner reward. Runs the inner reward and
-    writes the same four keys, and ``invalid_reason`` if that does.
+    them carries a signal; give evaluators the inner reward. Runs the inner reward and writes its
+    four keys, and ``invalid_reason`` if the inner reward writes it. The metrics are the inner
+    reward's.
 
     Args:
         reward: the reward whose values are permuted.
@@ -257,9 +257,9 @@ class ShuffledReward(Component):
         self.generator = new_generator()
 
     @property
-    def is_free(self) -> bool:
-        """True if the inner reward has no verdict."""
-        return name_without_verdict(self.reward) is not None
+    def has_verdict(self) -> bool:
+        """True if the inner reward has a verdict."""
+        return name_without_verdict(self.reward) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the reward, then permute its values."""

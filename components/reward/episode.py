@@ -19,7 +19,8 @@ from rlcomp.interfaces.turns import episode_index
 class EpisodeReturn(Component):
     """Reward equal to the episode's return ``R = sum_k r_k`` of the environment's rewards.
 
-    The sum is over all rows of the episode (``trajectory_id``). A sum beyond float32 is not valid.
+    The sum is over all rows of the episode (``trajectory_id``). A row whose sum is infinite in
+    float32 is invalid.
 
     Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
     ``correct`` and ``reward_valid`` ``[B]``.
@@ -54,7 +55,7 @@ class EpisodeFact(FactReward):
 
     Args:
         fact: name of the fact.
-        correct_from: least number of a right episode; null: no episode is right.
+        correct_from: least value of the fact in a right episode; null: no episode is right.
     """
 
     name = "fact"

@@ -16,7 +16,7 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.batch_reward import (
-    OWN,
+    EXTRA_ARGUMENTS,
     batch_arguments,
     missing_argument_message,
     row_outcomes,
@@ -41,8 +41,9 @@ class FunctionReward(PooledReward):
     names ``prompts`` or ``completions``, it is called like TRL's reward functions for the whole
     batch, with a list for each column: ``(prompts, completions, **columns) -> list``. A parameter
     keeps its default if the task has no such column; ``**columns`` gets all other columns. A dict
-    holds named parts, ``R = sum_k w_k R_k``; None or NaN means "cannot be judged". ``seed`` is a
-    number that differs for each step and row.
+    holds named parts, ``R = sum_k w_k R_k``; None or NaN means "cannot be judged". A parameter
+    ``seed`` gets a number that differs for each step, and for each row if the function is called
+    for a row.
 
     A function given by its path, or an object given by its class, runs in the reward pool, where an
     exception makes its row invalid. A function object (``_partial_``, or in Python) runs in the
@@ -60,7 +61,7 @@ class FunctionReward(PooledReward):
             null: no part; the scores may have any scale, and ``correct`` is not recorded.
         timeout: time limit of a call, in seconds.
         concurrency: maximum number of calls of an ``async`` function at a time in one worker.
-        calls: the reward pool.
+        calls: the reward pool; by default the calls run in this process, without a limit.
 
     Raises:
         ConfigError: the function cannot be imported or called by name, or its parameters cannot be
@@ -109,9 +110,9 @@ class FunctionReward(PooledReward):
         self.seed = torch.initial_seed()
 
     @property
-    def is_free(self) -> bool:
-        """True if no part decides what is correct."""
-        return self.correct_by is None
+    def has_verdict(self) -> bool:
+        """True if a part decides what is correct."""
+        return self.correct_by is not None
 
     @property
     def called_directly(self) -> bool:
@@ -121,7 +122,7 @@ class FunctionReward(PooledReward):
     @property
     def needed_columns(self) -> frozenset[str]:
         """The columns of the task that the function needs."""
-        available = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
+        available = (*EXTRA_ARGUMENTS, "answer") if self.signature.whole_batch else TextReward.reads
         return frozenset(self.signature.needed) - {*available, "seed"}
 
     @property
@@ -142,8 +143,8 @@ class FunctionReward(PooledReward):
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows with a copy in new workers, so that calls have no side effect on the run.
 
-        A function that runs in the process may have a state and is not tried. Neither is one that
-        cannot be copied or that names ``completion_ids``.
+        Three kinds of functions are not tried: a function object, which may have a state; a
+        function that cannot be copied; and a function that names ``completion_ids``.
 
         Raises:
             UserError: a call would stop the run.
@@ -219,15 +220,15 @@ class FunctionReward(PooledReward):
             arguments = batch_arguments(self.signature, batch, rows, seed)
             return row_outcomes(self._call_batch(arguments), len(rows))
         if "seed" in self.signature.named:
-            rows = [{"seed": self._seed(number), **row} for number, row in enumerate(rows)]
+            rows = [
+                {"seed": named_seed(self.seed, f"{step()}/{number}"), **row}
+                for number, row in enumerate(rows)
+            ]
         if self.called_directly:
             return [
                 ReturnedCall(self._score_row(number, row), 0.0) for number, row in enumerate(rows)
             ]
         return self._map([self.arguments(row) for row in rows])
-
-    def _seed(self, row: int) -> int:
-        return named_seed(self.seed, f"{step()}/{row}")
 
     def _score_row(self, number: int, row: Row) -> object:
         with row_note(number, row):

@@ -71,7 +71,7 @@ class JudgedSegment(Component):
     with a box, and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        judge: the judge of a prediction and the true text; another one:
+        judge: the judge of a prediction and the true text; to replace it:
             ``judge@reward.judge=overlap``.
         tokenizer: the policy's tokenizer, a fast one.
         think_end: the text that ends a thought; the box is searched after its first occurrence.
@@ -98,8 +98,6 @@ class JudgedSegment(Component):
     ) -> None:
         super().__init__()
         self.judge = judge
-        self.tokenizer = tokenizer
-        self.think_end = think_end
         self.correct_from = correct_from
         self._end = ThoughtEnd(tokenizer, think_end)
 
@@ -240,10 +238,10 @@ class Rubric(JudgedReward):
 def _share(verdicts: Mapping[str, float | None], criteria: Mapping[str, float]) -> float | None:
     """Return the weighted share of the criteria that are met; None if a verdict is missing."""
     total = 0.0
-    for criterion, share in verdicts.items():
-        if share is None:
+    for criterion, probability in verdicts.items():
+        if probability is None:
             return None
-        total += criteria[criterion] * share
+        total += criteria[criterion] * probability
     full = sum(weight for weight in criteria.values() if weight > 0)
     return min(max(total / full, 0.0), 1.0)
 
@@ -255,7 +253,7 @@ def _column_criteria(column: str, value: object) -> dict[str, float]:
         DataError: the column is not a list of criteria, or none has a weight above 0.
     """
     entries = value if isinstance(value, list) else []
-    pairs = [_entry(entry) for entry in entries]
+    pairs = [_criterion_weight(entry) for entry in entries]
     weights = dict(pair for pair in pairs if pair is not None)
     if None in pairs or len(weights) < len(entries) or not any(w > 0 for w in weights.values()):
         raise DataError(
@@ -265,7 +263,8 @@ def _column_criteria(column: str, value: object) -> dict[str, float]:
     return weights
 
 
-def _entry(entry: Any) -> tuple[str, float] | None:  # noqa: ANN401 - JSON
+def _criterion_weight(entry: Any) -> tuple[str, float] | None:  # noqa: ANN401 - JSON
+    """Return the criterion and the weight of a list entry; None if the entry is malformed."""
     text = entry if isinstance(entry, str) else None
     weight: object = 1.0
     if isinstance(entry, dict):

@@ -44,21 +44,22 @@ class MajorityVote(Component):
 
     ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
     answer. Two answers are equal if the verifier accepts one with the other as the gold answer
-    (:func:`rlcomp.interfaces.verdicts.first_votes`). The first of two largest classes counts.
-    Responses without an answer do not vote and get 0. So the mean reward is the majority
-    ratio; it rises both in success and in collapse. If no response votes (``reward/unread`` is 1),
-    there is nothing to learn: check ``vote``.
+    (:func:`rlcomp.interfaces.verdicts.first_votes`). If two classes are largest, the first one
+    counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
+    ratio, which rises both in success and in collapse. If no response votes (``reward/unread`` is
+    1), there is nothing to learn: check ``vote``.
 
     For metrics it also runs the verifier on the responses and on the votes with the gold answers;
     the batch does not get these entries.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``group_id`` ``[B]`` and
     the keys of the verifier. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``,
-    always True. Records ``reward/majority_ratio`` (mean over groups), ``reward/label_correct``
-    (share of groups whose majority is right by the gold answer), ``reward/agreement`` (share of
-    rows with the same verdict by the gold answer), ``reward/unread`` (share of rows without an
-    answer) and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
+    (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``
+    (False only if the environment failed). Records ``reward/majority_ratio`` (mean over groups),
+    ``reward/label_correct`` (share of groups whose majority is right by the gold answer),
+    ``reward/agreement`` (share of rows with the same verdict by the gold answer),
+    ``reward/unread`` (share of rows without an answer) and the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         reward: the verifier.
@@ -152,4 +153,4 @@ def _largest(
     if not classes:
         return []
     ((largest, _),) = Counter(classes.values()).most_common(1)
-    return [row for row, own in classes.items() if own == largest]
+    return [row for row, vote_class in classes.items() if vote_class == largest]

@@ -18,27 +18,29 @@ from rlcomp.metrics import record
 class MaskGameReward(PrefixMatch):
     r"""PretrainZero's rewards: 1 for the masked span, 1 - accuracy for its proposer.
 
+    The paper calls the proposer of a mask the generator.
+
     ``R_pred = 1[prediction = span]``; ``R_gen = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else
     0, with ``p`` the accuracy of the predictors of the mask and ``p*`` = ``target`` (0 in the
     paper).
 
     A prediction is the last ``\boxed{...}`` after the thought. It is right if it equals the answer
-    in Unicode's NFC without white space at both ends. A missing prediction is wrong. A generator
+    in Unicode's NFC without white space at both ends. A missing prediction is wrong. A proposer
     whose mask could not be used gets a valid 0.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``, ``answer`` ``[B, W]``, and
     if present ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
     predictor. Writes ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in
-    the rows of the other role); ``correct`` ``[B]``, False for generators; ``reward_valid``
-    ``[B]``, False for a generator whose predictors are missing from the batch. Records
-    ``reward/mean``, ``reward/correct``, ``reward/invalid_fraction``, and over masks
-    ``mask_game/accuracy`` (the mean share ``p`` of right predictions), ``mask_game/all_right`` and
-    ``mask_game/all_wrong`` (shares of masks with ``p`` 1 and 0), ``mask_game/difficulty`` (the
-    generators' mean reward).
+    the rows of the other role); ``correct`` ``[B]``, False for proposers; ``reward_valid``
+    ``[B]``, False for a proposer whose predictors are missing from the batch. Records
+    ``reward/mean`` (over valid rows), ``reward/correct`` (over predictors),
+    ``reward/invalid_fraction``, and over masks ``mask_game/accuracy`` (the mean share ``p`` of
+    right predictions), ``mask_game/all_right`` and ``mask_game/all_wrong`` (shares of masks with
+    ``p`` 1 and 0), ``mask_game/difficulty`` (the proposers' mean reward).
 
     Args:
         tokenizer: the policy's tokenizer, for the bytes of tokens.
-        target: the accuracy ``p*`` with the highest reward of the generator; 0 gives the paper's
+        target: the accuracy ``p*`` with the highest reward of the proposer; 0 gives the paper's
             ``1 - p``, with 0 for ``p = 0``.
         casefold: whether upper and lower case are the same.
         think_end: the box is searched after the first one of these; empty: in the whole
@@ -81,7 +83,7 @@ class MaskGameReward(PrefixMatch):
         """Judge every row."""
         group_id, no_row = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
         is_proposer = batch.get("is_proposer", no_row)
-        right = self._right(batch) & ~is_proposer
+        right = self._correct_rows(batch) & ~is_proposer
         group = torch.where(is_proposer, batch.get("answers_group_id", group_id), group_id)
         successes, attempts = count_answers(group, group_id, right, ~is_proposer)
         generator = generator_reward(successes, attempts, self.target)
@@ -96,16 +98,16 @@ class MaskGameReward(PrefixMatch):
         record("mask_game/difficulty", generator, where=~is_proposer)
         return batch
 
-    def _right(self, batch: TensorDict) -> Tensor:
+    def _correct_rows(self, batch: TensorDict) -> Tensor:
         """Return which responses are correct, bool ``[B]``."""
         rows = zip(self._predictions(batch), decode_texts(batch["answer"]), strict=True)
         right = [
-            boxed is not None and self._compared(boxed) == self._compared(answer)
+            boxed is not None and self._normalise(boxed) == self._normalise(answer)
             for boxed, answer in rows
         ]
         return torch.tensor(right, dtype=torch.bool, device=batch["tokens"].device)
 
-    def _compared(self, text: bytes | str) -> str:
+    def _normalise(self, text: bytes | str) -> str:
         # Invalid UTF-8 becomes surrogates, which occur in no text.
         text = text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
         return normalised_span(text.casefold() if self.casefold else text)

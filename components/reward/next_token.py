@@ -24,13 +24,15 @@ from rlcomp.model.weight_snapshot import WeightSnapshot
 from rlcomp.text.reasoning import rows_without_thought
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 
-# It returns the prediction of a response, given the end of the thought.
+# By the argument ``prediction``: functions of the response's bytes and the end of a thought that
+# return the prediction, None if there is none.
 _PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "box": lambda text, end: last_boxed(text, after=end),
     "rest": text_after,
 }
 
-# It returns the number of right tokens, given prediction, truth and the ends of its tokens.
+# By the argument ``match``: functions of the prediction, the true text and the ends of the true
+# text's tokens that return the number of right tokens.
 _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
     "prefix": matched_tokens,
     "first_token": begins_with_first,
@@ -40,8 +42,8 @@ _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
 class PrefixMatch(Component):
     r"""RPT's prefix-matching reward.
 
-    ``R = 1`` if the prediction equals the continuation of the text in bytes and ends at a token
-    boundary of it, else 0.
+    ``R = 1`` if the prediction is a prefix of the true continuation in bytes and ends where a token
+    of the continuation ends, else 0.
 
     The bytes of the response's tokens are compared with those of the answer, not decoded text: a
     leading space counts, and an incomplete character is unchanged. Only tokens under
@@ -126,13 +128,13 @@ class PrefixMatch(Component):
         return right.float()
 
     def _predictions(self, batch: TensorDict) -> list[bytes | None]:
-        predicted, end = _PREDICTIONS[self.prediction], self.think_end.encode()
+        find_prediction, end = _PREDICTIONS[self.prediction], self.think_end.encode()
         tokens, masks = batch["tokens"].cpu(), batch["response_mask"].cpu()
         texts = [
             row_bytes(self.table, row[mask].tolist())
             for row, mask in zip(tokens, masks, strict=True)
         ]
-        return [predicted(text, end) for text in texts]
+        return [find_prediction(text, end) for text in texts]
 
     def _matched(self, batch: TensorDict, predictions: Sequence[bytes | None]) -> list[int]:
         answers = [text.encode() for text in decode_texts(batch["answer"])]
@@ -145,8 +147,8 @@ class PrefixMatch(Component):
 class DenseMatch(PrefixMatch):
     """RPT's dense reward: 1 for a correct prediction, else the probability of the prediction.
 
-    ``R = 1`` for a correct prediction, else ``scale * p_ref(x_1 | context)`` with its first token
-    ``x_1``.
+    ``R = 1`` for a correct prediction, else ``scale * p_ref(x_1 | context)`` with the prediction's
+    first token ``x_1``.
 
     The reference is the policy at the start of the phase, at temperature 1, without a thought: its
     context is the prompt up to ``think_start``. ``x_1`` is the longest token that is a prefix of

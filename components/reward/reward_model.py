@@ -30,7 +30,8 @@ class LearnedReward(Component):
     """Reward-model score: an output of a sequence classifier for prompt + response.
 
     The score is the raw output: the scalar of a reward model, or the logit of a classifier. A
-    response is ``correct`` if it is above 0. An empty text has no valid reward.
+    response is ``correct`` if its score is above 0. An empty text (prompt + response) has no valid
+    reward.
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
     ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
@@ -50,15 +51,13 @@ class LearnedReward(Component):
     reads = ("prompt", "response")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
     name = "learned"
 
     def __init__(
         self, *, path: NonEmptyText, label: str | None = None, batch_size: PositiveInt = 32
     ) -> None:
         super().__init__()
-        self.path = path
-        self.label = label
         self.batch_size = batch_size
         self.model, self.tokenizer = load_classifier(path)
         self._output = label_index(self.model, label, path)
@@ -73,9 +72,9 @@ class LearnedReward(Component):
         rows.sort(key=lambda row: len(texts[row]))
         with torch.no_grad():
             for start in range(0, len(rows), self.batch_size):
-                some = rows[start : start + self.batch_size]
-                outputs = classify(self.model, self.tokenizer, [texts[row] for row in some])
-                reward[some] = outputs[:, self._output].cpu()
+                chunk = rows[start : start + self.batch_size]
+                outputs = classify(self.model, self.tokenizer, [texts[row] for row in chunk])
+                reward[chunk] = outputs[:, self._output].cpu()
         reward = reward.to(batch["response"].device)
         valid = torch.tensor([bool(text) for text in texts], device=reward.device)
         return write_reward(batch, reward, {"learned": reward}, reward > 0, valid, decides=False)
@@ -113,10 +112,11 @@ class ScorerReward(Component):
     reads = ("tokens", "attention_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
     earlier = ("scorers",)
     name = "scored"
 
+    # Moments of the members' scores so far: count, mean, sum of squared distances from the mean.
     count: Tensor
     mean: Tensor
     squares: Tensor
@@ -164,10 +164,11 @@ class ScorerReward(Component):
 
 
 class ProcessScorerReward(Component):
-    """Process reward: ``R = min_k p_k`` (or product, last, mean), ``p_k = s(q_k)`` of each step.
+    """Process reward: ``R = min_k p_k`` (or product, last, mean) over the steps of an answer.
 
-    A step ends with a separator, the last step with the text. Its score is read after the token
-    that completes it. The scorer is frozen here, as in ``reward=scored``.
+    ``p_k = sigmoid(q_k)`` with the scorer's output ``q_k`` at the token that completes step ``k``.
+    A step ends with a separator, the last step with the text. The scorer is frozen here, as in
+    ``reward=scored``.
 
     The scores of the steps are written beside the reward and are not added to it:
     ``shaping=step_rewards`` turns the scores into rewards, and ``shaping=potential`` uses them as
@@ -200,7 +201,7 @@ class ProcessScorerReward(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid", "step_score", "step_end")
-    is_free = True
+    has_verdict = False
     earlier = ("scorer",)
     name = "process_scored"
 
@@ -245,7 +246,8 @@ class ProcessScorerReward(Component):
         return ends.to(tokens.device)
 
 
-_MOST_WORDS = 1000
+# Most words of a text that count: VADER's time grows with the square of their number.
+_MAX_WORDS = 1000
 
 
 class Sentiment(TextReward):
@@ -253,8 +255,8 @@ class Sentiment(TextReward):
 
     ``R = s / sqrt(s^2 + 15)`` in (-1, 1), ``s`` the sum of the valences of its words, -4 to 4 each,
     after VADER's rules for negation, degree, capitals and exclamation marks. 0 for a text without a
-    word of the lexicon. A positive response is correct. Only the first 1,000 words of a text count,
-    because VADER's time grows with the square of the length.
+    word of the lexicon. A positive response is ``correct``. Only the first 1,000 words of a text
+    count.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``sentiment``.
@@ -268,7 +270,7 @@ class Sentiment(TextReward):
     """
 
     name = "sentiment"
-    is_free = True
+    has_verdict = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -278,7 +280,7 @@ class Sentiment(TextReward):
     def score(self, prompt: str, response: str, answer: str) -> float:
         """Return VADER's compound score of the response."""
         words = response.split()
-        text = response if len(words) <= _MOST_WORDS else " ".join(words[:_MOST_WORDS])
+        text = response if len(words) <= _MAX_WORDS else " ".join(words[:_MAX_WORDS])
         return float(self.analyzer.polarity_scores(text)["compound"])
 
     def is_correct(self, score: float) -> bool:

@@ -78,7 +78,7 @@ class Ruler(Component):
         groups: dict[int, list[int]] = {}
         for row, group in enumerate(batch["group_id"].tolist()):
             groups.setdefault(group, []).append(row)
-        texts = {g: self._shuffled({responses[row] for row in groups[g]}) for g in groups}
+        texts = {g: self._shuffle({responses[row] for row in groups[g]}) for g in groups}
         judged_groups = [group for group in groups if len(texts[group]) > 1]
         scores = self._scores({g: (prompts[groups[g][0]], texts[g]) for g in judged_groups})
         values, valid = torch.full((len(batch),), 0.5), torch.ones(len(batch), dtype=torch.bool)
@@ -94,7 +94,7 @@ class Ruler(Component):
         write_reward(batch, reward, {"ruler": reward}, correct, valid.to(reward.device))
         return write_reasons(batch, self)
 
-    def _shuffled(self, texts: set[str]) -> list[str]:
+    def _shuffle(self, texts: set[str]) -> list[str]:
         ordered = sorted(texts)
         order = torch.randperm(len(ordered), generator=self.generator).tolist()
         return [ordered[index] for index in order]

@@ -14,7 +14,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.interfaces.pooled_reward import record_calls
 from rlcomp.interfaces.reward import TextReward, name_without_verdict, text_rows, write_reward
-from rlcomp.interfaces.scores import checked_score
+from rlcomp.interfaces.scores import check_score
 from rlcomp.metrics import record, recording
 from rlcomp.text.reasoning import StepTokens, split_steps
 
@@ -28,12 +28,13 @@ class StepAndOutcomeReward(Component):
 
     The outcome is separate, so that an estimator that adds both does not count steps twice.
     ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is left out;
-    a response without any step has no valid reward.
+    a response without a judged step has no valid reward.
 
     Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and
     ``columns`` (``{name: [B, W]}``) if present. Runs the outcome's reward, writes its four
     keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` (``[B, W]``)
-    if the outcome's reward does.
+    if the outcome's reward writes it. Records ``reward/steps``, the mean over the steps, and the
+    metrics of :func:`rlcomp.interfaces.reward.write_reward` for the outcome.
 
     Args:
         outcome: the reward of the whole response.
@@ -71,36 +72,35 @@ class StepAndOutcomeReward(Component):
         super().__init__()
         self.outcome = outcome
         self.step = step
-        self.tokenizer = tokenizer
         self.separator = separator
         self.so_far = so_far
         self._tokens = StepTokens(tokenizer)
 
     @property
-    def is_free(self) -> bool:
-        """True if the outcome's reward has no verdict."""
-        return name_without_verdict(self.outcome) is not None
+    def has_verdict(self) -> bool:
+        """True if the outcome's reward has a verdict."""
+        return name_without_verdict(self.outcome) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward and score every step."""
         mask = batch["response_mask"].cpu()
         reward, count = torch.zeros(mask.shape), torch.zeros(mask.shape)
         rows = text_rows(batch, ("prompt", "answer"))
-        judged, numbers, places = [], [], []
+        step_rows, numbers, ends = [], [], []
         for row in range(len(rows)):
             ids = batch["tokens"][row].cpu()[mask[row]].tolist()
-            written = mask[row].nonzero()[:, 0]
+            positions = mask[row].nonzero()[:, 0]
             for text, tokens in self._steps(ids):
-                judged.append({**rows[row], "response": text})
+                step_rows.append({**rows[row], "response": text})
                 numbers.append(row)
-                places.append(written[tokens - 1])
-        scores = self.step.score_rows(judged, numbers)
-        for row, place, step, value in zip(numbers, places, judged, scores, strict=True):
+                ends.append(positions[tokens - 1])
+        scores = self.step.score_rows(step_rows, numbers)
+        for row, end, step, value in zip(numbers, ends, step_rows, scores, strict=True):
             name = f"the step {str(step['response'])[-60:]!r}"
-            score = checked_score(type(self.step).__name__, name, value)
+            score = check_score(type(self.step).__name__, name, value)
             if score is not None:
-                reward[row, place] += score
-                count[row, place] += 1
+                reward[row, end] += score
+                count[row, end] += 1
         device = batch["tokens"].device
         return self._write(batch, reward.to(device), count.to(device))
 
@@ -115,8 +115,8 @@ class StepAndOutcomeReward(Component):
         if "invalid_reason" in outcome.keys():
             batch["invalid_reason"] = outcome["invalid_reason"]
         record("reward/steps", mean, where=valid)
-        total, right, decides = outcome["reward"], outcome["correct"], not self.is_free
-        return write_reward(batch, total, rewards, right, valid, decides=decides)
+        total, right = outcome["reward"], outcome["correct"]
+        return write_reward(batch, total, rewards, right, valid, decides=self.has_verdict)
 
     def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Yield the scored text of each step and the number of tokens up to its end."""

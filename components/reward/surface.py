@@ -42,7 +42,7 @@ class Brevity(TextReward):
     """
 
     name = "brevity"
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, longest: PositiveInt) -> None:
         super().__init__()
@@ -59,8 +59,9 @@ class Length(Component):
     ``R = clip(tokens / target, low, high)`` with ``tokens`` of the response, EOS included.
 
     Reads ``response_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{"length": [B]}``), ``correct`` (the upper bound is reached) and ``reward_valid``, always
-    True. Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
+    (``{"length": [B]}``), ``correct`` (the upper bound is reached) and ``reward_valid`` (False only
+    if the environment failed). Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         target: number of tokens with reward 1.
@@ -77,7 +78,7 @@ class Length(Component):
     reads = ("response_mask",)
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, target: PositiveFloat, low: float = 0.0, high: float = 1.0) -> None:
         super().__init__()
@@ -147,12 +148,13 @@ class Regex(TextReward):
 class Repetition(Component):
     """Repetition penalty by the share of distinct n-grams.
 
-    ``R = -penalty (1 - distinct / all)`` n-grams of the response's tokens; 0 for a response with
-    fewer than ``n`` tokens.
+    ``R = -penalty (1 - distinct / all)``, with the numbers of distinct and of all n-grams of the
+    response's tokens; 0 for a response with fewer than ``n`` tokens.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{"repetition": [B]}``), ``correct`` (nothing is repeated) and ``reward_valid``, always True.
-    Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
+    (``{"repetition": [B]}``), ``correct`` (nothing is repeated) and ``reward_valid`` (False only
+    if the environment failed). Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         size: n, tokens of an n-gram.
@@ -165,7 +167,7 @@ class Repetition(Component):
     reads = ("tokens", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, size: PositiveInt = 3, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -201,7 +203,7 @@ class Gibberish(Component):
     reads = ("rollout_log_probs", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     def __init__(self, *, below: float, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -223,7 +225,7 @@ class LanguageConsistency(TextReward):
     """Reward equal to the share of the response, thought included, in the required language.
 
     ``R = letters of lines in the language / letters of all lines``. A response is correct if all
-    are in the language; without letters it cannot be judged.
+    of its lines with letters are in the language; a response without letters cannot be judged.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``language_consistency``.

@@ -65,7 +65,7 @@ class ThoughtLikelihood(Component):
     )
     optional: ClassVar[tuple[Key, ...]] = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
-    is_free = True
+    has_verdict = False
 
     policy: Policy
 
@@ -78,7 +78,6 @@ class ThoughtLikelihood(Component):
     ) -> None:
         super().__init__()
         self.num_tokens = num_tokens
-        self.think_end = think_end
         # Not a submodule: the policy owns the model's tensors.
         object.__setattr__(self, "policy", policy)
         self._end = ThoughtEnd(policy.tokenizer, think_end)
@@ -126,8 +125,9 @@ class InformationGain(ThoughtLikelihood):
     ``phi = theta``. A thought is ``correct`` if ``R > 0``. Everything else is as in
     :class:`ThoughtLikelihood`.
 
-    The EMA is updated once per step of the run, so that an evaluator or a ``Refill`` does not
-    update ``phi``. Outside a run it never changes.
+    The EMA is updated at the first scoring after a change of the policy's version
+    (``policy.version``), so that further calls in the same step, such as a ``Refill``'s, do not
+    update ``phi``.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer`` and
     ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` if present. Writes ``reward``,
@@ -137,7 +137,7 @@ class InformationGain(ThoughtLikelihood):
 
     Args:
         policy: the model that thinks and scores.
-        tau: decay of ``phi`` per step; 1 keeps the policy of the phase's begin.
+        tau: decay of ``phi`` per step; 1 keeps the weights of the phase's first batch.
         num_tokens: number of tokens of the true continuation to score, by ``answer_ends``; answers
             with only one end are scored as a whole.
         think_start: the text at the end of prompts; the context is the prompt without it.

@@ -35,9 +35,6 @@ class ToolCalls(TextReward):
     name = "tool_calls"
     needs = ("ground_truth",)
 
-    def __init__(self) -> None:
-        super().__init__()
-
     def score_row(self, row: Mapping[str, object]) -> float:
         """Return 1 if the calls are the gold ones, else 0."""
         gold: Any = column(row, "ground_truth", "reward=tool_calls")

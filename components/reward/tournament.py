@@ -66,8 +66,8 @@ class Tournament(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Compare the responses of every group and write the reward entries."""
         groups: dict[int, list[int]] = {}
-        whole = without_failed(batch, torch.ones_like(batch["group_id"], dtype=torch.bool))
-        for row in whole.nonzero()[:, 0].tolist():
+        complete = without_failed(batch, torch.ones_like(batch["group_id"], dtype=torch.bool))
+        for row in complete.nonzero()[:, 0].tolist():
             groups.setdefault(int(batch["group_id"][row]), []).append(row)
         beats = self._beats(batch, list(groups.values()))
         reward, valid = torch.zeros(len(batch)), torch.zeros(len(batch), dtype=torch.bool)
@@ -93,13 +93,13 @@ class Tournament(Component):
         beats = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
         for number, rows in enumerate(groups):
             for i, j in combinations(range(len(rows)), 2):
-                one, other = texts["response"][rows[i]], texts["response"][rows[j]]
-                if one == other:
+                first, second = texts["response"][rows[i]], texts["response"][rows[j]]
+                if first == second:
                     beats[number][i, j] = beats[number][j, i] = 0.5
                     continue
-                known = answers[rows[i]] if answers else ""
-                pair = AnswerPair(texts["prompt"][rows[i]], one, other, known)
-                swapped = pair._replace(first=other, second=one)
+                gold = answers[rows[i]] if answers else ""
+                pair = AnswerPair(texts["prompt"][rows[i]], first, second, gold)
+                swapped = pair._replace(first=second, second=first)
                 comparisons |= dict.fromkeys((pair, swapped))
                 compared.append((number, i, j, pair, swapped))
         verdicts = dict(
@@ -107,10 +107,10 @@ class Tournament(Component):
         )
         missing = []
         for number, i, j, pair, swapped in compared:
-            first, second = verdicts[pair], verdicts[swapped]
-            missing.append(first is None or second is None)
-            if first is not None and second is not None:
-                beats[number][i, j] = (first + 1.0 - second) / 2.0
+            verdict, swapped_verdict = verdicts[pair], verdicts[swapped]
+            missing.append(verdict is None or swapped_verdict is None)
+            if verdict is not None and swapped_verdict is not None:
+                beats[number][i, j] = (verdict + 1.0 - swapped_verdict) / 2.0
                 beats[number][j, i] = 1.0 - beats[number][i, j]
         record("tournament/untold", torch.tensor(missing, dtype=torch.float64))
         return beats

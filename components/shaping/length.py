@@ -92,7 +92,8 @@ class KimiLength(Component):
     ``rewards`` (weighted).
 
     Args:
-        weight: difference of the shortest and the longest answer of a group, in reward units.
+        weight: difference between the length rewards of the shortest and the longest right answer
+            of a group, in reward units.
         warm_up: share of the phase in which the weight grows from 0; 0: no warm-up.
 
     Source:

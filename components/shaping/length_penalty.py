@@ -17,8 +17,9 @@ from rlcomp.metrics import record
 class LengthPenalty(Component):
     """Length penalty on correct responses, gated by group accuracy (GRPO-lambda).
 
-    ``R <- R - weight * sigmoid(z)`` for correct responses of groups with accuracy at or above the
-    threshold; ``z = (L - mean(L)) / std(L)`` over the correct responses of the group.
+    ``R <- R - weight * sigmoid(z)`` for correct responses of groups with an accuracy of at least
+    ``min_accuracy``; ``z = (L - mean(L)) / std(L)`` over the correct responses of the group
+    (population std).
 
     Wrong responses are never penalised. With rewards 0 and 1 a correct response stays above every
     wrong one, because ``weight`` is below 1.
@@ -137,7 +138,7 @@ class GRPOLead(Component):
     """GRPO-LEAD's length-dependent accuracy reward.
 
     ``R = exp(-alpha * z)`` for correct responses, -1 for wrong ones, with
-    ``z = (L - mean(L)) / std(L)`` over the correct responses of the group.
+    ``z = (L - mean(L)) / std(L)`` over the correct responses of the group (population std).
 
     ``advantage=difficulty_weighted`` gives the paper's difficulty weights.
 

@@ -25,8 +25,9 @@ class StepRewards(Component):
     A sum of positive scores grows with the number of steps. ``advantage=process`` standardises the
     scores, and ``shaping=potential`` rewards differences of scores instead.
 
-    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if present. Writes
-    ``token_reward`` ``[B, T]``.
+    Reads ``step_score``, ``step_end``, ``response_mask`` ``[B, T]``, and ``token_reward`` if
+    present. Writes ``token_reward`` ``[B, T]``. Records ``reward/step``, the mean of ``c p_k`` over
+    the steps.
 
     Args:
         coef: c, weight of the scores, in reward units.
@@ -119,9 +120,9 @@ class ImplicitProcessReward(Component):
 class PotentialShaping(Component):
     """Potential-based shaping: ``r_t <- r_t + c (gamma Phi(s_{t+1}) - Phi(s_t))``.
 
-    The sum over an answer is ``-c Phi`` of its prompt. So the best policy and the order within a
-    group stay the same, and only credit moves to the tokens that raise the potential. This does not
-    hold if ``gamma`` differs from the discount of the return, or if a critic's value follows a
+    The discounted sum over an answer is ``-c Phi`` of its prompt. So the best policy and the order
+    within a group stay the same, and credit moves to the tokens that raise the potential. This does
+    not hold if ``gamma`` differs from the discount of the return, or if a critic's value follows a
     truncated answer (``advantage.bootstrap_truncated``), because Phi is 0 after every answer.
 
     Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if present.
@@ -168,8 +169,9 @@ class PotentialShaping(Component):
 class TurnPotentialShaping(Component):
     """Potential-based shaping of turns: ``r_k <- r_k + c (gamma Phi(s_{k+1}) - Phi(s_k))``.
 
-    ``s_k`` is the state at the beginning of turn k, so that the discount counts turns. See
-    :class:`~components.shaping.process.PotentialShaping`. A row is a whole episode.
+    ``s_k`` is the state at the beginning of turn k, so that the discount counts turns. The shaping
+    is added at the last sampled token of the turn. See
+    :class:`~components.shaping.process.PotentialShaping`. A row must be a whole episode.
 
     Runs the potential. Reads ``response_mask``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
     ``turn_reward`` ``[B, T]``. Records ``reward/potential_turn``, the mean absolute shaping of a
@@ -216,6 +218,10 @@ class TurnPotentialShaping(Component):
 
 def turn_bounds(turn_id: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Return masks of the first and the last sampled token of each turn, ``[B, T]`` each.
+
+    Args:
+        turn_id: turn of each token, int64, shape ``[B, T]``; rises along a row.
+        mask: sampled tokens, bool, shape ``[B, T]``.
 
     Examples:
         >>> ids, mask = torch.tensor([[-1, 0, 0, -1, 1]]), torch.tensor([[0, 1, 1, 0, 1]]).bool()

@@ -38,6 +38,7 @@ class RunningNormalisation(Component):
     reads = ("reward", "rewards", "reward_valid")
     writes = ("reward", "rewards")
 
+    # Moments of the rewards so far: count, mean, sum of squared distances from the mean.
     count: Tensor
     mean: Tensor
     squares: Tensor
@@ -57,6 +58,7 @@ class RunningNormalisation(Component):
             buffer.copy_(moment)
         std = running_std(*moments)
         record("reward/running_mean", float(self.mean))
+        # The std of equal rewards is infinite as a divisor (running_std), but 0 as a metric.
         record("reward/running_std", float(std.nan_to_num(posinf=0.0)))
         dtype = torch.promote_types(reward.dtype, torch.float32)
         scaled = ((reward.double() - self.mean) / std).to(dtype)
@@ -68,9 +70,9 @@ class RunningNormalisation(Component):
 class RaterNoise(Component):
     """Simulated rater: ``R <- R + temperature * g`` with standard Gumbel noise ``g``.
 
-    Then the better of two answers has the higher reward with probability
-    ``s((R_w - R_l) / temperature)`` (Bradley-Terry), and the order of several answers is a draw of
-    the Plackett-Luce model. Equal answers to one prompt get the same noise.
+    Then the better of two answers, with ``R_w`` against ``R_l``, has the higher reward with
+    probability ``sigmoid((R_w - R_l) / temperature)`` (Bradley-Terry), and the order of several
+    answers is a draw of the Plackett-Luce model. Equal answers to one prompt get the same noise.
 
     Reads ``reward``, ``rewards``, ``reward_valid``, ``group_id`` ``[B]``, ``response`` ``[B, W]``.
     Writes ``reward`` and the part ``rater_noise`` of ``rewards`` ``[B]``, in reward units.

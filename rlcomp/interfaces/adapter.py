@@ -29,8 +29,14 @@ class Adapter(metaclass=_AdapterMeta):
     The policy's text becomes an action of the peer, and the peer's answer becomes a turn. A
     subclass defines ``reset`` and ``answer``, and creates the peer (``self.peer``) by
     ``self.make``: the function ``make`` of the package with the name, or the class at the dotted
-    path. A turn without a readable action does not reach the peer: it is counted and answered by
-    ``unreadable``.
+    path. A turn without a readable action does not reach the peer. Such a turn, and a turn whose
+    action the peer does not know (:meth:`answer` returns None), is counted in ``unread`` and
+    answered by ``unreadable``.
+
+    Class attributes:
+        package: name of the peer's package to import.
+        extra: extra of rlcomp that installs the package.
+        unreadable: observation after a turn without a valid action.
 
     Args:
         name: name of the environment in its package, or the dotted path of a class.
@@ -38,11 +44,11 @@ class Adapter(metaclass=_AdapterMeta):
         stops: texts that end a turn of the policy; EOS always does.
         action_pattern: regular expression; group 1 of its last match is the action. null: the whole
             turn, without its stop text and surrounding space.
-        wording: template of an observation, with ``{observation}``. Text after that is never
-            truncated.
+        wording: template of an observation, with ``{observation}`` once. A long observation is
+            cut; the text after ``{observation}`` is never cut.
 
     Raises:
-        ConfigError: the pattern has no group, or the wording no ``{observation}``.
+        ConfigError: the pattern has no group, or the wording does not have ``{observation}`` once.
         MissingExtra: the package is not installed.
     """
 
@@ -98,7 +104,7 @@ class Adapter(metaclass=_AdapterMeta):
 
     def step(self, action: str) -> Turn:
         """Read the action of a turn and return the peer's answer."""
-        text = self._action(action)
+        text = self._read_action(action)
         turn = None if text is None else self.answer(text)
         if turn is None:
             self.unread += 1
@@ -106,13 +112,14 @@ class Adapter(metaclass=_AdapterMeta):
         self.anchor = turn.anchor
         return turn
 
-    def _action(self, answer: str) -> str | None:
+    def _read_action(self, text: str) -> str | None:
+        """Return the action in the text of a turn; None if the pattern does not match."""
         if self.action_pattern is not None:
-            matches = list(re.finditer(self.action_pattern, answer))
+            matches = list(re.finditer(self.action_pattern, text))
             return matches[-1][1] if matches else None
         for stop in self.stops:
-            answer = answer.removesuffix(stop)
-        return answer.strip()
+            text = text.removesuffix(stop)
+        return text.strip()
 
     def turn(
         self,
@@ -133,7 +140,7 @@ class Adapter(metaclass=_AdapterMeta):
         )
 
     def facts(self) -> Mapping[str, float]:
-        """Return the number of turns without an action: ``unread``."""
+        """Return the number of turns without a valid action: ``unread``."""
         return {"unread": float(self.unread)}
 
     def close(self) -> None:

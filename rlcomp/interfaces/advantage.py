@@ -19,14 +19,15 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     ``A_it = A_i + sum_{s >= t} r_is`` with ``r`` = ``token_reward`` (such as the KL penalty), if a
     stage wrote it. Dense rewards are not part of the baseline.
 
-    Records the mean absolute advantage and the share of responses whose advantage is 0.
+    Records ``advantage/abs``, the mean absolute advantage of a response token, and
+    ``advantage/zero_fraction``, the share of responses whose advantage is 0 at every token.
 
     Raises:
         KeyError: the batch has no ``response_mask``.
         TypeError: the advantage is not a tensor.
         ValueError: its shape is not ``[B]``.
     """
-    mask = _mask(batch)
+    mask = _response_mask(batch)
     _check_shape(
         advantage, mask.shape[:1], "B", "a number for each response; of [B, 1] take x[:, 0]"
     )
@@ -77,7 +78,7 @@ def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
         TypeError: the advantage is not a tensor.
         ValueError: its shape is not ``[B, T]``.
     """
-    mask = _mask(batch)
+    mask = _response_mask(batch)
     _check_shape(
         advantage, mask.shape, "B, T", "a number for each token; broadcast(batch, x) takes [B]"
     )
@@ -87,7 +88,7 @@ def write_advantage(batch: TensorDict, advantage: Tensor) -> TensorDict:
     return batch
 
 
-def _mask(batch: TensorDict) -> Tensor:
+def _response_mask(batch: TensorDict) -> Tensor:
     if "response_mask" not in batch.keys():
         known = ", ".join(sorted(map(str, batch.keys())))
         raise KeyError(
@@ -113,7 +114,8 @@ def rewards_per_token(batch: TensorDict) -> Tensor:
     """Return token rewards: the outcome on the last response token, plus dense rewards, if any.
 
     Returns:
-        Shape ``[B, T]``, detached, 0 outside the response and for invalid rewards.
+        Shape ``[B, T]``, in reward units, detached, 0 outside the response. The outcome is 0 for an
+        invalid reward; dense rewards stay.
     """
     mask, reward = batch["response_mask"], batch["reward"].detach()
     last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)

@@ -15,24 +15,23 @@ from rlcomp.workers.signature import Signature
 Row = Mapping[str, object]
 
 # Names of arguments that a function may have in addition to the columns of the task.
-OWN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
+EXTRA_ARGUMENTS = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
 
 
 def batch_arguments(
     signature: Signature, batch: TensorDict, rows: Sequence[Row], seed: int
 ) -> dict[str, object]:
-    """Return the arguments of a function of the whole batch: for each column a list.
+    """Return the arguments of a function of the whole batch: a list with an entry for each row.
 
-    A row without a column has None there.
-
-    If the prompt of a row is a conversation, its prompt and its completion are lists of messages.
+    A row without a column has None in the list of that column. If the prompt of a row is a
+    conversation, the row's prompt and completion are lists of messages.
 
     Args:
         signature: signature of the function.
         batch: ``[B]`` rows, with ``tokens`` and ``response_mask`` ``[B, T]`` for
             ``completion_ids``.
-        rows: their texts and columns.
-        seed: for a function with an argument ``seed``, if that is no column.
+        rows: texts and columns of the rows.
+        seed: value of the function's argument ``seed``, unless the task has a column ``seed``.
 
     Raises:
         ConfigError: the function needs a column that no row has, or token ids that the batch
@@ -53,7 +52,7 @@ def batch_arguments(
     if "trainer_state" in signature.named:
         arguments["trainer_state"] = {"global_step": step()}
     if "log_metric" in signature.named:
-        arguments["log_metric"] = None
+        arguments["log_metric"] = None  # the process that makes the call sets it
     if "completion_ids" in signature.named:
         arguments["completion_ids"] = _token_ids(batch)
     for name in signature.needed:
@@ -65,7 +64,7 @@ def batch_arguments(
 
 
 def missing_argument_message(name: str, known: Mapping[str, object]) -> str:
-    """Return the message about an argument of a reward function that is no column."""
+    """Return the message about a parameter of a reward function without a column of its name."""
     return (
         f"the function needs {name!r}, which this example does not have{nearest(name, known)}; a "
         "reward is called with prompt, response, answer and the columns of its task: rename the "
@@ -95,10 +94,12 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
 
 
 def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:
-    """Split the outcome of a call for the whole batch into one for each row.
+    """Split the outcome of a call for the whole batch into an outcome for each row.
+
+    A failure is the outcome of every row. The metrics that the call logged go to the first row.
 
     Args:
-        outcome: outcome of the call, with a list as its value.
+        outcome: outcome of the call; a value must be a list.
         count: number of rows.
 
     Raises:

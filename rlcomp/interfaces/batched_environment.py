@@ -66,9 +66,10 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     them from :attr:`dynamics`. ``randomise`` may draw them for each episode, and an evaluator may
     set them.
 
-    Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
-    ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (sum of the
-    rewards since the episode's start).
+    Writes ``observation`` ``[N, D]`` (or the entries of :meth:`observations`) and, ``[N, 1]``,
+    ``step_count`` (steps of the episode), ``trajectory`` (id of the episode), ``episode_reward``
+    (sum of the rewards since the episode's start), ``done``, ``terminated`` and ``truncated``;
+    under ``next`` the same after the step, and ``reward`` ``[N, 1]``.
 
     Args:
         num_envs: number of copies.
@@ -99,8 +100,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self, *, num_envs: PositiveInt, max_steps: PositiveInt, randomise: Randomises | None = None
     ) -> None:
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
-        arguments: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
-        check_arguments(BatchedEnvironment, (), arguments)
+        check_arguments(BatchedEnvironment, (), {"num_envs": num_envs, "max_steps": max_steps})
         self.num_envs, self.max_steps = num_envs, max_steps
         self.generator = new_generator()
         self.register_buffer("state", torch.zeros(num_envs, self.size))
@@ -108,7 +108,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.register_buffer(name, torch.zeros(num_envs, 1, dtype=kind))
         self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
         self.randomise = randomise
-        self.shift: dict[str, float] = {}
+        self.fixed_dynamics: dict[str, float] = {}
         nominal = {name: float(getattr(self, name)) for name in self.dynamics_names}
         self.ranges = {} if randomise is None else dict(randomise.ranges(nominal))
         if self.ranges:
@@ -126,7 +126,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         """Return the current parameters of the dynamics, by name; drawn ones have shape ``[N]``."""
         nominal: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, column] for column, name in enumerate(self.ranges)}
-        return {**nominal, **drawn, **self.shift}
+        return {**nominal, **drawn, **self.fixed_dynamics}
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
         """Set parameters in every copy; all other parameters return to the values of each copy.
@@ -140,7 +140,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
                     f"{type(self).__name__} has no parameter '{name}' of its dynamics"
                     f"{nearest(name, self.dynamics_names)}"
                 )
-        self.shift = dict(values)
+        self.fixed_dynamics = dict(values)
 
     @abstractmethod
     def begin(self) -> Tensor:
@@ -175,14 +175,13 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             )
 
     def begin_groups(self, group_size: int) -> TensorDict:
-        """Begin new episodes in groups of ``group_size`` copies, and return the observation.
+        """Begin new episodes, with equal start states and drawn dynamics in each group of copies.
 
-        The copies of a group have the same start state and the same drawn dynamics.
+        Returns the observation. ConfigError as in :meth:`check_groups`.
         """
         self.check_groups(group_size)
         self.reset()
-        first = self.state[::group_size]
-        self.state = first.repeat_interleave(group_size, dim=0)
+        self.state = self.state[::group_size].repeat_interleave(group_size, dim=0)
         if self.ranges:
             self.drawn = self.drawn[::group_size].repeat_interleave(group_size, dim=0)
         return self.present()
@@ -194,8 +193,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             "episode_reward": self.rewards.clone(),
         }
         flags = dict.fromkeys(("done", "terminated", "truncated"), ended)
-        entries = {**self.observations(self.state), **counts, **flags, **further}
-        return TensorDict(entries, batch_size=self.batch_size)
+        observations = self.observations(self.state)
+        return TensorDict({**observations, **counts, **flags, **further}, self.batch_size)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
         """Step as torchrl's method does, but without its search for the entries to copy.

@@ -30,7 +30,7 @@ class PromptRange:
     Attributes:
         first: index of the first prompt in the batch.
         prompts: number of prompts in the range.
-        total: number of prompts in the batch.
+        total: number of prompts in the whole batch.
     """
 
     first: int
@@ -73,7 +73,7 @@ class RolloutReply:
         ledger: recorded metrics.
         seconds: wall-clock time; under ``schedule=free`` the working time since the previous
             reply.
-        part: prompt of the batch under ``schedule=free``; None under ``fixed``.
+        part: the prompt of the rows under ``schedule=free``; None under ``fixed``.
     """
 
     number: int
@@ -267,7 +267,7 @@ class Cluster(metaclass=Checked):
         """
 
     def poll(self, worker: int, silent: float) -> RolloutReply | None:
-        """Return the next reply of a worker under ``free``, without waiting; None without a reply.
+        """Return the next reply of a worker, without waiting; None without one. Only for ``free``.
 
         Args:
             worker: index of the worker.

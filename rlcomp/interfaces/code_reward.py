@@ -28,7 +28,7 @@ class CodeReward(TextReward):
 
     - ``passed``: 1 if every test passed; it alone decides what is correct.
     - ``passed_share``: the share of passed tests.
-    - ``compiles``: 1 if the program is Python.
+    - ``compiles``: 1 if the program has the syntax of Python.
     - ``run_time`` of the slowest run in seconds, ``peak_memory`` of the largest run in MiB; only
       with ``measure``.
     - ``linter``: 1 if the linter has no complaints; only with ``lint``.
@@ -54,7 +54,8 @@ class CodeReward(TextReward):
         where: the program is the only ``block`` between fences, or the ``whole`` response.
         timeout: limit of a run, in seconds; of the wall clock and of the CPU.
         memory_mib: limit of a run, in MiB of address space.
-        weights: weights of the parts; 0 for parts without a name here. None: ``passed`` alone, 1.
+        weights: weights of the parts; a part that is left out has weight 0. None: ``passed`` has
+            weight 1.
         measure: add ``run_time`` and ``peak_memory``; two runs of the same config then differ.
         lint: ruff's rules for the part ``linter``, such as ``[E, F]``; null: no such part.
 
@@ -127,10 +128,10 @@ class CodeReward(TextReward):
             record(f"sandbox/{self.sandbox.tier}", 1.0)
         record("sandbox/jobs", len({*queue}))
         runs = [[next(outcomes) for _ in jobs_of_row] for jobs_of_row in jobs]
-        parts = [self._parts_of_run(*row) for row in zip(tests, runs, strict=True)]
+        parts = [self._row_parts(*row) for row in zip(tests, runs, strict=True)]
         return [*self._add_linter(codes, parts)]
 
-    def _parts_of_run(self, tests: Any, runs: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
+    def _row_parts(self, tests: Any, runs: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
         passes = self.verdicts(tests, runs) if runs else [False]
         passed = all(passes) and all(run.status == "passed" for run in runs)
         parts = {
@@ -152,11 +153,12 @@ class CodeReward(TextReward):
         """Return the parts of each row with ``linter``; each distinct program is linted once."""
         if self.lint is None:
             return parts
-        passed = {code for code, own in zip(codes, parts, strict=True) if code and own["passed"]}
+        rows = [*zip(codes, parts, strict=True)]
+        passed = {code for code, row_parts in rows if code and row_parts["passed"]}
         clean = {code for code in passed if is_clean(code, self.lint)}
         return [
-            {**own, "linter": float(bool(own["passed"]) and code in clean)}
-            for code, own in zip(codes, parts, strict=True)
+            {**row_parts, "linter": float(bool(row_parts["passed"]) and code in clean)}
+            for code, row_parts in rows
         ]
 
 

@@ -46,7 +46,9 @@ class EarlyStop(Component):
         super().__init__()
         self.metric = metric
         self.better: Literal["higher", "lower"] = better
+        # The best value (``best``), and what a subclass keeps; :meth:`check_state` checks it.
         self.state: dict[str, Any] = {}
+        # Names of the metrics that steps of this phase have recorded.
         self.known: set[str] = set()
 
     def begin_phase(self) -> None:
@@ -54,10 +56,10 @@ class EarlyStop(Component):
         self.state, self.known = {}, set()
 
     def finish_phase(self) -> None:
-        """Include the metrics that later stages recorded at the end of the phase."""
+        """Include the metrics that later stages recorded; warn of a metric that never appeared."""
         metrics = current_means()
         self.known.update(metrics)
-        self._keep(metrics.get(self.metric))
+        self._keep_if_best(metrics.get(self.metric))
         for argument in self.watches:
             if getattr(self, argument) not in self.known:
                 self._warn_missing(argument, self.known, "no step of the phase has")
@@ -77,7 +79,7 @@ class EarlyStop(Component):
         value = value if value is not None and math.isfinite(value) else None
         reason = self.verdict(batch, value)
         self.known.update(current_means())
-        self._keep(value)
+        self._keep_if_best(value)
         if "best" in self.state:
             record("early_stop/best", self.state["best"])
         if reason is not None:
@@ -100,7 +102,7 @@ class EarlyStop(Component):
             )
         return metrics.get(name)
 
-    def _keep(self, value: float | None) -> None:
+    def _keep_if_best(self, value: float | None) -> None:
         if value is not None and math.isfinite(value) and self.beats(value, self.state.get("best")):
             self.state["best"] = value
             keep_best(metric=self.metric, better=self.better, value=value)

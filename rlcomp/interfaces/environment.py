@@ -92,7 +92,8 @@ def check_turn(turn: object) -> Turn:
 
     Raises:
         TypeError: ``turn`` is not a Turn, or an entry has another type.
-        ValueError: a text holds a lone surrogate, or the reward is not finite in float32.
+        ValueError: a text holds a lone surrogate, or the reward or a payoff is not finite in
+            float32.
     """
     if not isinstance(turn, Turn):
         written = f"write return {_as_turn(turn)}" if isinstance(turn, tuple) else _TURN
@@ -136,7 +137,8 @@ def check_facts(facts: object) -> dict[str, float]:
 
     Raises:
         TypeError: ``facts`` is not a mapping from texts to numbers.
-        ValueError: a name is empty, a number is infinite, or there are more than 64 numbers.
+        ValueError: a name is empty or holds a lone surrogate, a number is infinite in float32 (NaN
+            is allowed), or there are more than 64 numbers.
     """
     if not isinstance(facts, Mapping):
         raise TypeError(f"facts returned {facts!r:.60}: must be numbers by name")

@@ -16,8 +16,9 @@ from rlcomp.keys import Key
 class FactReward(TextReward):
     """Text reward that also reads numbers of the environment (``facts``).
 
-    A subclass names the ``facts_read``; its ``score_row`` finds them in the row under ``facts``, by
-    name. A row is invalid if it lacks one because its environment failed.
+    A subclass names the facts in ``facts_read``; its ``score_row`` gets them in the row under
+    ``facts``, by name. A row without one of these facts, because its environment failed, is
+    invalid.
 
     Reads ``facts`` (``{name: [B]}``, NaN where missing) and the keys of a text reward.
 

@@ -65,7 +65,13 @@ class NoVerdict:
         self.reason = ""
 
     def warn_once(self, number: int, questions: int, reason: str) -> None:
-        """Warn once that a number of questions have no verdict."""
+        """Warn once that questions have no verdict.
+
+        Args:
+            number: number of questions without a verdict.
+            questions: number of all questions.
+            reason: reason of the first missing verdict.
+        """
         if not self.reason:
             self.reason = f"{self.judge}: {reason}"
             message = f"{self.judge}: {number} of {questions} questions have no verdict: {reason}"
@@ -180,7 +186,7 @@ def low_mass_reason(
         options: options of the judge.
         mass: probability of both options together, summed over their spellings.
         least_mass: least mass that the judge accepts.
-        likeliest: the model's likeliest first token, or its own answer.
+        likeliest: the model's likeliest first token, or the answer that it writes.
         path: config path of the judge, followed by a dot.
     """
     first, second = options
@@ -207,7 +213,8 @@ _OPTIONS_REMEDY = (
 class JudgedReward(TextReward):
     """Text reward by a judge; rows without a verdict are invalid and name the judge.
 
-    Writes the reward entries and ``invalid_reason`` (``[B, W]`` uint8 texts).
+    Reads the keys of :class:`rlcomp.interfaces.reward.TextReward`. Writes its keys and
+    ``invalid_reason`` (``[B, W]`` uint8 texts).
 
     Attributes:
         judge: gives the verdicts.

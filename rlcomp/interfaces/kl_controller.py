@@ -62,7 +62,8 @@ class KLController(nn.Module, metaclass=Checked):
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
             mask: shape ``[B, T]``, bool.
-            where: the penalised responses, shape ``[B]``, bool; None: all. The others get 0.
+            where: the penalised responses, shape ``[B]``, bool; None: all. The others get 0, but
+                count in the measured KL.
 
         Returns:
             Shape ``[B]``, in reward units.

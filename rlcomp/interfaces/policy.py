@@ -32,7 +32,7 @@ class ScoresRows(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Return the required device of its rows."""
+        """Return the device that rows must be on."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class ScoresRows(Protocol):
         ...
 
     def weights(self) -> Mapping[str, Tensor]:
-        """Return its trainable tensors by name, tied ones once, for a reference to copy."""
+        """Return the trainable tensors by name, tied ones once; references copy them."""
         ...
 
     def __call__(self, batch: TensorDict) -> TensorDict:
@@ -65,7 +65,7 @@ class ScoresRows(Protocol):
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-            weights: used in place of its own, by the names of :meth:`weights`.
+            weights: weights to score with, by the names of :meth:`weights`; None: the model's.
 
         Returns:
             Shape ``[B, T]``, nats, 0 outside ``response_mask``.
@@ -78,8 +78,8 @@ class Policy(ScoresRows, Protocol):
     """``pi(token | tokens before it)`` over rows of token ids.
 
     Attributes:
-        tokenizer: meaning of its ids; used by text adapters only.
-        decoding: the distribution of its samples and scores.
+        tokenizer: the meaning of the token ids; only text adapters use it.
+        decoding: the distribution of the policy's samples and scores.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -104,11 +104,11 @@ class Policy(ScoresRows, Protocol):
 
         Args:
             prompts: ``P`` lists of token ids, none empty.
-            group_size: responses per prompt; prompt 0's come first.
+            group_size: responses per prompt; the responses to prompt 0 come first.
             max_new_tokens: largest number of tokens of a response, EOS included.
             decoding: the distribution to draw from; None: the policy's own.
             suppressed_tokens: ids that are not drawn.
-            generator: on the CPU.
+            generator: generator of the draws, on the CPU.
 
         Returns:
             ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
@@ -129,7 +129,7 @@ class Policy(ScoresRows, Protocol):
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-            weights: used in place of its own, by the names of :meth:`weights`.
+            weights: weights to score with, by the names of :meth:`weights`; None: the policy's.
             decoding: the distribution; None: the policy's own.
 
         Returns:
@@ -149,7 +149,10 @@ class SupportsTurns(Policy, Protocol):
         decoding: Decoding | None = None,
         generator: torch.Generator,
     ) -> SamplingSession:
-        """Return a row for each prompt, to be sampled, extended with input and sampled again."""
+        """Return a session with a row for each prompt.
+
+        The caller samples the rows, extends them with input, and samples again.
+        """
         ...
 
 
@@ -165,12 +168,12 @@ class SupportsAgentCalls(SupportsTurns, Protocol):
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
     ) -> SamplingSession:
-        """Return rows as :class:`SupportsTurns` does.
+        """Return a session as in :class:`SupportsTurns`.
 
         Args:
             prompts: lists of token ids.
             decoding: the distribution to draw from; None: the policy's own.
-            generator: on the CPU.
+            generator: generator of the draws, on the CPU.
             seeds: a seed for each row's draws; the row then depends neither on the generator nor on
                 other rows.
         """
@@ -227,7 +230,7 @@ class HasSamplerEngine(Protocol):
     """A policy that another engine may sample for.
 
     Attributes:
-        sampler_engine: that engine; None for the policy's own loop.
+        sampler_engine: the other engine; None: the policy's own loop samples.
     """
 
     sampler_engine: object | None

@@ -34,7 +34,8 @@ class PooledReward(TextReward):
     Reads the keys of :class:`rlcomp.interfaces.reward.TextReward`. Writes its keys and
     ``invalid_reason`` (``[B, W]`` uint8 texts). Also records ``reward/failed/<kind>`` (rows; only
     kinds that occur), ``reward/retried`` (rows with more than one call: another run may then
-    differ), ``time/reward_call`` and ``time/reward_call_max`` (seconds of the calls that returned).
+    differ), ``time/reward_call`` and ``time/reward_call_max`` (seconds of the calls that returned),
+    and ``reward/<name>`` for each metric that the function logs.
 
     Args:
         timeout: limit of a call, in seconds.
@@ -73,7 +74,9 @@ class PooledReward(TextReward):
         """Score every row; write the reward entries and the reasons of invalid rows."""
         rows = text_rows(batch, TextReward.reads)
         outcomes = self._record_outcomes(self.outcomes(batch, rows))
-        reasons = [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
+        reasons = [
+            outcome.message if isinstance(outcome, FailedCall) else "" for outcome in outcomes
+        ]
         batch["invalid_reason"] = encode_texts(reasons).to(batch["response"].device)
         return self.write_scores(batch, rows, _values(outcomes))
 
@@ -89,29 +92,26 @@ class PooledReward(TextReward):
         return _values(self._record_outcomes(self.outcomes(batch, rows)))
 
     def _record_outcomes(self, outcomes: list[CallOutcome]) -> list[CallOutcome]:
-        """Return the outcomes, recorded, with infinite scores as failures."""
+        """Record the calls; return their outcomes, with infinite scores as failures."""
         if not self.called_directly:
-            outcomes = [_finite(outcome) for outcome in outcomes]
-        self._record(outcomes)
-        return outcomes
-
-    def _record(self, outcomes: Sequence[CallOutcome]) -> None:
-        scored = [one for one in outcomes if isinstance(one, ReturnedCall)]
-        seconds = [one.seconds for one in scored]
+            outcomes = [_refuse_infinite(outcome) for outcome in outcomes]
+        returned = [outcome for outcome in outcomes if isinstance(outcome, ReturnedCall)]
+        seconds = [call.seconds for call in returned]
         record("time/reward_call", torch.tensor(seconds))
         if seconds:
             record("time/reward_call_max", max(seconds))
-        for name, value in (each for one in scored for each in one.metrics):
+        for name, value in (metric for call in returned for metric in call.metrics):
             check_metric_name(f"reward {self.name!r} logged a metric", name)
             record(f"reward/{name}", value)
-        failed = [one for one in outcomes if isinstance(one, FailedCall)]
-        for kind in sorted({one.kind for one in failed}):
-            messages = [one.message for one in failed if one.kind == kind]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, FailedCall)]
+        for kind in sorted({call.kind for call in failed}):
+            messages = [call.message for call in failed if call.kind == kind]
             record_total(f"reward/failed/{kind}", len(messages))
             self._warn_once(kind, f"{len(messages)} of {len(outcomes)}", messages[0])
-        retried = sum(one.tries > 1 for one in outcomes)
+        retried = sum(outcome.tries > 1 for outcome in outcomes)
         if retried:
             record_total("reward/retried", retried)
+        return outcomes
 
     def _warn_once(self, kind: str, share: str, message: str) -> None:
         if kind not in self._warned:
@@ -125,15 +125,15 @@ class PooledReward(TextReward):
 
 
 def _values(outcomes: Sequence[CallOutcome]) -> list[object]:
-    return [one.value if isinstance(one, ReturnedCall) else None for one in outcomes]
+    return [outcome.value if isinstance(outcome, ReturnedCall) else None for outcome in outcomes]
 
 
 def record_calls(part: Ledger) -> None:
-    """Record the metrics of a part's calls, but not its reward metrics.
+    """Record the metrics of a part's calls, but not the part's reward metrics.
 
     Args:
-        part: everything that the part recorded. Only failures, repeated calls, seconds and counts
-            of the sandbox are recorded again.
+        part: everything that the part recorded. Its failures, repeated calls, seconds and counts
+            of the sandbox are recorded again, and nothing else.
     """
     calls = Ledger()
     for name, total in part.sums.items():
@@ -145,18 +145,18 @@ def record_calls(part: Ledger) -> None:
     merge(calls)
 
 
-def _finite(outcome: CallOutcome) -> CallOutcome:
-    """Return the outcome; a failure if the score is infinite in float32."""
+def _refuse_infinite(outcome: CallOutcome) -> CallOutcome:
+    """Return the outcome; a failure if the score or a part is infinite in float32."""
     if isinstance(outcome, ReturnedCall):
         value = outcome.value
         numbers = value.values() if isinstance(value, Mapping) else [value]
-        if any(isinstance(n, (int, float)) and _infinite(n) for n in numbers):
+        if any(isinstance(n, (int, float)) and _is_infinite(n) for n in numbers):
             message = f"returned {str(value)[:60]}, which is infinite in float32"
             return FailedCall("error", message, outcome.tries)
     return outcome
 
 
-def _infinite(number: float) -> bool:
+def _is_infinite(number: float) -> bool:
     try:
         return math.isinf(torch.tensor(float(number), dtype=torch.float32).item())
     except OverflowError:

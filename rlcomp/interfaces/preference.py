@@ -101,7 +101,7 @@ def sides(values: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class PairLoss(RowLoss):
-    """Base class of losses of pairs: rows 2k and 2k + 1 are a pair, in either order.
+    """Base class of losses of pairs: rows ``2u`` and ``2u + 1`` are pair ``u``, in either order.
 
     ``row_weight`` is the pair's share of ``pair_weight`` ``[B]`` if the batch has it; otherwise all
     pairs weigh the same.

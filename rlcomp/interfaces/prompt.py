@@ -18,34 +18,34 @@ class Demonstration(NamedTuple):
     """Row to imitate.
 
     Attributes:
-        ids: prompt and response.
-        trained: True for ids of the policy: the response mask, which may have holes.
+        ids: token ids of prompt and response.
+        trained: True for the ids that the policy learns: the response mask, which may have holes.
     """
 
     ids: list[int]
     trained: list[bool]
 
     @classmethod
-    def of(cls, head: Sequence[int], tail: Sequence[int]) -> Demonstration:
+    def of(cls, prompt: Sequence[int], response: Sequence[int]) -> Demonstration:
         """Return the row of a prompt and its response.
 
         Args:
-            head: ids of the prompt, which are not trained.
-            tail: ids of the response, which are trained.
+            prompt: ids of the prompt, which are not trained.
+            response: ids of the response, which are trained.
 
         Examples:
             >>> Demonstration.of([5, 6], [7])
             Demonstration(ids=[5, 6, 7], trained=[False, False, True])
         """
-        return cls([*head, *tail], [False] * len(head) + [True] * len(tail))
+        return cls([*prompt, *response], [False] * len(prompt) + [True] * len(response))
 
 
 class Observation(NamedTuple):
     """Observation of an environment, cut to its limit.
 
     Attributes:
-        ids: its ids as plain text, without special ones.
-        text: the same as text.
+        ids: token ids of the text, encoded as plain text without special tokens.
+        text: the text.
     """
 
     ids: list[int]

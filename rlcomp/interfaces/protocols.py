@@ -1,4 +1,4 @@
-"""Protocols of one or two methods."""
+"""Small protocols: what a part asks of another part, such as a learner, an endpoint or a suite."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class ModelReply(NamedTuple):
     """Reply of a model.
 
     Attributes:
-        text: its answer.
-        first: probability by token of the likeliest first tokens; None if the server gave none.
+        text: the model's answer.
+        first: probability of each of the likeliest first tokens, by token; None if the server
+            returned no log-probs.
     """
 
     text: str
@@ -35,7 +36,7 @@ class Endpoint(Protocol):
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
     ) -> list[ModelReply | None]:
-        """Return one reply for each prompt; None for a prompt without one.
+        """Return one reply for each prompt; None if the server did not answer the prompt.
 
         Args:
             prompts: the questions.
@@ -60,7 +61,7 @@ class ExpertPolicy(Protocol):
 
 @runtime_checkable
 class HoldsObjective(Protocol):
-    """A loss around one of torchrl's, which holds the networks and their targets."""
+    """A loss that wraps a loss module of torchrl, which holds the networks and target networks."""
 
     objective: LossModule
 
@@ -92,7 +93,7 @@ class FreezesParameters(Protocol):
 
     @property
     def trained_names(self) -> Sequence[str]:
-        """Return the names of its parameters."""
+        """Return the names of the parameters that the learner trains."""
         ...
 
     def freeze(self, names: Iterable[str]) -> None:
@@ -157,7 +158,7 @@ class Suite(Protocol):
         prompt: converts a problem to tokens.
         max_new_tokens: longest answer, in tokens.
         samples_per_prompt: sampled answers to each problem.
-        seed: seed of its draws.
+        seed: seed of the evaluator's draws.
     """
 
     examples: list[Example]

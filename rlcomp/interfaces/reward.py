@@ -40,15 +40,11 @@ class NeedsColumns(Protocol):
 
 @runtime_checkable
 class SupportsTrial(Protocol):
-    """Interface of rewards that score a few made-up responses before a run starts.
-
-    Attributes:
-        function_name: the user's function, for messages.
-    """
+    """Interface of rewards that score a few made-up responses before a run starts."""
 
     @property
     def function_name(self) -> str:
-        """Return the dotted path or the name of the user's function."""
+        """Return the dotted path or the name of the user's function, for messages."""
         ...
 
     def trial(self, batch: TensorDict) -> str | None:
@@ -68,10 +64,10 @@ class TextReward(Component):
     the weight of the part is 0.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and if present ``columns``
-    (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``, ``rewards`` (``{name:
-    [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records ``reward/mean``,
-    ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``; for named parts each
-    ``reward/<part>``, over the rows that have it.
+    (``{name: [B, W]}`` uint8 JSON texts), ``episode_error`` ``[B, W]`` (rows whose environment
+    failed are invalid) and ``trajectory_id`` ``[B]``. Writes ``reward``, float32 ``[B]``,
+    ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
+    metrics of :func:`write_reward`, and each named part ``reward/<part>``, over the rows with it.
 
     Attributes:
         name: name in ``rewards`` of a score without named parts.
@@ -102,9 +98,9 @@ class TextReward(Component):
         return frozenset(self.needs)
 
     @property
-    def is_free(self) -> bool:
-        """Return whether the scores do not separate right answers from wrong answers."""
-        return False
+    def has_verdict(self) -> bool:
+        """Return whether the scores separate right answers from wrong answers."""
+        return True
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """Return the reward of one response, or None if it cannot be judged."""
@@ -158,15 +154,15 @@ class TextReward(Component):
             DataError: a score is infinite in float32.
         """
         responses = [str(row["response"]) for row in rows]
-        parts = Scores(self.scorer, self.name, responses, scores, before=self._parts)
-        self._parts |= parts.found
+        parts = Scores(self.scorer, self.name, responses, scores, earlier=self._parts)
+        self._parts |= parts.batch_names
         weighted_parts = [name for name, weight in self.weights.items() if weight]
         parts.check_named([*weighted_parts, *([self.correct_by] if self.correct_by else [])])
         if self.correct_by is None:
             parts.check_one_decides(self.weights)
         totals = parts.totals(self.weights)
         valid = [total is not None for total in totals]
-        deciding = totals if self.correct_by is None else parts.of(self.correct_by)
+        deciding = totals if self.correct_by is None else parts.values(self.correct_by)
         correct = [ok and self.is_correct(s or 0.0) for ok, s in zip(valid, deciding, strict=True)]
         device = batch["response"].device
 
@@ -174,21 +170,21 @@ class TextReward(Component):
             numbers = [missing if value is None else value for value in values]
             return torch.tensor(numbers, dtype=torch.float32, device=device)
 
-        missing = math.nan if parts.several else 0.0
-        rewards = {name: tensor(parts.of(name), missing) for name in parts.names}
-        for name in parts.names if parts.several else ():
-            present = [value is not None for value in parts.of(name)]
+        missing = math.nan if parts.has_parts else 0.0
+        rewards = {name: tensor(parts.values(name), missing) for name in parts.names}
+        for name in parts.names if parts.has_parts else ():
+            present = [value is not None for value in parts.values(name)]
             where = torch.tensor(present, dtype=torch.bool, device=device)
             record(f"reward/{name}", rewards[name], where=where)
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
-        total, decides = tensor(totals, 0.0), not self.is_free
-        return write_reward(batch, total, rewards, right, judged, decides=decides)
+        total = tensor(totals, 0.0)
+        return write_reward(batch, total, rewards, right, judged, decides=self.has_verdict)
 
 
 def name_without_verdict(reward: nn.Module) -> str | None:
-    """Return the name of a reward that does not decide what is correct (``is_free``), else None."""
-    if not getattr(reward, "is_free", False):
+    """Return the name of a reward whose ``has_verdict`` is False; None for any other reward."""
+    if getattr(reward, "has_verdict", True):
         return None
     kind = type(reward).__name__
     return str(getattr(reward, "name", re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()))
@@ -246,7 +242,10 @@ def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
 
 
 def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Generator) -> None:
-    """Write the reward entries of ``scored`` into the batch, permuted over the valid rows."""
+    """Write ``reward``, ``rewards`` and ``correct`` of ``scored`` into the batch, permuted.
+
+    The permutation is over the valid rows; ``scored`` may be the batch itself.
+    """
     rows = scored["reward_valid"].nonzero()[:, 0]
     order = torch.randperm(len(rows), generator=generator).to(rows.device)
     source = torch.arange(scored.shape[0], device=rows.device)
@@ -264,7 +263,10 @@ def write_reward(
     *,
     decides: bool = True,
 ) -> TensorDict:
-    """Write the four reward entries, record them once per episode, and return the batch.
+    """Write the four reward entries and return the batch.
+
+    Records ``reward/mean``, ``reward/correct`` (both over valid rows; the second with ``decides``)
+    and ``reward/invalid_fraction``; an episode counts once, in any number of rows.
 
     Args:
         batch: gets the entries.
@@ -273,7 +275,7 @@ def write_reward(
         correct: bool, shape ``[B]``.
         valid: bool, shape ``[B]``: rows that could be judged. Episodes whose environment failed
             (``episode_error``) are never valid.
-        decides: True to record ``correct`` as a verdict.
+        decides: whether the reward separates right answers from wrong answers.
 
     Raises:
         ShapeError: an entry's shape is not ``[B]``.

@@ -22,7 +22,7 @@ class SamplingRequest:
         group_size: ``G``.
         max_new_tokens: largest number of tokens of a response, EOS included.
         decoding: the distribution to draw from.
-        stops: ids that end a response; the response includes the final one.
+        stops: ids that end a response; the id that ends it is part of the response.
         suppressed: ids that are never drawn: their probability is 0 before any filter.
         vocabulary: size of the vocabulary; all ids are below it.
         seed: seeds all draws, in [0, 2^62).

@@ -25,12 +25,13 @@ class Scores:
         name: name of the only part if scores are numbers.
         responses: the scored texts, for messages.
         scores: one score per row: a number, a mapping of named parts, or None.
-        before: names of the parts in earlier batches.
+        earlier: names of the parts in earlier batches.
 
     Attributes:
-        found: names of the parts in this batch.
+        batch_names: names of the parts in this batch.
         names: names of the parts in this and earlier batches.
-        several: True if scores have named parts.
+        has_parts: True if scores are mappings of named parts; False if they are numbers, or if the
+            only part is called ``name``.
 
     Raises:
         ConfigError: a score is neither a number nor a mapping, some rows have numbers and others
@@ -45,18 +46,18 @@ class Scores:
         responses: Sequence[str],
         scores: Sequence[object],
         *,
-        before: Iterable[str] = (),
+        earlier: Iterable[str] = (),
     ) -> None:
         self.owner = owner
         self.rows = [
             self._parts(name, f"{response!r:.62}", score)
             for response, score in zip(responses, scores, strict=True)
         ]
-        self.found = dict.fromkeys(part for row in self.rows for part in row)
-        self.names = [*dict.fromkeys([*before, *self.found])] or [name]
-        self.several = self.names != [name]
+        self.batch_names = dict.fromkeys(part for row in self.rows for part in row)
+        self.names = [*dict.fromkeys([*earlier, *self.batch_names])] or [name]
+        self.has_parts = self.names != [name]
         numbers = not all(score is None or isinstance(score, Mapping) for score in scores)
-        if self.several and (numbers or (name in before and name not in self.found)):
+        if self.has_parts and (numbers or (name in earlier and name not in self.batch_names)):
             others = ", ".join(part for part in self.names if part != name)
             raise ConfigError(
                 f"{owner} scored some rows with a number and others with parts ({others}): return "
@@ -65,12 +66,12 @@ class Scores:
 
     def _parts(self, name: str, what: str, score: object) -> dict[str, float | None]:
         if not isinstance(score, Mapping):
-            checked = checked_score(self.owner, what, score)
+            checked = check_score(self.owner, what, score)
             return {} if checked is None else {name: checked}
         for part in score:
             check_metric_name(f"{self.owner} returned a part", part)
         return {
-            str(part): checked_score(self.owner, f"{what}, part {part!r},", value)
+            str(part): check_score(self.owner, f"{what}, part {part!r},", value)
             for part, value in score.items()
         }
 
@@ -80,7 +81,7 @@ class Scores:
         Raises:
             ConfigError: no row has a part of this name.
         """
-        for name in names if self.found else ():
+        for name in names if self.batch_names else ():
             if name not in self.names:
                 raise ConfigError(
                     f"{self.owner}: weights or correct_by names {name!r}, which is no part of its "
@@ -95,20 +96,24 @@ class Scores:
         Raises:
             ConfigError: several parts have a weight.
         """
-        weighing = [name for name in self.found if weights.get(name, 1.0)]
-        if len(weighing) > 1:
+        weighted = [name for name in self.batch_names if weights.get(name, 1.0)]
+        if len(weighted) > 1:
             raise ConfigError(
-                f"{self.owner} returned parts ({', '.join(weighing)}), but correct_by is null, so "
+                f"{self.owner} returned parts ({', '.join(weighted)}), but correct_by is null, so "
                 "that any sum of at least 1 would count as right: set correct_by to the part that "
                 "decides if an answer is right (its weight may be 0)"
             )
 
-    def of(self, name: str) -> list[float | None]:
-        """Return the part of each row; None if it is missing."""
+    def values(self, name: str) -> list[float | None]:
+        """Return each row's value of a part; None if the row lacks the part."""
         return [row.get(name) for row in self.rows]
 
     def totals(self, weights: Mapping[str, float]) -> list[float | None]:
-        """Return each row's weighted sum, weights 1 by default; None without a weighted part."""
+        """Return each row's weighted sum; None if the row lacks a part whose weight is not 0.
+
+        Args:
+            weights: weights by part; 1 for other parts.
+        """
         return [self._total(row, weights) for row in self.rows]
 
     def _total(self, row: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
@@ -119,7 +124,7 @@ class Scores:
             if part is None and weight:
                 return None
             total += weight * (part or 0.0)
-        return checked_score(self.owner, f"parts {parts}", total)
+        return check_score(self.owner, f"parts {parts}", total)
 
 
 def check_metric_name(what: str, name: object) -> None:
@@ -145,8 +150,8 @@ def _conversion_hint(score: object) -> str:
     return ""
 
 
-def checked_score(owner: str, what: str, score: object) -> float | None:
-    """Return a score in float32; None if it cannot be judged (None, NaN).
+def check_score(owner: str, what: str, score: object) -> float | None:
+    """Return a score as a float that float32 can hold; None if it cannot be judged (None, NaN).
 
     Args:
         owner: the reward, for messages.
@@ -158,7 +163,7 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
         DataError: the score is infinite in float32 (beyond 3.4e38).
 
     Examples:
-        >>> checked_score("Mine", "'4'", True), checked_score("Mine", "''", float("nan"))
+        >>> check_score("Mine", "'4'", True), check_score("Mine", "''", float("nan"))
         (1.0, None)
     """
     if score is None:
@@ -168,12 +173,12 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
         if inspect.iscoroutine(score):
             score.close()  # otherwise Python warns that it was never awaited
         raise ConfigError(
-            f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
+            f"{owner} scored {what} with {_short_repr(score)}, a {type(score).__name__}: must be "
             f"a number, or None where it cannot be judged{_conversion_hint(score)}"
         )
     if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
         raise DataError(
-            f"{owner} scored {what} with {_shown(score)}, which is infinite in float32: "
+            f"{owner} scored {what} with {_short_repr(score)}, which is infinite in float32: "
             "return a finite number, or None where it cannot be judged"
         )
     return None if math.isnan(number) else number
@@ -191,7 +196,7 @@ def _number(score: object) -> float | None:
         return None
 
 
-def _shown(score: object) -> str:
+def _short_repr(score: object) -> str:
     try:
         return repr(score)[:60]
     except ValueError:  # an integer of thousands of digits

@@ -1,4 +1,4 @@
-"""Bases of stages: actions, collectors, shaping, distributions and ranges."""
+"""Phase actions, the base of collectors, and functions that shaping and randomisation share."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def named_ranges(
         minimum: exclusive lower bound of every range.
 
     Raises:
-        ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
+        ConfigError: a parameter is unknown, or a range is not ``[low, high]`` with ``low <= high``
+            above ``minimum``.
     """
     for name, bounds in ranges.items():
         where = f"environment.randomise.ranges.{name}"

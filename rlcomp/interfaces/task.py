@@ -41,12 +41,16 @@ class Example:
         return self.prompt if self.source is None else self.source
 
     def is_held_out(self, fraction: float) -> bool:
-        """Test if it belongs to the held-out part, which only evaluators use."""
+        """Test if the example belongs to the held-out part, which only evaluators use."""
         return is_held_out(self.held_out_by, fraction)
 
 
 class Task(Protocol):
-    """A task: a fixed, indexable set of examples with a held-out part."""
+    """A task: a fixed, indexable set of examples with a held-out part.
+
+    Attributes:
+        held_out: share of the keys (:attr:`Example.held_out_by`) in the held-out part, 0 to 1.
+    """
 
     held_out: float
 
@@ -60,7 +64,13 @@ class Task(Protocol):
 
 
 def is_held_out(prompt: str, fraction: float) -> bool:
-    """Split into training and held-out parts by the hash of the prompt, in any order of examples.
+    """Return True if the hash of a prompt, or of another key, puts it into the held-out part.
+
+    The split depends on neither the order nor the number of the examples.
+
+    Args:
+        prompt: the key of the split: an example's source, or else its prompt.
+        fraction: expected share of the held-out part, 0 to 1.
 
     Examples:
         >>> sum(is_held_out(str(n), 0.1) for n in range(10_000))

@@ -16,8 +16,8 @@ class ToolError(Exception):
     """
 
 
-# Required type of an argument by its annotation; JSON's true is not a number.
-_KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
+# By annotation: the requirement in words, and the accepted types. JSON's true is not a number.
+_TYPES: Mapping[type, tuple[str, tuple[type, ...]]] = {
     str: ("a text", (str,)),
     bool: ("true or false", (bool,)),
     int: ("a whole number", (int,)),
@@ -38,11 +38,11 @@ def check_kinds(bound: inspect.BoundArguments) -> None:
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
         # Annotations may be texts, and some cannot be hashed.
-        kind = next((one for one in _KINDS if parameter.annotation in (one, one.__name__)), None)
-        if kind is None or parameter.kind.name.startswith("VAR_"):
+        required = next((t for t in _TYPES if parameter.annotation in (t, t.__name__)), None)
+        if required is None or parameter.kind.name.startswith("VAR_"):
             continue
-        requirement, fitting = _KINDS[kind]
-        if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
+        requirement, accepted = _TYPES[required]
+        if not isinstance(value, accepted) or (isinstance(value, bool) and required is not bool):
             raise ToolError(f"{name} must be {requirement}, not {value!r:.60}")
 
 
@@ -53,7 +53,7 @@ class Tool(Protocol):
     """
 
     def __call__(self, query: str) -> str:
-        """Answer a call; "" without a result.
+        """Answer a call; an empty text if there is no result.
 
         Raises:
             ToolError: the call was wrong.
@@ -62,7 +62,7 @@ class Tool(Protocol):
 
 
 class FunctionTool:
-    """Tool from a plain function: converts texts to annotated numbers, and its result to text.
+    """Tool from a plain function: texts become annotated numbers, and the result becomes a text.
 
     ``add(a: int, b: int) -> int`` receives ``{"a": "3", "b": 4}``, and answers ``7``.
 
@@ -82,10 +82,10 @@ class FunctionTool:
         """
         bound = self.__signature__.bind(*values, **named)
         for name, value in bound.arguments.items():
-            kind = self.__signature__.parameters[name].annotation
-            if kind in (int, float) and isinstance(value, str):
+            annotation = self.__signature__.parameters[name].annotation
+            if annotation in (int, float) and isinstance(value, str):
                 try:
-                    bound.arguments[name] = kind(value)
+                    bound.arguments[name] = annotation(value)
                 except ValueError as error:
                     raise ToolError(f"{name}: {error}") from error
         check_kinds(bound)

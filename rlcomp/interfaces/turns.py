@@ -66,6 +66,7 @@ class TurnTable:
         exists: mask of the turns that each episode has, bool, shape ``[E, K]``.
         reward: reward of each turn by the environment, shape ``[E, K]``.
         anchor: id of the state before the turn, int64, shape ``[E, K]``; -1: unknown.
+        turns: ``K``.
     """
 
     def __init__(self, batch: TensorDict) -> None:
@@ -123,9 +124,12 @@ class TurnTable:
         return torch.where(self.counted, reward, torch.zeros_like(reward))
 
     def first_tokens(self, values: Tensor) -> Tensor:
-        """Return values ``[B, T]`` at each turn's first token, shape ``[E, K]``; 0 elsewhere."""
+        """Return values ``[B, T]`` at each turn's first token, shape ``[E, K]``.
+
+        The value is 0 where an episode has no such turn.
+        """
         before = torch.cat([torch.full_like(self.turn[:, :1], -1), self.turn[:, :-1]], 1)
-        # A turn with a gap in it has one first token too.
+        # The largest turn so far, so that a turn with a gap in it has only one first token.
         latest = torch.cummax(before, 1).values
         starts = (self.turn >= 0) & (self.turn > latest)
         return self._sum_by_turn(
@@ -133,7 +137,10 @@ class TurnTable:
         )
 
     def last_tokens(self, values: Tensor) -> Tensor:
-        """Return values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
+        """Return values ``[B, T]`` at each episode's last sampled token, shape ``[E]``.
+
+        The value is 0 for an episode without sampled tokens.
+        """
         turn = self.turn.amax(1)
         last = torch.full((len(self.exists),), -1).scatter_reduce(0, self.episode, turn, "amax")
         # An episode in several rows uses the row of its last turn.
@@ -149,7 +156,10 @@ class TurnTable:
         return episodes
 
     def to_tokens(self, table: Tensor) -> Tensor:
-        """Return for each token ``[B, T]`` the value ``[E, K]`` of its turn; 0 outside of turns."""
+        """Return each token's value of its turn, ``[B, T]``, from a table ``[E, K]``.
+
+        The value is 0 outside of turns. The result is on the device of the batch.
+        """
         values = table[self._token_episodes, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)
 

@@ -32,7 +32,7 @@ Equal = Callable[[Sequence[Pair]], Sequence[bool]]
 def verdict_options(
     part: str, accept: str, reject: str, stop: str | None = None
 ) -> tuple[str, str]:
-    """Return both options, the accepting one first.
+    """Check the two options of a verdict; return both, the accepting option first.
 
     Args:
         part: owner of the options, for the message.
@@ -78,7 +78,7 @@ class AnswerVerifier:
     """Verifier of responses by a reward that scores single texts.
 
     Args:
-        reward: scores single texts; the training reward of the run.
+        reward: scores single texts; an unbuilt reward is built here.
         path: config path of the setting, for errors.
 
     Raises:
@@ -102,7 +102,8 @@ class AnswerVerifier:
             DataError: the reward returns something other than a number.
         """
         row = {"prompt": example.prompt, "response": response, "answer": example.answer}
-        score = self.reward.score_row({**example.columns, **row})
+        columns = {name: value for name, value in example.columns.items() if value is not None}
+        score = self.reward.score_row({**columns, **row})
         if not isinstance(score, (int, float)) or math.isnan(score):
             raise DataError(
                 f"{self.path} returned {score!r:.60} for {response!r:.60}: must be a number; use a "
@@ -112,12 +113,12 @@ class AnswerVerifier:
 
 
 def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a judge's verdicts on some rows of a batch.
+    """Return a judge's verdicts on the selected rows of a batch.
 
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``. Its metrics are not
             recorded.
-        batch: ``B`` rows with ``prompt``, ``response`` and ``answer``.
+        batch: ``B`` rows with the entries that the judge reads, of ``JUDGE_KEYS``.
         rows: rows to judge, bool, shape ``[B]``.
 
     Returns:
@@ -136,20 +137,20 @@ def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor,
 def repeated_verdicts(
     judge: Component, batch: TensorDict, rows: Tensor, times: int
 ) -> tuple[Tensor, Tensor]:
-    """Count how often a judge accepts and rejects some rows of a batch; abstentions do not count.
+    """Count how often a judge accepts and rejects each selected row; abstentions do not count.
 
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``; called ``times`` times.
-        batch: ``B`` rows.
+        batch: ``B`` rows with the entries that the judge reads, of ``JUDGE_KEYS``.
         rows: rows to judge, bool, shape ``[B]``.
         times: number of verdicts, at least one.
 
     Returns:
-        Accepted and rejected, int64, shape ``[B]`` each; 0 in the other rows.
+        Numbers of acceptances and of rejections, int64, shape ``[B]`` each; 0 in the other rows.
     """
     results = [verdicts(judge, batch, rows) for _ in range(times)]
-    yes = torch.stack([right for right, _ in results]).sum(0)
-    return yes, torch.stack([judged for _, judged in results]).sum(0) - yes
+    accepted = torch.stack([right for right, _ in results]).sum(0)
+    return accepted, torch.stack([judged for _, judged in results]).sum(0) - accepted
 
 
 def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[dict[str, str]]:
@@ -160,8 +161,8 @@ def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[di
 
     Args:
         groups: votes of each group; votes with the same text are equal.
-        equal: decides which pairs of different texts are equal, too. A pair is the index of the
-            group, the first vote of a class, and another vote. None: different texts differ.
+        equal: function that decides which pairs of different texts are equal. A pair is the index
+            of the group, the first vote of a class, and another vote. None: different texts differ.
 
     Examples:
         >>> def same(pairs):
@@ -214,8 +215,8 @@ def comparison_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
         ``[N]`` rows, one per pair, with the entries that a judge of texts reads; ``answer_ends``
         covers the whole answer, if the rows have any.
     """
-    numbers, gold, responses = zip(*pairs, strict=True)
-    questions = rows.select(*JUDGE_KEYS, strict=False)[torch.tensor(numbers)]
+    indices, gold, responses = zip(*pairs, strict=True)
+    questions = rows.select(*JUDGE_KEYS, strict=False)[torch.tensor(indices)]
     device = rows["response"].device
     questions["answer"], questions["response"] = (
         encode_texts(texts).to(device) for texts in (gold, responses)
@@ -241,6 +242,6 @@ def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> l
         pairs: the index of a row, and two answers.
     """
     questions = comparison_rows(rows, pairs)
-    every = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
-    right: list[bool] = verdicts(judge, questions, every)[0].tolist()
+    all_rows = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
+    right: list[bool] = verdicts(judge, questions, all_rows)[0].tolist()
     return right

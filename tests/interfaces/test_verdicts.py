@@ -3,7 +3,10 @@ from tensordict import TensorDict
 
 from components.reward.function import FunctionReward
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.verdicts import (
+    AnswerVerifier,
     class_sizes,
     comparison_rows,
     first_votes,
@@ -34,6 +37,18 @@ def test_only_the_selected_rows_are_judged():
     assert right.tolist() == [True, False, False, False]
     assert judged.tolist() == [True, True, False, False]
     assert ledger.means() == {}
+
+
+def test_a_verifier_of_answers_takes_a_null_column_for_a_missing_one():
+    class Within(TextReward):
+        def score_row(self, row):
+            return float(int(row["answer"]) - int(row["response"]) <= row.get("tolerance", 1))
+
+    verifier = AnswerVerifier(Within(), "environment.verifier")
+
+    for tolerance, right in ((None, True), (0, False)):
+        example = Example("", "5", "5", columns={"tolerance": tolerance})
+        assert verifier.is_right(example, "4") is right
 
 
 def test_no_rows_need_no_judge():

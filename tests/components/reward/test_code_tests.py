@@ -80,6 +80,8 @@ def test_a_response_may_continue_the_prompt(parts, response, passed):
         (["x = sqrt(f(1))\nassert x"], ["from math import sqrt"], "f"),
         (["assert root(f(1))"], ["from math import sqrt as root"], "f"),
         (["assert made(f(1))"], ["def made(x): return x"], "f"),
+        (["assert made(f(1))"], ["made = lambda x: x"], "f"),
+        (["assert f(1)"], ["def made(x):\n  def f(): return x\n  return f"], "f"),
         (["a = 1\nassert (\n  f(a)\n  == g(a))"], [], "f"),
         ("assert f(1)", [], "f"),
     ],
