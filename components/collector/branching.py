@@ -186,8 +186,8 @@ class VineCollector(EpisodeCollector):
         valid = without_failed(branches.rows, rewards["reward_valid"])
         groups = Groups(rewards["reward"], branches.rows["group_id"], valid)
         mean = groups.total(groups.reward) / groups.count
-        own = branches.rows["turn_id"] >= branches.turn[:, None]
-        record_total("vine/tokens", float(own.sum()))
+        new_tokens = branches.rows["turn_id"] >= branches.turn[:, None]
+        record_total("vine/tokens", float(new_tokens.sum()))
         record("vine/value", mean, where=groups.count > 0)
         record("vine/invalid_fraction", (~valid).float())
         self._check_valid(branches.rows, valid)

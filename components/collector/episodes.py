@@ -80,8 +80,7 @@ def sampled_mask(rows: TensorDict) -> Tensor:
     if "branch_depth" not in rows.keys():
         return mask
     position = torch.arange(mask.shape[1], device=mask.device)
-    own: Tensor = position >= rows["branch_depth"][:, None]
-    return mask & own
+    return mask & (position >= rows["branch_depth"][:, None])
 
 
 def _record(rows: TensorDict) -> None:

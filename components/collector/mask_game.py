@@ -40,11 +40,14 @@ class MaskGame(Collector):
 
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
-    their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
-    rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1;
-    the paragraph's other entries, repeated for each of its rows (``policy_prompt``, if present,
-    is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling
-    replays masks. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
+    their texts, ``group_id``, ``truncated``; ``answer`` ``[B, W]`` (the paragraph in the
+    generator's rows, the span in the predictor's) and ``answer_ends`` ``[B, W]``; ``is_proposer``
+    ``[B]``, True for the generator's rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the
+    predictions of the row's mask, else -1; the paragraph's other entries, repeated for each of its
+    rows (``policy_prompt``, if present, is the row's own prompt); and ``sampling_mask``
+    ``[B, T, V/8]`` if the policy's sampling replays masks.
+
+    Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
     ``mask_game/valid_fraction`` and ``mask_game/words`` (of the masks in use); and the share of
     proposals that are ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``,
     ``whole``, ``long``, ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave
@@ -181,6 +184,7 @@ class MaskGame(Collector):
 
 
 def _fill(template: str, text: str, answer: str) -> Example:
+    """Return the example of a filled template and its answer."""
     return Example(template.format(text=text), answer, demonstration="")
 
 

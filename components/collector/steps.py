@@ -115,10 +115,11 @@ _GOALS = ("achieved_goal", "desired_goal", "trajectory")
 
 
 class GoalStepCollector(StepCollector):
-    """Collector like :class:`StepCollector`, of steps with goals and the number of the episode.
+    """Collector of steps with goals; otherwise equal to :class:`StepCollector`.
 
     Args:
-        environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` as well.
+        environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` (the number of
+            the episode), besides ``episode_reward`` and ``step_count``.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
 
@@ -183,8 +184,8 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         self.frames = 0
         self.collector: Collector | None = None
         self.in_keys: list[str] = []
-        specified = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
-        self.out_keys = list(dict.fromkeys([*specified, *policy.out_keys]))
+        env_keys = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
+        self.out_keys = list(dict.fromkeys([*env_keys, *policy.out_keys]))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
@@ -226,19 +227,20 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
 class ActionEpisodes(Component):
     """Collector of one episode per copy of an environment, each a row of tokens.
 
-    An episode ends at the first step with the reward of the goal; the rest of its row is padding.
-    Each step is a turn, as in the rows of agents.
+    An episode ends with its environment, or earlier at the first step with a reward of at least
+    ``goal_reward``; the rest of its row is padding. Each step is a turn, as in the rows of agents.
 
     Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
     ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
-    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. Records ``episode/success``,
-    ``episode/length`` (steps) and ``collector/frames``.
+    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. ``turn_reward`` is 1 at the last token
+    of the step that reached the goal, else 0; ``truncated`` marks episodes without such a step.
+    Records ``episode/success``, ``episode/length`` (steps) and ``collector/frames``.
 
     Args:
         environment: the environment, one copy per row.
         policy: the policy, whose actions are tokens.
         group_size: number of copies with equal starts.
-        goal_reward: reward of a step at the goal.
+        goal_reward: least reward of a step that reaches the goal.
 
     Raises:
         ConfigError: ``group_size`` does not divide the number of copies.
