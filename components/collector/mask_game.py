@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from components.collector.group import record_rollout
 from rlcomp.arguments import Ge, NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import cat, decode_texts, keep_prompt
 from rlcomp.data.examples import prompt_batch
@@ -18,7 +19,7 @@ from rlcomp.functional.prefix_match import last_command
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.task import Example
-from rlcomp.metrics import record, record_total
+from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.token_bytes import row_bytes, token_bytes
@@ -129,7 +130,8 @@ class MaskGame(Collector):
         rows = cat([proposers, *predictors])
         rows.update(_roles(questions, len(paragraphs), rows))
         self._keep_prompt(rows, batch, questions)
-        _record(rows, questions)
+        record_rollout(rows)
+        _record_questions(questions)
         return rows
 
     def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
@@ -199,11 +201,8 @@ def _roles(questions: list[Example | str], first: int, batch: TensorDict) -> dic
     return {"is_proposer": is_proposer, "answers_group_id": answers_group_id}
 
 
-def _record(batch: TensorDict, questions: list[Example | str]) -> None:
-    lengths = batch["response_mask"].sum(1)
-    record("rollout/length", lengths)
-    record("rollout/truncated", batch["truncated"])
-    record_total("rollout/tokens", float(lengths.sum()))
+def _record_questions(questions: list[Example | str]) -> None:
+    """Record the metrics of the proposals; an entry is a question, or the name of a problem."""
     for question in questions:
         record("mask_game/valid_fraction", float(isinstance(question, Example)))
         if isinstance(question, Example):

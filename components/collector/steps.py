@@ -36,6 +36,7 @@ class StepCollector(Component):
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
             starts with new episodes.
+        policy: draws the actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
     """
@@ -77,10 +78,7 @@ class StepCollector(Component):
             rollout = self._steps()
             self.generator.set_state(torch.get_rng_state())
         self.frames += rollout.numel()
-        after = rollout["next"]
-        record("episode/return", after["episode_reward"], where=after["done"])
-        record("episode/length", after["step_count"], where=after["done"])
-        record_total("collector/frames", rollout.numel())
+        _record_steps(rollout)
         return rollout
 
     def _steps(self) -> TensorDict:
@@ -111,6 +109,14 @@ class StepCollector(Component):
             self.environment.set_seed(start % 2**31)  # gymnasium accepts at most 31 bits
 
 
+def _record_steps(rollout: TensorDict) -> None:
+    """Record the returns and lengths of the episodes that ended, and the number of steps."""
+    after = rollout["next"]
+    record("episode/return", after["episode_reward"], where=after["done"])
+    record("episode/length", after["step_count"], where=after["done"])
+    record_total("collector/frames", rollout.numel())
+
+
 _GOALS = ("achieved_goal", "desired_goal", "trajectory")
 
 
@@ -120,6 +126,7 @@ class GoalStepCollector(StepCollector):
     Args:
         environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` (the number of
             the episode), besides ``episode_reward`` and ``step_count``.
+        policy: draws the actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
 
@@ -191,10 +198,7 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
         rollout = self._next()
         self.frames += rollout.numel()
-        after = rollout["next"]
-        record("episode/return", after["episode_reward"], where=after["done"])
-        record("episode/length", after["step_count"], where=after["done"])
-        record_total("collector/frames", rollout.numel())
+        _record_steps(rollout)
         return rollout
 
     def _next(self) -> TensorDict:

@@ -29,7 +29,8 @@ class Curriculum(TaskSampler):
     ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch, and
+    ``columns`` where an example has any.
     Records ``curriculum/in_band``, the share of the batch drawn from the band, and
     ``curriculum/tried``, the number of examples with a pass rate.
 

@@ -26,7 +26,8 @@ class TaskPools(PromptSampler):
     epochs. The positions in the epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
-    (``[B, W]`` bool) of a new batch. Records ``pools/<task>``, the share of each task in the batch.
+    (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any. Records
+    ``pools/<task>``, the share of each task in the batch.
 
     Args:
         tasks: tasks by name, without their held-out prompts.

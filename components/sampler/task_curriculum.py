@@ -30,7 +30,8 @@ class Frontier(PromptSampler):
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the batch's task) of a new
-    batch. Records ``frontier/task``, the number of the task from 1 on.
+    batch, and ``columns`` where an example has any. Records ``frontier/task``, the number of the
+    task from 1 on.
 
     Args:
         tasks: tasks by name, from easy to hard, without their held-out prompts.
@@ -112,8 +113,9 @@ class Families(PromptSampler):
     checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, unique over all levels) of a new batch.
-    Records ``families/<family>``, the number of its level from 1 on.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, unique over all levels) of a new batch, and
+    ``columns`` where an example has any. Records ``families/<family>``, the number of its level
+    from 1 on.
 
     Args:
         families: by family, its levels by name, from easy to hard, without held-out prompts.

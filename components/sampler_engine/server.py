@@ -155,6 +155,7 @@ class ServerEngine(metaclass=Checked):
         prompt = list(request.prompts[number])
         data = json.dumps(self._body(request, number)).encode()
         tokens = request.group_size * (request.max_new_tokens + len(prompt))
+        # Base64 writes 4 characters for 3 bytes of routes and masks; 2 for each byte leave room.
         token_bytes = _TOKEN_BYTES + 2 * math.prod(request.routing or (0,))
         token_bytes += -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
         limit = _OTHER_BYTES + tokens * token_bytes
