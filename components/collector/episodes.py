@@ -80,7 +80,8 @@ def sampled_mask(rows: TensorDict) -> Tensor:
     if "branch_depth" not in rows.keys():
         return mask
     position = torch.arange(mask.shape[1], device=mask.device)
-    return mask & (position >= rows["branch_depth"][:, None])
+    is_new: Tensor = position >= rows["branch_depth"][:, None]
+    return mask & is_new
 
 
 def _record(rows: TensorDict) -> None:
