@@ -99,7 +99,7 @@ class RayCluster(Cluster):
     def _connect(self) -> None:
         import ray
 
-        # ray.init replaces the handler of SIGTERM; its own would end the run within a step.
+        # ray.init replaces the handler of SIGTERM; Ray's handler would end the run within a step.
         handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         num_cpus = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
         local: dict[str, Any] = {"include_dashboard": False, "num_cpus": num_cpus}

@@ -21,7 +21,7 @@ from rlcomp.metrics import record, record_total, recording
 
 
 class BranchingCollector(EpisodeCollector):
-    """Collector of branching rollouts (ARPO): trees of ``group_size`` episodes per prompt.
+    """Collector of branching rollouts (ARPO): trees with ``group_size`` episodes per prompt in all.
 
     ``initial_rollouts`` episodes of each prompt start from the prompt. After an observation,
     ``branching`` gives the probability that another episode (a branch) continues from it. The
@@ -43,7 +43,7 @@ class BranchingCollector(EpisodeCollector):
     are branches) and ``branching/trained_tokens`` (response tokens of all rows).
 
     Args:
-        group_size: episodes per prompt, ``M`` in the paper.
+        group_size: episodes per prompt, ``M`` in the paper; at most so many without ``fill``.
         branching: function from changes of entropy to probabilities of a branch.
         initial_rollouts: episodes that start from the prompt at first, ``N`` in the paper. None:
             half of ``group_size`` as in the paper (8 of 16), but at least one.
@@ -186,8 +186,8 @@ class VineCollector(EpisodeCollector):
         valid = without_failed(branches.rows, rewards["reward_valid"])
         groups = Groups(rewards["reward"], branches.rows["group_id"], valid)
         mean = groups.total(groups.reward) / groups.count
-        own = branches.rows["turn_id"] >= branches.turn[:, None]
-        record_total("vine/tokens", float(own.sum()))
+        new_tokens = branches.rows["turn_id"] >= branches.turn[:, None]
+        record_total("vine/tokens", float(new_tokens.sum()))
         record("vine/value", mean, where=groups.count > 0)
         record("vine/invalid_fraction", (~valid).float())
         self._check_valid(branches.rows, valid)

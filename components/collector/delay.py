@@ -77,8 +77,8 @@ class DelayedCollector(Component):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the queued rollouts and their metrics, which checkpoints of 0.2 lack."""
-        queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
+        """Restore the queued rollouts and their metrics; a checkpoint of 0.2 has no metrics."""
+        queue = field(state, "queue", list[dict[str, Any]])
         required = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:
             if missing := sorted(required - rollout.keys()):

@@ -80,8 +80,8 @@ def sampled_mask(rows: TensorDict) -> Tensor:
     if "branch_depth" not in rows.keys():
         return mask
     position = torch.arange(mask.shape[1], device=mask.device)
-    own: Tensor = position >= rows["branch_depth"][:, None]
-    return mask & own
+    is_new: Tensor = position >= rows["branch_depth"][:, None]
+    return mask & is_new
 
 
 def _record(rows: TensorDict) -> None:
@@ -113,7 +113,8 @@ class SelfPlayCollector(EpisodeCollector):
 
     A seat is the role of a player in a match, with its own transcript. The rows of one prompt and
     seat are a group (``group_id``), so that a baseline compares players in the same role. Each row
-    is a trajectory. The rows of a match have one ``match_id``.
+    is a trajectory. The rows of a match have one ``match_id``. A turn that reaches
+    ``max_new_tokens`` is a move, and does not mark the row as ``truncated``.
 
     Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes
     ``seat`` and ``match_id`` ``[B]``. Records the metrics of that class over the rows of all seats,

@@ -62,7 +62,7 @@ class GroupCollector(Collector):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return ``group_size`` sampled responses per prompt, and record their metrics."""
         rows = self._answers(batch, self.group_size, self.policy.decoding)
-        _record(rows)
+        record_rollout(rows)
         return rows
 
     def encode(self, batch: TensorDict) -> list[list[int]]:
@@ -81,7 +81,7 @@ class GroupCollector(Collector):
         texts = decode_texts(batch[_prompt_key(batch)])
         rows = add_texts(self.policy, texts, rollout, self.group_size)
         rows = self._add_prompt_entries(rows, batch, self.group_size)
-        _record(rows)
+        record_rollout(rows)
         return rows
 
     def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
@@ -108,11 +108,11 @@ def _prompt_key(batch: TensorDict) -> str:
     return "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
 
 
-def _record(rollout: TensorDict) -> None:
-    """Record the metrics of a rollout."""
-    lengths = rollout["response_mask"].sum(1)
+def record_rollout(rows: TensorDict) -> None:
+    """Record ``rollout/length``, ``rollout/truncated`` and ``rollout/tokens`` of the rows."""
+    lengths = rows["response_mask"].sum(1)
     record("rollout/length", lengths)
-    record("rollout/truncated", rollout["truncated"])
+    record("rollout/truncated", rows["truncated"])
     record_total("rollout/tokens", float(lengths.sum()))
 
 

@@ -9,6 +9,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from components.collector.group import record_rollout
 from rlcomp.arguments import Ge, NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import cat, decode_texts, keep_prompt
 from rlcomp.data.examples import prompt_batch
@@ -18,7 +19,7 @@ from rlcomp.functional.prefix_match import last_command
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.task import Example
-from rlcomp.metrics import record, record_total
+from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.token_bytes import row_bytes, token_bytes
@@ -40,11 +41,14 @@ class MaskGame(Collector):
 
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
-    their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
-    rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1;
-    the paragraph's other entries, repeated for each of its rows (``policy_prompt``, if present,
-    is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling
-    replays masks. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
+    their texts, ``group_id``, ``truncated``; ``answer`` ``[B, W]`` (the paragraph in the
+    generator's rows, the span in the predictor's) and ``answer_ends`` ``[B, W]``; ``is_proposer``
+    ``[B]``, True for the generator's rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the
+    predictions of the row's mask, else -1; the paragraph's other entries, repeated for each of its
+    rows (``policy_prompt``, if present, is the row's own prompt); and ``sampling_mask``
+    ``[B, T, V/8]`` if the policy's sampling replays masks.
+
+    Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
     ``mask_game/valid_fraction`` and ``mask_game/words`` (of the masks in use); and the share of
     proposals that are ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``,
     ``whole``, ``long``, ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave
@@ -126,7 +130,8 @@ class MaskGame(Collector):
         rows = cat([proposers, *predictors])
         rows.update(_roles(questions, len(paragraphs), rows))
         self._keep_prompt(rows, batch, questions)
-        _record(rows, questions)
+        record_rollout(rows)
+        _record_questions(questions)
         return rows
 
     def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
@@ -181,6 +186,7 @@ class MaskGame(Collector):
 
 
 def _fill(template: str, text: str, answer: str) -> Example:
+    """Return the example of a filled template and its answer."""
     return Example(template.format(text=text), answer, demonstration="")
 
 
@@ -195,11 +201,8 @@ def _roles(questions: list[Example | str], first: int, batch: TensorDict) -> dic
     return {"is_proposer": is_proposer, "answers_group_id": answers_group_id}
 
 
-def _record(batch: TensorDict, questions: list[Example | str]) -> None:
-    lengths = batch["response_mask"].sum(1)
-    record("rollout/length", lengths)
-    record("rollout/truncated", batch["truncated"])
-    record_total("rollout/tokens", float(lengths.sum()))
+def _record_questions(questions: list[Example | str]) -> None:
+    """Record the metrics of the proposals; an entry is a question, or the name of a problem."""
     for question in questions:
         record("mask_game/valid_fraction", float(isinstance(question, Example)))
         if isinstance(question, Example):

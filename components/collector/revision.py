@@ -27,15 +27,15 @@ class Revised(Component):
 
     The policy answers ``template`` with a critique, ``separator`` and a revision: the text after
     the first separator. Rows then hold the original prompt and the revision, as demonstrations. A
-    row is dropped if it has no separator or nothing after it, if it was truncated, or if the
-    context has no room for the revision.
+    row is dropped if the policy's text has no separator or nothing after it, if it was truncated,
+    or if the context has no room for ``max_new_tokens`` after the filled template.
 
     Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``. Writes a new batch of at most
     ``B`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[B', T]``, ``prompt``,
     ``response``, ``group_id``; the prompt's entries stay.
 
     Records ``revision/told``, the share of answers with a revision, and ``revision/changed``, the
-    share of those that differ from the answer.
+    share of revisions that differ from their answers.
 
     Args:
         template: text with ``{prompt}`` and ``{response}``, and the principle unless the policy has
@@ -94,8 +94,10 @@ class Revised(Component):
 
     def _revisions(self, prompts: list[str], responses: list[str]) -> list[str | None]:
         """Return the texts after the separator; None if there is no such text."""
-        pairs = zip(prompts, responses, strict=True)
-        requests = [self._fill({"prompt": one, "response": other}) for one, other in pairs]
+        requests = [
+            self._fill({"prompt": prompt, "response": response})
+            for prompt, response in zip(prompts, responses, strict=True)
+        ]
         answers = answer_prompts_in_context(
             self.policy,
             requests,

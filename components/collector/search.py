@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import decode_columns, decode_texts, keep_prompt, trim
+from rlcomp.batch import keep_prompt, trim
+from rlcomp.data.examples import batch_examples
 from rlcomp.errors import DataError
 from rlcomp.interfaces.stages import Collector
-from rlcomp.interfaces.task import Example
 from rlcomp.metrics import record, record_total
 from rlcomp.prover.graph import ProofGraph
 from rlcomp.prover.searcher import Searcher
@@ -48,8 +48,7 @@ class SearchCollector(Collector):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Search for a proof of each prompt."""
-        examples = _examples(batch)
-        graphs, rows = self.prover.search(examples, self.generator)
+        graphs, rows = self.prover.search(batch_examples(batch), self.generator)
         for graph in graphs:
             _record(graph)
         if not any(graph.trials for graph in graphs):
@@ -78,13 +77,6 @@ class SearchCollector(Collector):
         on_proof = [id(trial.edge) in proof for trial in trials]
         tactics["on_proof"] = torch.tensor(on_proof, device=device)
         return trim(tactics)
-
-
-def _examples(batch: TensorDict) -> list[Example]:
-    prompts, columns = decode_texts(batch["prompt"]), decode_columns(batch)
-    answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
-    rows = zip(prompts, answers, columns, strict=True)
-    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in rows]
 
 
 def _record(graph: ProofGraph) -> None:

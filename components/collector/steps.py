@@ -36,6 +36,7 @@ class StepCollector(Component):
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
             starts with new episodes.
+        policy: draws the actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
     """
@@ -77,10 +78,7 @@ class StepCollector(Component):
             rollout = self._steps()
             self.generator.set_state(torch.get_rng_state())
         self.frames += rollout.numel()
-        after = rollout["next"]
-        record("episode/return", after["episode_reward"], where=after["done"])
-        record("episode/length", after["step_count"], where=after["done"])
-        record_total("collector/frames", rollout.numel())
+        _record_steps(rollout)
         return rollout
 
     def _steps(self) -> TensorDict:
@@ -111,14 +109,24 @@ class StepCollector(Component):
             self.environment.set_seed(start % 2**31)  # gymnasium accepts at most 31 bits
 
 
+def _record_steps(rollout: TensorDict) -> None:
+    """Record the returns and lengths of the episodes that ended, and the number of steps."""
+    after = rollout["next"]
+    record("episode/return", after["episode_reward"], where=after["done"])
+    record("episode/length", after["step_count"], where=after["done"])
+    record_total("collector/frames", rollout.numel())
+
+
 _GOALS = ("achieved_goal", "desired_goal", "trajectory")
 
 
 class GoalStepCollector(StepCollector):
-    """Collector like :class:`StepCollector`, of steps with goals and the number of the episode.
+    """Collector of steps with goals; otherwise equal to :class:`StepCollector`.
 
     Args:
-        environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` as well.
+        environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` (the number of
+            the episode), besides ``episode_reward`` and ``step_count``.
+        policy: draws the actions.
         exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
 
@@ -183,17 +191,14 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         self.frames = 0
         self.collector: Collector | None = None
         self.in_keys: list[str] = []
-        specified = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
-        self.out_keys = list(dict.fromkeys([*specified, *policy.out_keys]))
+        env_keys = environment.fake_tensordict().keys(include_nested=True, leaves_only=True)
+        self.out_keys = list(dict.fromkeys([*env_keys, *policy.out_keys]))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
         rollout = self._next()
         self.frames += rollout.numel()
-        after = rollout["next"]
-        record("episode/return", after["episode_reward"], where=after["done"])
-        record("episode/length", after["step_count"], where=after["done"])
-        record_total("collector/frames", rollout.numel())
+        _record_steps(rollout)
         return rollout
 
     def _next(self) -> TensorDict:
@@ -226,19 +231,20 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
 class ActionEpisodes(Component):
     """Collector of one episode per copy of an environment, each a row of tokens.
 
-    An episode ends at the first step with the reward of the goal; the rest of its row is padding.
-    Each step is a turn, as in the rows of agents.
+    An episode ends with its environment, or earlier at the first step with a reward of at least
+    ``goal_reward``; the rest of its row is padding. Each step is a turn, as in the rows of agents.
 
     Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
     ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
-    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. Records ``episode/success``,
-    ``episode/length`` (steps) and ``collector/frames``.
+    ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``. ``turn_reward`` is 1 at the last token
+    of the step that reached the goal, else 0; ``truncated`` marks episodes without such a step.
+    Records ``episode/success``, ``episode/length`` (steps) and ``collector/frames``.
 
     Args:
         environment: the environment, one copy per row.
         policy: the policy, whose actions are tokens.
         group_size: number of copies with equal starts.
-        goal_reward: reward of a step at the goal.
+        goal_reward: least reward of a step that reaches the goal.
 
     Raises:
         ConfigError: ``group_size`` does not divide the number of copies.

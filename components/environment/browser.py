@@ -128,7 +128,11 @@ class Browser(metaclass=Checked):
         return Turn(observation=f"\n<page>\n{content}", closing="\n</page>\n")
 
     def facts(self) -> Mapping[str, float]:
-        """Return the numbers of clicks, texts, scrolls and mistakes, and the verdict."""
+        """Return the numbers of actions by kind, of ``mistakes``, and the verdict, ``resolved``.
+
+        ``clicks``, ``texts`` and ``scrolls`` count the actions that were done, ``mistakes`` the
+        turns without a possible action. ``resolved`` is the final reward, NaN before ``<done/>``.
+        """
         return dict(self._facts)
 
     def close(self) -> None:

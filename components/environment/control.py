@@ -24,14 +24,15 @@ from rlcomp.interfaces.batched_environment import BatchedEnvironment, Randomises
 class CartPole(BatchedEnvironment):
     """Pole on a cart that is pushed left or right: gymnasium's CartPole-v1, batched in torch.
 
-    State and observation: position (m), speed, angle (rad), angular speed. Reward 1 per step; an
-    episode ends when ``|x| > 2.4`` or the pole leans by more than 12 degrees. Steps of 0.02 s.
+    State and observation: position ``x`` (m), speed (m/s), angle (rad), angular speed (rad/s).
+    Reward 1 per step; an episode ends when ``|x| > 2.4`` or the pole leans by more than 12 degrees.
+    Steps of 0.02 s.
 
     Args:
         num_envs: number of copies.
         max_steps: steps after which an episode is truncated.
-        randomise: draws ``gravity``, the masses ``cart`` and ``pole`` (kg), ``half_length`` (m) and
-            ``force`` (N) for each episode.
+        randomise: draws ``gravity`` (m/s^2), the masses ``cart`` and ``pole`` (kg),
+            ``half_length`` (m) and ``force`` (N) for each episode.
 
     Source:
         gymnasium 1.2, classic_control/cartpole.py; Barto, Sutton and Anderson 1983.
@@ -63,10 +64,11 @@ class CartPole(BatchedEnvironment):
         gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
         mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
-        swing = (force + pole * half_length * spin**2 * sine) / mass
-        inertia = half_length * (4 / 3 - pole * cosine**2 / mass)
-        angular_acceleration = (gravity * sine - cosine * swing) / inertia
-        acceleration = swing - pole * half_length * angular_acceleration * cosine / mass
+        # Acceleration of the cart without the term of the pole's angular acceleration.
+        partial = (force + pole * half_length * spin**2 * sine) / mass
+        length = half_length * (4 / 3 - pole * cosine**2 / mass)
+        angular_acceleration = (gravity * sine - cosine * partial) / length
+        acceleration = partial - pole * half_length * angular_acceleration * cosine / mass
         derivative = torch.stack([speed, acceleration, spin, angular_acceleration], dim=1)
         after = state + self.seconds * derivative
         terminated = (after[:, 0].abs() > self.max_position) | (after[:, 2].abs() > self.max_angle)
@@ -87,7 +89,7 @@ class Pendulum(BatchedEnvironment):
     Args:
         num_envs: number of copies.
         max_steps: steps after which an episode is truncated.
-        randomise: draws ``gravity``, ``mass`` and ``length`` for each episode.
+        randomise: draws ``gravity`` (m/s^2), ``mass`` (kg) and ``length`` (m) for each episode.
 
     Source:
         gymnasium 1.2, classic_control/pendulum.py.
@@ -113,11 +115,11 @@ class Pendulum(BatchedEnvironment):
         return torch.cat([angle, self.uniform(1, -1.0, 1.0)], dim=1)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Take one Euler step; an episode never terminates."""
+        """Take one step, the angle by the new speed; an episode never terminates."""
         angle, speed = state.unbind(1)
         torque = action[:, 0].clamp(*self.action)
-        upright = (angle + math.pi) % (2 * math.pi) - math.pi
-        reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        wrapped_angle = (angle + math.pi) % (2 * math.pi) - math.pi
+        reward = -(wrapped_angle**2 + 0.1 * speed**2 + 0.001 * torque**2)
         gravity, mass, length = self.dynamics.values()
         acceleration = 3 * gravity / (2 * length) * angle.sin() + 3 / (mass * length**2) * torque
         speed = (speed + acceleration * self.seconds).clamp(-self.max_speed, self.max_speed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Unbuilt
 from rlcomp.interfaces.environment import Turn
@@ -36,7 +36,7 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_CheckedAbstract):
         connection: Any = (
             load(backend.target, backend.arguments) if isinstance(backend, Unbuilt) else backend
         )
-        self.backend = cast(LeanBackend, connection)
+        self.backend: LeanBackend = connection
 
     def start(self, example: Example) -> LeanState:
         """Return the theorem of an example."""
@@ -76,9 +76,10 @@ class ProofAttempts(metaclass=Checked):
     checker's message and the state, ``"no match\nh0:p\n⊢p∨q\n"``. A script that ends with open
     goals has the message ``not over``. A script with tactics after the end of the proof fails, and
     is cut before the tactic that completed the proof. A proof has the reward 1 and ends the
-    episode, as does the last attempt.
+    episode. The last attempt ends the episode, too.
 
-    Facts: ``attempts``, ``proven``, ``first_proven``; in episodes with a second attempt also
+    Facts: ``attempts``, the number of attempts; ``proven``, whether one of them completed the
+    proof; ``first_proven``, whether the first one did; in episodes with a second attempt also
     ``repaired``, whether a later attempt completed the proof.
 
     Args:

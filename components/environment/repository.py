@@ -28,7 +28,7 @@ from rlcomp.verify.edits import (
     view_file,
 )
 
-_MAX_OUTPUT = 6000  # characters of the public tests
+_MAX_OUTPUT = 6000  # characters of the output of the public tests, the last ones
 
 MANUAL = """
 Each of your turns ends with one action:
@@ -109,13 +109,13 @@ class Repository(metaclass=Checked):
             command = action_of(action)
             if command.kind == "submit":
                 return self._submit()
-            steps: Mapping[str, Callable[[RepositoryAction], str]] = {
+            handlers: Mapping[str, Callable[[RepositoryAction], str]] = {
                 "view": self._view,
                 "edit": self._edit,
                 "create": self._edit,
                 "run": self._run,
             }
-            return self._turn(steps[command.kind](command))
+            return self._turn(handlers[command.kind](command))
         except ActionError as error:
             self._facts["mistakes"] += 1
             return self._turn(f"Not done: {error}")
@@ -139,9 +139,11 @@ class Repository(metaclass=Checked):
         (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
             [job_of(self.files, tests, (), self.limits)]
         )
-        early = "" if len(outcome.tests) > 1 else f"Ended: {outcome.status}: {outcome.message}"
+        # The job is a set-up and one call that runs all tests.
+        has_run = len(outcome.tests) > 1
+        failure = "" if has_run else f"Ended: {outcome.status}: {outcome.message}"
         # Addresses differ between processes, but a replay of the episode must print the same.
-        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_MAX_OUTPUT:]) + early
+        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_MAX_OUTPUT:]) + failure
 
     def _submit(self) -> Turn:
         names = [*dict.fromkeys(name for group in self.names.values() for name in group)]
@@ -162,7 +164,12 @@ class Repository(metaclass=Checked):
         return Turn(observation=f"\n<result>\n{content}", closing="\n</result>\n", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
-        """Return numbers of actions, the verdict and shares of passed tests."""
+        """Return the numbers of actions by kind, of ``mistakes``, and the results of the tests.
+
+        ``views``, ``edits`` and ``runs`` count the actions that were done, ``mistakes`` the turns
+        without a possible action. ``resolved`` is the reward of the submission, ``fail_to_pass``
+        and ``pass_to_pass`` are shares of passed tests; NaN before the submission or without tests.
+        """
         return dict(self._facts)
 
     def close(self) -> None:

@@ -92,10 +92,10 @@ class GymnasiumText(Adapter):
 class SkyRLGym(Adapter):
     """Adapter of an environment of SkyRL-gym: ``init(prompt)``, ``step(action)``.
 
-    It is made with ``settings`` as its ``env_config`` and the example's columns as its ``extras``.
-    Without a ``reward_spec`` among these, the example's answer is the ground truth. The observation
-    is the content of the returned messages. ``postprocessed_action`` is ignored. Numbers among its
-    metrics are facts.
+    The environment is made with ``settings`` as its ``env_config`` and the example's columns as its
+    ``extras``. Without a column ``reward_spec`` the example's answer is the ground truth. The
+    observation is the content of the returned messages. ``postprocessed_action`` is ignored.
+    Numbers among the environment's metrics are facts.
 
     Takes the arguments of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is SkyRL-gym's
     name, such as ``gsm8k_multi_turn``.
@@ -146,10 +146,10 @@ class TextArena(Adapter):
 
     The observation is the text since the policy's last move; a game that returns messages (names
     that end in ``-raw``) leaves the policy's own move out. The last turn has player 0's reward of
-    the game. The game parses the move; most search it in square brackets.
+    the game. The game parses the move; most games expect it in square brackets.
 
-    TextArena draws from Python's global generator. Here each game has its own state of it, so that
-    games do not influence one another or anything else.
+    TextArena draws from Python's global generator. This adapter keeps a state of that generator for
+    each game, so that games do not influence one another or anything else.
 
     Takes the arguments of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
     name, such as ``GuessTheNumber-v0``.
@@ -163,7 +163,7 @@ class TextArena(Adapter):
     """
 
     package, extra = "textarena", "games"
-    before = ""
+    previous_text = ""
 
     def prepare(self) -> None:
         """Make the game."""
@@ -193,8 +193,8 @@ class TextArena(Adapter):
         player, observation = self.peer.get_observation()
         if not isinstance(observation, str):
             return "\n".join(text for sender, text, _ in observation if sender != player)
-        before, self.before = self.before, observation
-        return observation.removeprefix(before)
+        previous, self.previous_text = self.previous_text, observation
+        return observation.removeprefix(previous)
 
     @contextmanager
     def _own_random(self) -> Iterator[None]:

@@ -30,8 +30,8 @@ class TRL(metaclass=Checked):
     ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` and gets their results in
     ``<tool_response>`` tags. A turn without a call ends the episode; its reward is
     ``get_reward()``, if there is one. Wrong arguments and a ValueError have a result with the error
-    message; any other exception makes the episode fail. (TRL returns all messages.) An object plays
-    one episode; TRL resets the same object again.
+    message; any other exception makes the episode fail. (In TRL the message of every exception is a
+    result.) An object plays one episode; TRL resets the same object again.
 
     Args:
         name: dotted path of the class.

@@ -106,7 +106,8 @@ class PAMA(Aggregator):
     """PAMA: minimum-norm weights in advantage space.
 
     ``w = argmin_c |sum_i c_i I(A_i)|^2`` over the simplex, which minimises the upper bound
-    ``|sum_i c_i grad L_i|^2 <= |sum_i c_i I(A_i)|^2 |grad u|^2`` without a backward pass.
+    ``|sum_i c_i grad L_i|^2 <= |sum_i c_i I(A_i)|^2 |grad u|^2`` without a backward pass. ``u`` are
+    the tokens' probability ratios of PPO; on-policy, ratios and log-probs have equal gradients.
 
     It serves ``advantage=per_objective``. ``I(A)`` is A if PPO's clip is inactive; the weights are
     computed on-policy, so ``I(A)`` is always A. An objective whose vector is 0 (missing from the
@@ -149,8 +150,8 @@ class PAMA(Aggregator):
 
 def _means(objectives: Objectives) -> Tensor:
     """Return the means ``[K]``, with rounding noise set to 0."""
-    means, sizes = objectives.means, objectives.gram.diagonal().sqrt()
-    return torch.where(means.abs() < ROUNDING * sizes, torch.zeros_like(means), means)
+    means, norms = objectives.means, objectives.gram.diagonal().sqrt()
+    return torch.where(means.abs() < ROUNDING * norms, torch.zeros_like(means), means)
 
 
 class LagrangianAggregator(Aggregator):

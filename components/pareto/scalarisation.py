@@ -195,7 +195,7 @@ class ExpectedUtility(ExpectedReturnsAggregator):
 class Chebyshev(ExpectedReturnsAggregator):
     """Weighted Chebyshev scalarisation; augmented if ``rho`` is above 0.
 
-    ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
+    ``min g(J) = max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
     The expected returns J are running means over batches (SER). The aggregation weights are
     ``-dg/dJ`` at J. The utopia point z is the highest J so far plus ``delta``. Returns are in
@@ -206,6 +206,10 @@ class Chebyshev(ExpectedReturnsAggregator):
         rho: weight of the sum; 0: only the worst objective has a weight.
         delta: distance of the utopia point from the best J so far, in reward units.
         decay: decay of the running means J.
+
+    Raises:
+        ConfigError: (in :meth:`check` and :meth:`weigh`) ``weights`` lacks an objective or names an
+            unknown one.
 
     Source:
         Steuer & Choo 1983; for several rewards Van Moffaert et al. 2013.
@@ -243,8 +247,8 @@ class Chebyshev(ExpectedReturnsAggregator):
 class SmoothChebyshev(ExpectedReturnsAggregator):
     """Smooth Chebyshev scalarisation.
 
-    ``min mu * logsumexp_i(w_i (z_i - J_i) / mu)``: aggregation weights
-    ``w * softmax(w (z - J) / mu)``.
+    ``min g(J) = mu * logsumexp_i(w_i (z_i - J_i) / mu)``: aggregation weights
+    ``-dg/dJ = w * softmax(w (z - J) / mu)``.
 
     J and z are as in ``chebyshev``: expected returns (SER), and the best J so far plus ``delta``.
     An objective without data has weight 0.
@@ -255,6 +259,10 @@ class SmoothChebyshev(ExpectedReturnsAggregator):
             the weights are fixed.
         delta: distance of the utopia point from the best J so far, in reward units.
         decay: decay of the running means J.
+
+    Raises:
+        ConfigError: (in :meth:`check` and :meth:`weigh`) ``weights`` lacks an objective or names an
+            unknown one.
 
     Source:
         Lin et al. 2024, arXiv:2402.19078, eq. 8.

@@ -30,24 +30,24 @@ class ReplayDraw:
     Attributes:
         rows: all rows of the replay, in the replay's order, ``[R]``.
         order: indices of the rows, sorted by episode and then by step, ``[R]``.
-        place: positions of the drawn steps in ``order``, ``[N]``.
+        position: positions of the drawn steps in ``order``, ``[N]``.
         last: positions in ``order`` of the last steps of their episodes, ``[N]``.
     """
 
     rows: TensorDict
     order: Tensor
-    place: Tensor
+    position: Tensor
     last: Tensor
 
     @property
     def steps(self) -> TensorDict:
         """A copy of the drawn steps, ``[N]``."""
-        steps: TensorDict = self.rows[self.order[self.place]]
+        steps: TensorDict = self.rows[self.order[self.position]]
         return steps
 
-    def achieved_after(self, later: Tensor) -> Tensor:
-        """Return the goals ``[N, G]`` achieved after the steps at positions of ``order``."""
-        goals: Tensor = self.rows["next", "achieved_goal"][self.order[later]]
+    def achieved_after(self, position: Tensor) -> Tensor:
+        """Return the goals ``[N, G]`` achieved after the steps at these positions in ``order``."""
+        goals: Tensor = self.rows["next", "achieved_goal"][self.order[position]]
         return goals
 
 
@@ -59,7 +59,8 @@ class EpisodeRows:
 
     def __init__(self, replay: UniformReplay) -> None:
         self.replay = replay
-        self._order: tuple[int, Tensor, Tensor] | None = None
+        # Write count of the replay at the last sort, and the tensors of that sort.
+        self._sorted: tuple[int, Tensor, Tensor] | None = None
 
     def draw(self, count: int, generator: torch.Generator) -> ReplayDraw:
         """Draw ``count`` steps uniformly with replacement.
@@ -82,16 +83,16 @@ class EpisodeRows:
                 "(replay@sample=sample)"
             )
         order, last = self._episodes(rows)
-        place = torch.randint(size, (count,), generator=generator)
-        return ReplayDraw(rows, order, place, last[place])
+        position = torch.randint(size, (count,), generator=generator)
+        return ReplayDraw(rows, order, position, last[position])
 
     def _episodes(self, rows: TensorDict) -> tuple[Tensor, Tensor]:
-        """Return ``order`` and the position of the last step of each row's episode."""
+        """Return ``order``, and the position in it of the last step of each position's episode."""
         write_count = self.replay.write_count
-        if self._order is None or self._order[0] != write_count:
-            order = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])
-            self._order = (write_count, *order)
-        return self._order[1:]
+        if self._sorted is None or self._sorted[0] != write_count:
+            order, last = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])
+            self._sorted = (write_count, order, last)
+        return self._sorted[1:]
 
 
 class ExtendGoals(Extend):
@@ -112,8 +113,8 @@ class SampleFuture(Component):
     """Stage that draws steps with goals that their own episode achieved later.
 
     The goal of a step is the goal achieved ``k`` steps later in its episode, with the probability
-    ``p(k) ~ gamma^(k - 1)``, ``k >= 1``. For a contrastive critic, a step is a positive pair with
-    its own goal and a negative pair with the goal of another row.
+    ``p(k) ~ gamma^(k - 1)``, from ``k = 1`` to the end of the episode. For a contrastive critic, a
+    step is a positive pair with its own goal and a negative pair with the goal of another row.
 
     Reads nothing. Writes ``observation``, ``action`` and ``desired_goal``.
 
@@ -124,7 +125,7 @@ class SampleFuture(Component):
 
     Raises:
         ConfigError: the capacity of the replay is smaller than a batch.
-        FlowError: the replay holds fewer rows than a batch.
+        FlowError: the replay holds fewer rows than a batch, or rows without goals.
 
     Source:
         Eysenbach et al. 2022, arXiv:2206.07568, section 4.1.
@@ -152,9 +153,9 @@ class SampleFuture(Component):
         """Return steps with their goals; the incoming batch is ignored."""
         draw = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(self.batch_size, generator=self.generator)
-        later = geometric_positions(draw.place, draw.last, uniform, self.gamma)
+        position = geometric_positions(draw.position, draw.last, uniform, self.gamma)
         steps = draw.steps.select("observation", "action")
-        steps["desired_goal"] = draw.achieved_after(later)
+        steps["desired_goal"] = draw.achieved_after(position)
         return steps
 
 
@@ -163,8 +164,8 @@ class SampleHindsight(Component):
 
     With probability ``fraction`` the goal of step ``t`` becomes the goal achieved after step ``f``,
     with ``f`` uniform in ``t, ..., T - 1`` and ``T`` the number of the episode's steps. The reward
-    is that of the new goal. (torchrl's ``HERReplayBuffer`` also takes goals from other environment
-    copies, and may take the state before a step as its goal.)
+    is computed for the new goal. (torchrl's ``HERReplayBuffer`` also takes goals from other
+    environment copies, and may take the state before a step as its goal.)
 
     Reads nothing. Writes the keys that :class:`ExtendGoals` stored.
 
@@ -217,7 +218,7 @@ class SampleHindsight(Component):
         """Return steps, some with new goals; the incoming batch is ignored."""
         draw = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
-        goal = draw.achieved_after(future_positions(draw.place, draw.last, uniform[1]))
+        goal = draw.achieved_after(future_positions(draw.position, draw.last, uniform[1]))
         return self._replace_goals(draw.steps, goal, (uniform[0] < self.fraction)[:, None])
 
     def _replace_goals(self, steps: TensorDict, goal: Tensor, mask: Tensor) -> TensorDict:

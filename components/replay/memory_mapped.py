@@ -44,9 +44,11 @@ class MemoryMappedReplay(UniformReplay):
         check_arguments(type(self), (), {"capacity": capacity, "directory": directory})
         self.directory = Path(directory)
         self.total = self.saved = 0
+        # Size in bytes and digest of each segment by file name.
         self.segments: dict[str, tuple[int, str]] = {}
+        # Folder of the segments of the checkpoint that this run continues.
         self.source = self.segment_folder
-        self.live = False
+        self.has_files = False
 
     @property
     def segment_folder(self) -> Path:
@@ -55,13 +57,13 @@ class MemoryMappedReplay(UniformReplay):
 
     def extend(self, rows: TensorDict) -> None:
         """Store rows ``[R]``; a full replay overwrites the oldest."""
-        if not self.live:  # create files only here, so that reading a run creates none
+        if not self.has_files:  # create files only here, so that reading a run creates none
             storage = LazyMemmapStorage(
                 self.capacity, scratch_dir=str(self.directory / "live"), existsok=True
             )
             self.buffer = TensorDictReplayBuffer(storage=storage, sampler=RandomSampler())
             self.buffer.set_rng(self.generator)
-            self.live = True
+            self.has_files = True
         super().extend(rows)
         self.total += len(rows)
 
@@ -86,6 +88,7 @@ class MemoryMappedReplay(UniformReplay):
         }
 
     def _write_segment(self) -> None:
+        """Write the rows since the last segment; delete the segments that no checkpoint needs."""
         if self.total == self.saved:
             return
         first, folder = max(self.saved, self.total - self.capacity), self.segment_folder
@@ -113,14 +116,13 @@ class MemoryMappedReplay(UniformReplay):
         for name in self.segments:
             if self._is_current(name) and not (self.segment_folder / name).is_file():
                 shutil.copyfile(self.source / name, self.segment_folder / name)
-        self.source = self.segment_folder
 
     def _is_current(self, name: str) -> bool:
         """Return whether the replay has rows of a segment."""
         return _range(name)[1] > self.total - self.capacity
 
     def _rows(self, first: int, last: int) -> dict[str, Tensor]:
-        """Return a range of all rows ever written, as flat tensors."""
+        """Return the rows ``first`` to ``last - 1`` of all rows ever written, as flat tensors."""
         memory = self.rows()
         assert memory is not None
         rows = memory[torch.arange(first, last) % self.capacity]
@@ -136,9 +138,9 @@ class MemoryMappedReplay(UniformReplay):
         """
         total = field(state, "total", NonNegativeInt)
         segments = _parse_segments(field(state, "segments", list))
-        folder = Path(field(state, "folder", str))
+        self.source = Path(field(state, "folder", str))
         size = min(total, self.capacity)
-        rows = self._read(segments, folder, total, size)
+        rows = self._read(segments, total, size)
         self.buffer.empty()
         self.total = self.saved = 0
         if rows is not None:
@@ -150,7 +152,7 @@ class MemoryMappedReplay(UniformReplay):
         self.segments = segments
 
     def _read(
-        self, segments: dict[str, tuple[int, str]], folder: Path, total: int, size: int
+        self, segments: dict[str, tuple[int, str]], total: int, size: int
     ) -> TensorDict | None:
         """Return the last ``size`` of ``total`` rows in writing order; None if there are none."""
         parts, next_row = [], total - size
@@ -161,9 +163,9 @@ class MemoryMappedReplay(UniformReplay):
             if first > next_row or last > total:
                 break
             # A segment is in this run's folder or in the checkpoint's.
-            own = (self.segment_folder / name).is_file()
-            self.source = self.segment_folder if own else folder
-            segment = _read_segment(self.source / name, entry, last - first)
+            is_copied = (self.segment_folder / name).is_file()
+            folder = self.segment_folder if is_copied else self.source
+            segment = _read_segment(folder / name, entry, last - first)
             parts.append(segment[next_row - first :])
             next_row = last
         if next_row != total:
@@ -175,7 +177,7 @@ class MemoryMappedReplay(UniformReplay):
 
 
 def _range(name: str) -> tuple[int, int]:
-    """Return the first and the last row of a segment, among all rows ever written."""
+    """Return a segment's first row, and the row after its last, among all rows ever written."""
     match = _NAME.fullmatch(name)
     assert match is not None
     return int(match[1]), int(match[2])

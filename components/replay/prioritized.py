@@ -21,7 +21,8 @@ class PrioritizedReplay(UniformReplay):
 
     ``P(i)`` is the probability of row ``i``, ``p_i`` its priority and ``delta_i`` its error. A new
     row has the greatest priority so far. :class:`Reprioritise` updates the priorities. Samples have
-    ``index`` and ``priority_weight`` ``[N]``, with which torchrl's losses weight rows.
+    ``index``, the positions of the rows in the replay, and ``priority_weight``, by which torchrl's
+    losses weight the rows; ``[N]`` each.
 
     Args:
         capacity: largest number of rows; a full replay overwrites the oldest.

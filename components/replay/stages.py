@@ -197,6 +197,7 @@ class SampleLabelled(Sample):
         batch_size: rows per batch (``N``).
 
     Raises:
+        ConfigError: the capacity of the replay is smaller than a batch.
         FlowError: the replay holds fewer rows than a batch.
     """
 

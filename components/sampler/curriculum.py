@@ -22,12 +22,15 @@ from rlcomp.seed import new_generator
 class Curriculum(TaskSampler):
     """Pass-rate curriculum: a sampler with part of the batch from a band of pass rates.
 
-    A share of the batch is drawn, uniformly and without replacement, from the examples whose latest
-    pass rate is in ``[low, high]``. The rest comes from shuffled epochs over all training examples.
-    Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``.
+    An expected share of ``1 - exploration`` of the batch is drawn, uniformly and without
+    replacement, from the examples whose latest pass rate is in ``[low, high]``. If fewer examples
+    are in this band, all of them are drawn. The other prompts come from shuffled epochs over all
+    training examples. Pass rates come from ``feedback=pass_rate``; without it this is
+    ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch, and
+    ``columns`` where an example has any.
     Records ``curriculum/in_band``, the share of the batch drawn from the band, and
     ``curriculum/tried``, the number of examples with a pass rate.
 
@@ -38,7 +41,8 @@ class Curriculum(TaskSampler):
         prompt: prompt format; None: plain text.
         low: least pass rate of the band.
         high: largest pass rate of the band.
-        exploration: expected share of the batch outside the band.
+        exploration: expected share of the batch from the shuffled epochs, whose prompts may be in
+            the band, too.
 
     Raises:
         ConfigError: the band is empty, or the task has fewer training examples than
@@ -96,10 +100,10 @@ class Curriculum(TaskSampler):
 
     def _draw_band(self, count: int) -> Iterator[int]:
         """Draw the non-exploration share of a batch from the band, or all of a smaller band."""
-        band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
-        exploit = torch.rand(count, generator=self.generator) >= self.exploration
+        band = [index for index, rate in self.pass_rates.items() if self.low <= rate <= self.high]
+        from_band = torch.rand(count, generator=self.generator) >= self.exploration
         order = torch.randperm(len(band), generator=self.generator)
-        return (band[i] for i in order[: int(exploit.sum())].tolist())
+        return (band[i] for i in order[: int(from_band.sum())].tolist())
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
         """Store the latest pass rate of each example."""
@@ -124,7 +128,11 @@ class Curriculum(TaskSampler):
 
 
 def task_indices(state: dict[str, Any], task: Task) -> Tensor:
-    """Return the entry ``tried`` of a state: distinct indices of the task."""
+    """Return the entry ``tried`` of a state: distinct indices of the task.
+
+    Raises:
+        CheckpointError: an index is outside of the task, or occurs twice.
+    """
     indices = tensor_field(state, "tried", torch.int64)
     in_range = bool(((indices >= 0) & (indices < len(task))).all())
     if not in_range or len({*indices.tolist()}) < len(indices):

@@ -30,7 +30,8 @@ class Demonstrations(Component):
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
     EOS, and in a conversation every turn of the assistant), ``prompt``, ``answer`` (``[B, W]``
-    uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a new batch.
+    uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a new batch, and ``columns`` where an
+    example has any.
 
     Args:
         task: the task of the examples; each training example comes exactly once per epoch.

@@ -29,7 +29,8 @@ class DifficultyPools(TaskSampler):
     ``feedback=pass_rate``; without it this is ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch, and
+    ``columns`` where an example has any.
     Records ``retired/solved`` and ``retired/hopeless``, the numbers of prompts at rest after this
     batch, and ``retired/released``, the number of prompts released for it.
 

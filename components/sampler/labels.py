@@ -65,7 +65,10 @@ class LabelledAnswers(Demonstrations):
             prompt=prompt,
         )
         self.annotator_weight = annotator_weight or {}
-        desirable([task.example(0)])
+
+    def check_example(self, example: Example) -> None:
+        """Refuse an example without a label."""
+        desirable([example])
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return a new batch of the next ``batch_size`` answers."""
@@ -238,13 +241,13 @@ class StepLabels(Demonstrations):
     """Sampler of answers with a label for each step, for process reward models.
 
     The answer is the example's demonstration. Its column ``steps`` holds consecutive parts of the
-    answer, ``step_labels`` the label of each: true or false, a probability, or null without a
-    label. The label is written to the token that completes the step.
+    answer, ``step_labels`` the label of each step: true, false, a probability, or null if unknown.
+    The label is written to the token that completes the step.
 
     Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
-    ``step_end`` and ``step_label`` ``[B, T]``, ``group_id`` ``[B]`` (one for each row); ``reward``
-    and ``reward_valid`` ``[B]``; and ``columns``. The reward is the column ``desirable``; without
-    this column, 1 if all steps are right, else 0.
+    ``step_end`` (of the steps with a label) and ``step_label`` ``[B, T]``, ``group_id`` ``[B]``
+    (one for each row); ``reward`` and ``reward_valid`` ``[B]``; and ``columns``. The reward is the
+    column ``desirable``; without this column, 1 if all labels are above 0.5, else 0.
 
     Args:
         task: the task of the examples.

@@ -31,9 +31,9 @@ class Pairs(Component):
     """Sampler of preference pairs: row 2k is chosen, row 2k + 1 rejected.
 
     The demonstration of an example is its chosen answer, its column ``rejected`` the other one.
-    The columns ``weight``, ``label_noise`` and ``annotator`` give the weight of its label and the
-    probability that it is wrong, ``margin`` the margin of a reward model. If the
-    column ``tie`` is true, neither answer is preferred, and the order has no meaning.
+    The columns ``weight``, ``label_noise`` and ``annotator`` give the weight of the label and the
+    probability that the label is wrong. The column ``margin`` gives the margin of a reward model.
+    If the column ``tie`` is true, neither answer is preferred, and the order has no meaning.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, answer, EOS), ``attention_mask`` and
     ``response_mask`` (``[B, T]`` bool; the latter covers answer and EOS), ``chosen``, ``group_id``

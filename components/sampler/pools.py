@@ -26,7 +26,8 @@ class TaskPools(PromptSampler):
     epochs. The positions in the epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
-    (``[B, W]`` bool) of a new batch. Records ``pools/<task>``, the share of each task in the batch.
+    (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any. Records
+    ``pools/<task>``, the share of each task in the batch.
 
     Args:
         tasks: tasks by name, without their held-out prompts.
@@ -37,7 +38,8 @@ class TaskPools(PromptSampler):
         prompt: prompt format; None: plain text.
 
     Raises:
-        ConfigError: weights name other tasks or are all 0, or a task has no training examples.
+        ConfigError: weights lack a task, name another one or are all 0, or a task has no training
+            examples.
         DataError: a prompt leaves no room for the answer.
     """
 
@@ -74,9 +76,9 @@ class TaskPools(PromptSampler):
         self.generator = new_generator()
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """Return the next examples, with a random number from each task."""
-        share = torch.tensor(self.shares(progress()), dtype=torch.float64)
-        tasks = torch.multinomial(share, count, replacement=True, generator=self.generator)
+        """Return the next examples; the number from each task is random, by its weight."""
+        shares = torch.tensor(self.shares(progress()), dtype=torch.float64)
+        tasks = torch.multinomial(shares, count, replacement=True, generator=self.generator)
         batch: list[tuple[int, Example]] = []
         for number, (name, examples) in enumerate(self.examples.items()):
             rows = int((tasks == number).sum())
@@ -86,11 +88,11 @@ class TaskPools(PromptSampler):
 
     def shares(self, at: float) -> list[float]:
         """Return the expected share of each task at a progress in [0, 1] of the phase."""
-        start, end = (
+        starts, ends = (
             [weights[name] / sum(weights.values()) for name in self.tasks]
             for weights in (self.weights_start, self.weights_end)
         )
-        return [(1 - at) * low + at * high for low, high in zip(start, end, strict=True)]
+        return [(1 - at) * start + at * end for start, end in zip(starts, ends, strict=True)]
 
     def run_state(self) -> dict[str, Any]:
         """Return the positions in the epochs."""

@@ -22,15 +22,16 @@ from rlcomp.seed import named_seed
 class Frontier(PromptSampler):
     """Sampler with a threshold curriculum: one task at a time, until it is mastered.
 
-    A batch whose mean pass rate is at least ``threshold`` moves the frontier to the next task. The
-    frontier never moves back.
-    Within a task, prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``;
-    without it this is ``sampler=epochs`` on the first task. The frontier and the positions in the
-    epochs are part of a checkpoint.
+    The frontier is the current task. A batch whose mean pass rate is at least ``threshold`` moves
+    the frontier to the next task. The frontier never moves back. Within a task, prompts come in
+    shuffled epochs. Pass rates come from ``feedback=pass_rate``; without it this is
+    ``sampler=epochs`` on the first task. The frontier and the positions in the epochs are part of a
+    checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the batch's task) of a new
-    batch. Records ``frontier/task``, the number of the task from 1 on.
+    batch, and ``columns`` where an example has any. Records ``frontier/task``, the number of the
+    task from 1 on.
 
     Args:
         tasks: tasks by name, from easy to hard, without their held-out prompts.
@@ -112,8 +113,9 @@ class Families(PromptSampler):
     checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, unique over all levels) of a new batch.
-    Records ``families/<family>``, the number of its level from 1 on.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, unique over all levels) of a new batch, and
+    ``columns`` where an example has any. Records ``families/<family>``, the number of its level
+    from 1 on.
 
     Args:
         families: by family, its levels by name, from easy to hard, without held-out prompts.
@@ -169,10 +171,11 @@ class Families(PromptSampler):
             for name, levels in families.items()
         }
         self.turn = 0  # the family that the next batch begins with
-        # Number of examples in all earlier levels: the id of a level's first example.
+        # The id of a level's first example.
         self.offsets = dict(self._offsets())
 
     def _offsets(self) -> Iterator[tuple[tuple[str, int], int]]:
+        """Yield family and level, and the number of examples in all earlier levels."""
         before = 0
         for name, tasks in self.families.items():
             for level, task in enumerate(tasks):

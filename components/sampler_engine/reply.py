@@ -39,8 +39,8 @@ class Response:
         truncated: whether the limit of tokens ended the response.
         sampling_mask: the candidate set of each token, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
-        routes: the experts of each token, prompt included, shape ``[P + S, L, K]``, uint8; None if
-            not requested.
+        routes: indices of the ``K`` experts in each of ``L`` layers, for every token of prompt and
+            response, shape ``[len(prompt) + len(tokens), L, K]``, uint8; None if not requested.
     """
 
     tokens: list[int]
@@ -121,20 +121,20 @@ def _parse_choice(
     truncated = _is_truncated(choice.get("finish_reason"), tokens, request)
     if request.decoding.temperature == 0:  # a greedy policy has probability 1
         log_probs = [0.0] * len(tokens)
-    sets = routes = None
+    masks = routes = None
     if request.decoding.replays:
         shape: tuple[int, ...] = (len(tokens), -(-request.vocabulary // 8))
-        sets = _decode_bytes(
+        masks = _decode_bytes(
             choice, "sampling_mask", shape, "decoding.replay", "=false decoding=full"
         )
-        if not bool(mask_contains(sets, torch.tensor(tokens)).all()):
+        if not bool(mask_contains(masks, torch.tensor(tokens)).all()):
             raise WrongReplyError("its sampling_mask excludes a token that it sampled")
     if request.routing is not None:
         shape = (len(prompt) + len(tokens), *request.routing)
         routes = _decode_bytes(
             choice, "routed_experts", shape, "decoding.keep_routing", "=proximal"
         )
-    return Response(tokens, log_probs, truncated, sets, routes)
+    return Response(tokens, log_probs, truncated, masks, routes)
 
 
 def _check_ids(tokens: Sequence[object], request: SamplingRequest) -> None:
@@ -166,7 +166,11 @@ def _parse_log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
 
 
 def _is_truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) -> bool:
-    """Return whether the limit of tokens ended a response; refuse any other end but a stop."""
+    """Return whether the limit of tokens ended a response, not a stop token.
+
+    Raises:
+        WrongReplyError: something else ended the response, or it goes on after a stop token.
+    """
     ends = [index for index, token in enumerate(tokens) if token in request.stops]
     if ends and ends[0] < len(tokens) - 1:
         raise WrongReplyError(
@@ -191,7 +195,18 @@ def _is_truncated(finish: object, tokens: Sequence[int], request: SamplingReques
 def _decode_bytes(
     choice: Mapping[str, Any], name: str, shape: tuple[int, ...], setting: str, fallback: str
 ) -> Tensor:
-    """Decode an entry of a choice from base64 to a tensor of bytes."""
+    """Decode an entry of a choice from base64 to a tensor of bytes.
+
+    Args:
+        choice: the choice.
+        name: key of the entry.
+        shape: shape of the tensor.
+        setting: the config key that requests the entry, for the message.
+        fallback: what follows the key in a command line that does without the entry.
+
+    Raises:
+        WrongReplyError: the entry is missing or has another size.
+    """
     try:
         raw = base64.b64decode(choice.get(name, ""), validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -212,13 +227,13 @@ def as_sampled(responses: Sequence[Response]) -> SampledResponses:
         tensor([[5, 1],
                 [7, 0]])
     """
-    sets = [each.sampling_mask for each in responses if each.sampling_mask is not None]
+    masks = [each.sampling_mask for each in responses if each.sampling_mask is not None]
     routes = [each.routes for each in responses if each.routes is not None]
     return SampledResponses(
         tokens=pad_sequence([torch.tensor(each.tokens) for each in responses], True),
         log_probs=pad_sequence([torch.tensor(each.log_probs) for each in responses], True),
         lengths=torch.tensor([len(each.tokens) for each in responses]),
         truncated=torch.tensor([each.truncated for each in responses]),
-        sampling_mask=pad_sequence(sets, True) if sets else None,
+        sampling_mask=pad_sequence(masks, True) if masks else None,
         routes=pad_sequence(routes, True, UNKNOWN) if routes else None,
     )

@@ -27,7 +27,8 @@ from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
 
-# Most bytes of a reply: per token (an id, a log-prob and its text twice), and besides.
+# Largest number of bytes of a reply: for each token (an id, a log-prob, and its text twice), and
+# for everything else.
 _TOKEN_BYTES, _OTHER_BYTES = 512, 1 << 20
 
 
@@ -35,12 +36,14 @@ class ServerEngine(metaclass=Checked):
     """Engine that samples by ``POST url/completions``, with a request for each prompt.
 
     Prompts and responses are token ids, never text; each response token has its log-prob. A request
-    without a connection, a whole reply within ``timeout`` or JSON, or with a status 429 or 5xx, is
-    repeated with the same seed; after ``tries`` the run stops. A malformed reply stops the run at
-    once (:func:`components.sampler_engine.reply.read_responses`).
+    is repeated with the same seed if there is no connection, if the whole reply does not arrive
+    within ``timeout``, if it is not JSON, or if its status is 429 or 5xx. The run stops after
+    ``tries`` such failures. A malformed reply stops the run at once
+    (:func:`components.sampler_engine.reply.read_responses`).
 
-    The weights of a version are sent before its first request: a folder ``folder/version-N``, then
-    the requests of ``update`` with its ``{folder}`` and ``{version}``.
+    The weights of a version are sent before its first request. The engine writes the folder
+    ``folder/version-N``, then sends the requests of ``update``, in which this folder and ``N``
+    replace ``{folder}`` and ``{version}``.
 
     Records ``sampler_engine/requests``, ``time/sampler_engine`` and ``time/weights`` (seconds),
     summed over a step.
@@ -152,6 +155,7 @@ class ServerEngine(metaclass=Checked):
         prompt = list(request.prompts[number])
         data = json.dumps(self._body(request, number)).encode()
         tokens = request.group_size * (request.max_new_tokens + len(prompt))
+        # Base64 writes 4 characters for 3 bytes of routes and masks; 2 for each byte leave room.
         token_bytes = _TOKEN_BYTES + 2 * math.prod(request.routing or (0,))
         token_bytes += -(-request.vocabulary // 8) * 2 if request.decoding.replays else 0
         limit = _OTHER_BYTES + tokens * token_bytes

@@ -15,14 +15,14 @@ from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
-_LOGGER = "ContinuousBatchingLogger"  # warns at every batch of an unknown processor
+_LOGGER = "ContinuousBatchingLogger"  # transformers' logger, which warns at every batch
 
 
 class TransformersBatching(metaclass=Checked):
     """Engine that samples by transformers' ``model.generate_batch`` (paged attention).
 
-    It is for GPUs, and for architectures that rlcomp's own loop does not support; on a CPU it is
-    about fifty times slower. The model is the policy's own, adapters included.
+    It is for GPUs, and for architectures that rlcomp's own loop does not support. On a CPU it is
+    about fifty times slower than that loop. The model is the policy's own, adapters included.
 
     Args:
         num_blocks: pages of the cache; null: on a GPU as many as memory holds, elsewhere as many as
@@ -37,7 +37,7 @@ class TransformersBatching(metaclass=Checked):
         self.page_size = page_size
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse truncated sampling, because the sets of tokens are not returned."""
+        """Refuse truncated sampling and kept routes: transformers returns no sets and no routes."""
         del model
         if decoding.truncates:
             raise ConfigError(
@@ -84,6 +84,7 @@ class TransformersBatching(metaclass=Checked):
         return as_sampled([_response(output, request) for output in outputs.values()])
 
     def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:
+        """Return the number of pages of the cache; None: as many as memory holds."""
         if self.num_blocks is not None or model.device.type != "cpu":
             return self.num_blocks
         lengths = [len(prompt) + request.max_new_tokens for prompt in request.prompts]

@@ -37,29 +37,29 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
         RlcompError: the folder cannot be written.
     """
     check_no_adapters(model)
-    place, draft = folder / f"version-{version}", folder / f".version-{version}"
+    target, draft = folder / f"version-{version}", folder / f".version-{version}"
     try:
         shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
         draft.mkdir(parents=True)
         with no_progress_bars():
             model.save_pretrained(draft)
-        draft.rename(place)
+        draft.rename(target)
         link = folder / f".{CURRENT}"
         link.unlink(missing_ok=True)
-        link.symlink_to(place.name)
+        link.symlink_to(target.name)
         os.replace(link, folder / CURRENT)
     except OSError as error:
         raise RlcompError(
             f"the weights of version {version} cannot be written into {folder}: {error}; make room "
             "for two versions, or set sampler_engine.folder"
         ) from error
-    return place
+    return target
 
 
 def drop_others(folder: Path, version: int) -> None:
     """Remove the folders of all versions except the one that the server has read."""
-    for place in folder.iterdir():
+    for path in folder.iterdir():
         # Other folders may have similar names (version-1.5).
-        if _NAME.fullmatch(place.name) and place.name != f"version-{version}":
-            shutil.rmtree(place, ignore_errors=True)
+        if _NAME.fullmatch(path.name) and path.name != f"version-{version}":
+            shutil.rmtree(path, ignore_errors=True)

@@ -17,7 +17,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 class Benchmark(RecordTask):
     """Task of all rows of a benchmark's file, held out; nothing is downloaded.
 
-    The file is searched in a folder and its subfolders by each of its usual names in turn.
+    A folder, then each of its subfolders, is searched for the file by its usual names in turn.
 
     Args:
         path: path of the file; null: search for the file.
@@ -105,13 +105,13 @@ def _find_file(folder: Path, names: list[str], form: str) -> Path:
     if not names:
         raise ConfigError(f"path is not set; set path=FILE of problems, whose rows hold {form}")
     if folder.is_file():
-        usual = any(folder.name == f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
-        or_folder = f"data={folder.parent}, or " if usual else ""
+        is_usual = any(folder.name == f"{name}{suffix}" for name in names for suffix in _SUFFIXES)
+        or_folder = f"data={folder.parent}, or " if is_usual else ""
         raise DataError(
             f"data is a folder, and {str(folder)!r} is a file: {or_folder}set path={folder}"
         )
-    inside = sorted(path for path in folder.glob("*") if path.is_dir())
-    for parent in (folder, *inside):
+    subfolders = sorted(path for path in folder.glob("*") if path.is_dir())
+    for parent in (folder, *subfolders):
         for name in names:
             for suffix in _SUFFIXES:
                 if (file := parent / f"{name}{suffix}").is_file():

@@ -24,7 +24,7 @@ class TaskMixture(metaclass=Checked):
 
     Args:
         tasks: the tasks by domain.
-        column: the column of the name.
+        column: the column that holds the task's name.
         held_out: share of the prompts that only evaluators see, at least the share of each task.
             The split is by a hash, so that it includes the held-out prompts of all tasks.
 
@@ -93,7 +93,7 @@ class HintedTask(metaclass=Checked):
     Args:
         task: the task of the examples.
         template: text of a hinted prompt, with ``{prompt}`` and ``{answer}`` of the example.
-        share: share of the hinted examples.
+        share: share of the prompts that are hinted.
 
     Examples:
         >>> from components.worlds.sorting.task import Sorting
@@ -128,8 +128,8 @@ class HintedTask(metaclass=Checked):
 class AnswerVerdicts(metaclass=Checked):
     """Task of verdicts on another task's demonstrations: ``"12>1123=3?"`` has the answer ``"y"``.
 
-    A judge can only learn from a task with some wrong demonstrations. An example is held out if
-    its prompt is.
+    A judge can only learn from a task with some wrong demonstrations. A verdict is held out if the
+    prompt of the judged demonstration is held out in the other task.
 
     Args:
         answers: the other task.
@@ -181,9 +181,9 @@ class AnswerVerdicts(metaclass=Checked):
         """Return the verdict on the demonstration at the same index."""
         answer = self.answers.example(index)
         right = self.verifier.is_right(answer, answer.demonstration)
-        flawed = random.Random(named_seed(index, "verdict")).random() < self.mislabelled
+        is_mislabelled = random.Random(named_seed(index, "verdict")).random() < self.mislabelled
         accept, reject = self.options
-        verdict = accept if right != flawed else reject
+        verdict = accept if right != is_mislabelled else reject
         return Example(
             f"{answer.prompt}{answer.demonstration}{self.asks}",
             accept if right else reject,

@@ -31,8 +31,9 @@ class PreferenceTask(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
         ties: whether pairs without a preference are left out or kept for ``loss=davidson``; other
             losses read them as a label that is wrong with probability 1/2.
-        ratings: ``responses`` with ``ratings`` or a ``ranking`` give all ``pairs`` that differ, a
-            rated answer ``each`` (``sampler@pairs=rated``), or one ``ranking`` of all
+        ratings: examples of a row of ``responses`` with ``ratings`` or a ``ranking``. ``pairs``:
+            every pair of responses that differ in rating. ``each``: every response with its rating
+            (``sampler@pairs=rated``). ``ranking``: one ranking of all responses
             (``sampler@pairs=rankings``).
 
     Raises:

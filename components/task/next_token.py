@@ -42,7 +42,8 @@ class NextToken(SpanTask):
         horizon: maximum number of tokens of the answer.
         max_context: maximum number of tokens of the context, the last ones before the position;
             null: all.
-        whole_spans: whether the answer is the span that ``position`` chose and has only its end.
+        whole_spans: whether the answer is the whole span that ``position`` chose; ``answer_ends``
+            then marks only its end, and ``horizon`` has no effect.
         thought: function from the context to the demonstration's thought; null: none.
         held_out: share of the documents that only evaluators see; must equal the corpus's if a
             policy is trained on both.
@@ -52,7 +53,7 @@ class NextToken(SpanTask):
         DataError: no position is chosen, or a document cannot be written in tokens.
 
     Source:
-        RPT, arXiv:2506.08007; with whole sentences RLPT's next segment.
+        RPT, arXiv:2506.08007; with whole sentences the next segment of RLPT, arXiv:2509.19249.
     """
 
     prompt_field = "context"
@@ -116,7 +117,8 @@ class AnnotatedText(metaclass=Checked):
     ``"to be or not"`` with a note before ``" or"`` is
     ``"to be<think></think>\boxed{ or} or not"``. SFT on it teaches the form of an answer many
     times per document, beside the next tokens. The notes of a document are at every ``period``-th
-    of its positions, the first one at a random place among the first ``period``.
+    of its positions. The first note of document ``i`` is at position number ``i % period``, from 0,
+    so that the documents differ in their places.
 
     Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
@@ -124,7 +126,8 @@ class AnnotatedText(metaclass=Checked):
         corpus: its answers are the documents.
         tokenizer: the tokenizer of the tokens for ``position``.
         position: choice of the positions of notes; a note predicts its span.
-        note: the wording of a note on the ``{target}``; without the field the text itself follows.
+        note: the wording of a note on the ``{target}``. A note without this field is a mark only:
+            the text that it would predict follows anyway.
         period: number of positions from one note to the next.
 
     Raises:
@@ -165,11 +168,11 @@ class AnnotatedText(metaclass=Checked):
                 "take a corpus of texts, such as task@corpus=text"
             )
         pieces: list[str] = []
-        done = len(plain.prompt.encode())
-        later = [span for span in self.spans.of(index) if span.start >= done]
-        for start, stop in later[index % self.period :: self.period]:
+        copied = len(plain.prompt.encode())  # bytes of the document before the next piece
+        spans = [span for span in self.spans.of(index) if span.start >= copied]
+        for start, stop in spans[index % self.period :: self.period]:
             note = self.note.format(target=data[start:stop].decode())
-            pieces += [data[done:start].decode(), note]
-            done = start
-        text = "".join(pieces) + data[done:].decode()
+            pieces += [data[copied:start].decode(), note]
+            copied = start
+        text = "".join(pieces) + data[copied:].decode()
         return Example(plain.prompt, plain.answer, text, source=plain.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Literal
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
@@ -17,10 +18,11 @@ Neutral = Literal["right", "wrong", "leave_out"]
 class StepLabelTask(metaclass=Checked):
     """Task of solutions with step labels, from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
-    A row has a prompt, ``completions`` (the steps in order), and as many ``labels``: true or false,
-    a probability, null without a label, or with ``scale: signed`` 1, 0 (neutral) and -1. The answer
-    consists of the steps, separated by ``separator``. The outcome is the column ``correct`` (true
-    or false); without it the solution is right if all labels are above 1/2.
+    A row has a prompt, ``completions`` (the steps in order), and as many ``labels``. A label is
+    true, false, null (unknown), or a number: a probability or, with ``scale: signed``, 1 (right), 0
+    (neutral) or -1 (wrong). The answer consists of the steps, separated by ``separator``. The
+    outcome is the column ``correct`` (true or false); without it the solution is right if all known
+    labels are above 1/2.
 
     Args:
         path: the file.
@@ -31,8 +33,8 @@ class StepLabelTask(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
 
     Raises:
-        DataError: the file is missing, empty or malformed, or a row holds no labelled steps; names
-            file and line.
+        DataError: the file is missing, empty or malformed, or a row holds no labelled steps; the
+            message names file and line.
 
     Source:
         Lightman et al. 2023 (PRM800K), arXiv:2305.20050, for three kinds of labels; Wang et al.
@@ -96,8 +98,10 @@ class StepLabelTask(metaclass=Checked):
         return Example(prompt, "".join(texts), "".join(texts), columns=columns)
 
     def _label(self, row: Row, label: object) -> float | None:
-        if label is None or isinstance(label, bool):
-            return None if label is None else float(label)
+        if label is None:
+            return None
+        if isinstance(label, bool):
+            return float(label)
         signed = self.scale == "signed"
         if isinstance(label, (int, float)):
             if signed and label in (-1, 0, 1):
@@ -148,21 +152,21 @@ class StepPairs(metaclass=Checked):
                 f"the example {whole.prompt[:60]!r} is no pair of texts: step pairs need a text "
                 "and a column 'rejected' with another, and prompt=text"
             )
-        both = steps_of(whole.demonstration, self.separator), steps_of(rejected, self.separator)
-        shared = len(_shared_steps(*both))
-        if shared == min(map(len, both)):
+        right_steps = steps_of(whole.demonstration, self.separator)
+        wrong_steps = steps_of(rejected, self.separator)
+        shared = _count_shared_steps(right_steps, wrong_steps)
+        if shared == min(len(right_steps), len(wrong_steps)):
             raise DataError(
                 f"the example {whole.prompt[:60]!r} has two solutions, one the beginning of the "
                 f"other, with steps that end in {self.separator!r}: they differ in no step; remove "
                 "the example, or set separator"
             )
-        chosen, wrong = (steps[shared] for steps in both)
         return Example(
-            prompt=whole.prompt + "".join(both[0][:shared]),
+            prompt=whole.prompt + "".join(right_steps[:shared]),
             answer=whole.answer,
-            demonstration=chosen,
+            demonstration=right_steps[shared],
             source=whole.held_out_by,
-            columns={**whole.columns, REJECTED: wrong, STEP: True},
+            columns={**whole.columns, REJECTED: wrong_steps[shared], STEP: True},
         )
 
 
@@ -181,11 +185,7 @@ def steps_of(text: str, separator: str) -> list[str]:
     return [part + separator for part in ended] + ([last] if last else [])
 
 
-def _shared_steps(chosen: list[str], rejected: list[str]) -> list[str]:
-    """Return the common first steps of both solutions."""
-    shared = []
-    for one, other in zip(chosen, rejected, strict=False):
-        if one != other:
-            break
-        shared.append(one)
-    return shared
+def _count_shared_steps(chosen: list[str], rejected: list[str]) -> int:
+    """Count the first steps that both solutions share."""
+    pairs = zip(chosen, rejected, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

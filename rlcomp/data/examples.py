@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from tensordict import TensorDict
 
-from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.batch import decode_columns, decode_texts, encode_columns, encode_texts
 from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
 from rlcomp.data.permutation import permutation
@@ -261,3 +261,15 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     )
     columns = encode_columns([example.columns for example in examples])
     return batch.update({"columns": columns}) if columns.keys() else batch
+
+
+def batch_examples(batch: TensorDict) -> list[Example]:
+    """Return the prompt of each row as an example, for an environment; the demonstration is empty.
+
+    Args:
+        batch: ``prompt`` ``[P, W]``, and optionally ``answer`` ``[P, W]`` and ``columns``.
+    """
+    prompts = decode_texts(batch["prompt"])
+    answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
+    rows = zip(prompts, answers, decode_columns(batch), strict=True)
+    return [Example(prompt, answer, "", columns=columns) for prompt, answer, columns in rows]

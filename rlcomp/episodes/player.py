@@ -13,6 +13,7 @@ from torch import Tensor
 from rlcomp.arguments import Checked, PositiveInt, Unbuilt
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
+from rlcomp.data.examples import batch_examples
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.branching import BranchingBudget, BranchingRollout
 from rlcomp.episodes.episode import Episode, episode_rows
@@ -22,7 +23,6 @@ from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.policy import SupportsTurns, check_turns
 from rlcomp.interfaces.prompt import Dialogue, PromptFormat
-from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import resolve_prompt_format
 from rlcomp.text.token_bytes import token_bytes
@@ -246,13 +246,5 @@ def owners(batch: TensorDict, group_size: int) -> list[int]:
 
 def starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
     """Return the start of each episode."""
-    examples = _examples(batch, decode_columns(batch))
+    examples = batch_examples(batch)
     return [Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)]
-
-
-def _examples(batch: TensorDict, columns: list[dict[str, object]]) -> list[Example]:
-    """Return the example of each prompt for the environment."""
-    prompts = decode_texts(batch["prompt"])
-    answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
-    parts = zip(prompts, answers, columns, strict=True)
-    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in parts]

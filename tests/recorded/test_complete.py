@@ -15,7 +15,6 @@ TESTS = "tests/components/"
 MATRIX_GAME = "tests/worlds/matrix_game/"
 GAME = TESTS + "collector/test_mask_game_collector.py::"
 CUT_OFF = GAME + "test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded"
-ROLES = GAME + "test_tokens_and_lengths_of_both_roles_are_recorded"
 PROPOSALS = GAME + "test_what_became_of_the_proposals_is_recorded"
 EPISODES = TESTS + "collector/test_episode_collector.py::test_numbers_of_episodes_are_recorded"
 TURNS = TESTS + "advantage/test_turns.py::"
@@ -325,7 +324,7 @@ BESIDE = [
         },
     ),
     (
-        "rlcomp/interfaces/stages.py",
+        "rlcomp/interfaces/intervention.py",
         {
             "intervention/share": TESTS
             + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
@@ -371,9 +370,6 @@ BESIDE = [
             "mask_game/*": PROPOSALS,
             "mask_game/valid_fraction": PROPOSALS,
             "mask_game/words": CUT_OFF,
-            "rollout/length": ROLES,
-            "rollout/tokens": ROLES,
-            "rollout/truncated": CUT_OFF,
         },
     ),
     (

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.worlds.bfcl.service import Result, Service, ServiceError
 
+# Most significant digits of a result; a call may ask for any precision.
 _DIGITS = 50
 # Dimension of each unit and its size in metres or kilograms.
 _UNITS = {

@@ -11,6 +11,7 @@ from rlcomp.interfaces.reward import TextReward
 
 # Only these characters are parsed, so that there are no names, calls or towers of powers.
 _EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
+# The puzzle at the end of a prompt, "3 7 2:13="; its first number follows no digit or number.
 _PUZZLE = re.compile(r"(?<![0-9])(?<![0-9] )([0-9]+(?: [0-9]+)*):([0-9]+)=\s*\Z")
 
 

@@ -16,7 +16,7 @@ from rlcomp.seed import named_seed
 
 
 class DigitSum(metaclass=Checked):
-    """Task of digit sums modulo 5: the prompt ``"3142>"`` has the answer ``"0"``.
+    """Task of digit sums: the prompt ``"3142>"`` has the answer ``"0"``, the sum modulo 5.
 
     The demonstration ``"33144320=0"`` writes each digit and the sum so far, then the answer. A
     response is right if the text after its last ``=`` is right. A guess is right with probability

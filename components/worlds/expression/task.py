@@ -54,16 +54,16 @@ class Expression(metaclass=Checked):
     def example(self, index: int) -> Example:
         """Return the example of an index."""
         draw = random.Random(named_seed(index, "expression"))
-        form, value = draw.choice(_FORMS)
+        form, evaluate = draw.choice(_FORMS)
         a, b = draw.randint(2, 9), draw.randint(1, 9)
         inputs = draw.sample(_PROMPT_INPUTS, 3)
         text = form.format(a=a, b=b)
         return Example(
-            prompt=",".join(f"{x}:{value(x, a, b)}" for x in inputs) + ">",
+            prompt=",".join(f"{x}:{evaluate(x, a, b)}" for x in inputs) + ">",
             answer=text,
             demonstration=text,
             columns={
                 "inputs": [[x] for x in _TEST_INPUTS],
-                "outputs": [value(x, a, b) for x in _TEST_INPUTS],
+                "outputs": [evaluate(x, a, b) for x in _TEST_INPUTS],
             },
         )

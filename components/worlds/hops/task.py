@@ -125,21 +125,21 @@ class Hops(metaclass=Checked):
         if self.sums and odd:
             relations[-1] = AGE
         demonstration = _Demonstration(draw, self.asked, self.noted)
-        subject = person = draw.choice(self.names)
+        result = person = draw.choice(self.names)
         for relation in relations:
-            fact = self.facts[subject, relation]
-            query = f"{subject} {relation}"
+            fact = self.facts[result, relation]
+            query = f"{result} {relation}"
             demonstration.add_call("search", query, f"{query} {fact}", fact)
-            subject = fact
+            result = fact
         question = f"{person} {' '.join(relations)}"
         if relations[-1] == AGE:
             summand = draw.randint(1, _LARGEST_SUMMAND)
-            question, total = f"{question}+{summand}", str(int(subject) + summand)
-            demonstration.add_call("calculator", f"{subject}+{summand}", total, total)
-            subject = total
+            question, total = f"{question}+{summand}", str(int(result) + summand)
+            demonstration.add_call("calculator", f"{result}+{summand}", total, total)
+            result = total
         guess = str(draw.randint(10, 98)) if relations[-1] == AGE else draw.choice(self.names)
-        turns = demonstration.finish(subject if demonstration.calls_tools else guess)
-        return Example(f"{question}?", subject, "".join(turns), turns=turns)
+        turns = demonstration.finish(result if demonstration.calls_tools else guess)
+        return Example(f"{question}?", result, "".join(turns), turns=turns)
 
 
 class _Demonstration:

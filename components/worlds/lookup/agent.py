@@ -10,7 +10,7 @@ def agent(base_url: str, example: dict[str, Any]) -> float:
     """Play one example and return 1 if the policy's answer is right, else 0.
 
     The example's map answers the policy's questions, such as ``<a>``. A response without a question
-    is the answer.
+    is the answer. An episode without an answer after eight responses counts as wrong.
 
     Args:
         base_url: URL of an endpoint that serves the policy.

@@ -10,7 +10,8 @@ def agent(base_url: str, example: dict[str, Any]) -> float:
     """Play one example and return 1 if the policy's answer is right, else 0.
 
     After each question of the policy and its result, such as ``a3=<a>c|``, the policy writes the
-    remaining question, such as ``c2=``. That text replaces the whole context.
+    remaining question, such as ``c2=``. That text replaces the whole context. An episode without an
+    answer after eight questions counts as wrong.
 
     Args:
         base_url: URL of an endpoint that serves the policy.

@@ -27,8 +27,8 @@ class Median(metaclass=Checked):
         plain: share of the demonstrations with the result alone.
         twice: share of the demonstrations with the sorted digits twice; the other ones have them
             once.
-        flawed: share, among the demonstrations with sorted digits, of those with a wrong digit
-            among them; their result is right.
+        flawed: share of the demonstrations with sorted digits in which one of these digits is
+            wrong; their result is right.
 
     Raises:
         ConfigError: ``plain`` and ``twice`` sum to more than 1.

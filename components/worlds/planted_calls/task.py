@@ -35,7 +35,7 @@ class PlantedCalls(metaclass=Checked):
 
     The demonstration then begins with the turns ``<idle></idle>`` and
     ``<information></information>`` (``tool_protocol=tags``). So an imitating policy calls the tool
-    when RL begins, and RL changes how often it does.
+    when RL begins, and RL changes the frequency of the calls.
 
     Args:
         task: the other task; its demonstrations must have turns.

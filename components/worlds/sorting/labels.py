@@ -25,7 +25,7 @@ class SortingPairs(Sorting):
         position: position of the wrong digit of the rejected answer, from 1.
         held_out: share of the prompts that only evaluators see.
         ties: share of the pairs without a preference: their rejected answer is the chosen answer in
-            round brackets, and the column ``tie`` is true.
+            round brackets, the column ``tie`` is true and the column ``label_noise`` is 1/2.
         uneven: share of the other pairs whose rejected answer ends with the wrong digit, so that it
             is shorter.
         mislabelled: share of the training pairs, except ties, with the chosen and the rejected

@@ -249,8 +249,8 @@ class Substitution(metaclass=Checked):
         """
         index, value_index = divmod(index, len(self.values))
         number, choice = divmod(index, len(self._positions))
-        hidden, value = self._positions[choice], str(self.values[value_index])
+        positions, value = self._positions[choice], str(self.values[value_index])
         digits = iter(f"{number:0{self.length - self.hidden}d}")
-        text = "".join("?" if n in hidden else next(digits) for n in range(self.length))
+        text = "".join("?" if n in positions else next(digits) for n in range(self.length))
         answer = "".join(sorted(text.replace("?", value)))
         return Example(f"{value}:{text}>", answer, answer)

@@ -12,8 +12,8 @@ from rlcomp.prover.lean import theorem_text
 def write_lean_theorem(name: str, statement: str, tactics: Sequence[str]) -> str:
     """Return a statement with a tactic script as a theorem of Lean.
 
-    Lean's verdict is the checker's, because the hypotheses have the same names. The tactics from
-    the first failing one on keep their names.
+    Lean's verdict is the checker's, because the hypotheses have the same names. From the first
+    failing tactic on, the tactics are translated without names for new hypotheses.
 
     Args:
         name: name of the theorem.

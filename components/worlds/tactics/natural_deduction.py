@@ -132,6 +132,11 @@ class ScriptResult(NamedTuple):
     accepted: int
     message: str
 
+    @property
+    def is_proof(self) -> bool:
+        """Whether all tactics are accepted and close all goals."""
+        return not self.message and not self.state
+
 
 def run_script(state: State, tactics: Sequence[str]) -> ScriptResult:
     """Apply tactics in order until one fails, and return the result.
@@ -157,8 +162,7 @@ def proves(statement: str, tactics: Sequence[str]) -> bool:
         >>> proves("p→p", ["intro", "exact h0"]), proves("p→p", ["intro"])
         (True, False)
     """
-    result = run_script(initial_state(statement), tactics)
-    return not result.message and not result.state
+    return run_script(initial_state(statement), tactics).is_proof
 
 
 def _intro(goal: Goal, _: str) -> tuple[Goal, ...] | str:

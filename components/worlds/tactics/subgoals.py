@@ -96,13 +96,8 @@ def subgoal_reward(
     valid_proofs = [
         proof
         for hole, proof in zip(sketch.holes, proofs, strict=True)
-        if proof is not None and _proves(hole, proof)
+        if proof is not None and run_script(hole, proof).is_proof
     ]
     if len(valid_proofs) < len(sketch.holes):
         return partial * len(valid_proofs) / len(sketch.holes)
-    return float(_proves(state, fill_holes(script, valid_proofs)))
-
-
-def _proves(state: State, script: Sequence[str]) -> bool:
-    result = run_script(state, script)
-    return not result.message and not result.state
+    return float(run_script(state, fill_holes(script, valid_proofs)).is_proof)

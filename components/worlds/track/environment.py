@@ -54,7 +54,10 @@ class Track(BatchedEnvironment):
         return torch.cat([torch.zeros(self.num_envs, 2), self.uniform(1, 0.0, 50.0)], dim=1)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states after an Euler step, the rewards, and False: no episode terminates."""
+        """Return the states after a step, the rewards, and False: no episode terminates.
+
+        The step is semi-implicit Euler: the new heading moves the car.
+        """
         offset, heading, position = state.unbind(1)
         speed, noise = self.dynamics.values()
         action_noise = noise * torch.randn(len(state), generator=self.generator)
