@@ -116,7 +116,7 @@ def stand_in(tmp_path, monkeypatch, needs):
 def refusal():
     server = ForkServer("bwrap")
     try:
-        return server.refusal()
+        return server.wait_for_start()
     finally:
         server.close()
 
