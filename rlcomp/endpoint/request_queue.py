@@ -175,6 +175,7 @@ class RequestQueue:
             return sorted(batch, key=lambda call: (call.episode, call.context.digest))
 
     def _ready(self) -> bool:
+        """Return whether the next batch can begin, and note the late agents."""
         if not self._waiting:
             return False
         missing = self.open - {call.episode for call in self._waiting} - self._late
@@ -184,6 +185,7 @@ class RequestQueue:
         return not missing
 
     def _max_wait(self, missing: set[int]) -> float:
+        """Return the seconds after the last message at which missing agents are late."""
         all_began = all(self.began[episode] for episode in missing)
         return self.wait if all_began else max(self.wait, _START_SECONDS)
 
@@ -238,27 +240,27 @@ class BatchedGeneration:
 
     def _answer(self, queue: RequestQueue, calls: Sequence[QueuedRequest]) -> None:
         """Answer calls with the same stop texts."""
-        owners = [call for call in calls for _ in range(call.n)]
+        call_of_row = [call for call in calls for _ in range(call.n)]
         session = self.policy.session(
-            [call.context.ids for call in owners],
+            [call.context.ids for call in call_of_row],
             decoding=self.decoding,
             generator=torch.Generator(),
             seeds=[seed for call in calls for seed in self._seeds(call)],
         )
         stops = [text.encode() for text in calls[0].stops]
-        rows = range(len(owners))
-        turns = session.generate(rows, limits=[call.limit for call in owners], texts=stops)
+        rows = range(len(call_of_row))
+        turns = session.generate(rows, limits=[call.limit for call in call_of_row], texts=stops)
         session.close(rows)
         if not all(map(math.isfinite, (value for each in turns for value in each.log_probs))):
             raise NumericalError("the policy sampled a token whose log-prob is not finite")
         answers: dict[int, list[TurnSample]] = {}
-        for call, each in zip(owners, turns, strict=True):
+        for call, each in zip(call_of_row, turns, strict=True):
             answers.setdefault(id(call), []).append(each)
         for call in calls:
             queue.answer(call, answers[id(call)])
 
     def _seeds(self, call: QueuedRequest) -> list[int]:
-        """Return a seed for each answer to a call."""
+        """Count a call, and return a seed for each answer to it."""
         digest = call.context.digest
         repeats = call.trace.count_repeats(digest)
         origin = f"time {repeats}" if call.seed is None else f"seed {call.seed}"
