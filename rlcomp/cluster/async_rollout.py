@@ -29,7 +29,14 @@ from rlcomp.text.rows import pad_id, rollout_rows
 
 
 class RequestedPrompt(NamedTuple):
-    """Prompt of a request, and its row of the batch."""
+    """Prompt of a request.
+
+    Attributes:
+        request: the request.
+        part: the place of the prompt among all prompts of the step.
+        prompt: token ids.
+        batch: the row of the request's batch, shape ``[1]``.
+    """
 
     request: RolloutRequest
     part: PromptRange

@@ -25,7 +25,6 @@ class SerializedStages:
     """Serialised stages; their generators and weights are sent separately with every request.
 
     Attributes:
-        stages: the stages, in order.
         generators: all generators of the stages, each once.
         weights: the storages that may change, as bytes: trainable parameters and buffers of all
             modules, each once.
@@ -53,7 +52,6 @@ class SerializedStages:
                 "across steps, and a worker's copy of the state is in no checkpoint: "
                 "take it out of cluster.remote, or set cluster=none"
             )
-        self.stages = list(stages)
         self.generators = list(pickler.generators.values())
         self._storages = [_bytes(storage) for storage in pickler.storages]
         self._changing = pickler.changing_indices()

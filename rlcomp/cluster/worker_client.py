@@ -141,7 +141,7 @@ class WorkerClient(ReplyReader):
         """Kill the process, even in the middle of its work."""
         self._outbox.put(_CLOSED)
         self._end()
-        self._reader.join(1.0)  # the queue ends here, so no message is cut
+        self._reader.join(1.0)  # it has read all messages when the connection is closed
         self._connection.close()
 
     def _send(self) -> None:

@@ -61,6 +61,9 @@ class Trace:
         posted: rewards that the agent posted.
         returned: the agent's return value, or None.
         failed: reason why the episode is invalid; empty if it is valid.
+        answers: all recorded answers.
+        last: the first answer to the last call; it gets posted rewards.
+        last_tokens: the sampled tokens of this answer.
     """
 
     def __init__(self, texts: MarkedTextCodec) -> None:
@@ -72,7 +75,7 @@ class Trace:
         self.failed = ""
         self.answers: list[RecordedAnswer] = []
         self.last: RecordedAnswer | None = None
-        self.last_tokens: list[int] = []  # tokens of the last call's answer
+        self.last_tokens: list[int] = []
         self._repeats: dict[str, int] = {}
 
     @property

@@ -29,7 +29,7 @@ class ProcessHosts(metaclass=Checked):
 
     Args:
         num_workers: number of processes; null: one for each processor.
-        timeout: limit of a reset or a step, in seconds.
+        timeout: limit of a reset, a step, or a replay of an episode, in seconds.
         memory_gib: address space of each process.
         output_limit: maximum number of characters that a step may print, and that it may return.
     """

@@ -27,7 +27,7 @@ class Limits:
 
     Args:
         wall: wall-clock seconds after which all processes of the job are killed.
-        cpu: CPU seconds after which the program is killed; rounded up.
+        cpu: CPU seconds after which a process of the program is killed; rounded up.
         memory: bytes of address space of each process, at least 64 MiB.
         output: bytes of standard output, of standard error, of the returned values, and of each
             file.

@@ -165,12 +165,12 @@ def check_outcome(
         limits: limits of each program.
         num_tests: number of tests in the job.
     """
-    passed = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
+    verdicts = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
     used = _usage(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
-    if passed and len(passed) >= num_tests and all(passed) and tests.facts["code"] == 0:
-        return Outcome("passed", "", **used, tests=passed)
+    if verdicts and len(verdicts) >= num_tests and all(verdicts) and tests.facts["code"] == 0:
+        return Outcome("passed", "", **used, tests=verdicts)
     status, message = _failure_reason(candidate, tests, limits)
-    return Outcome(status, message, **used, tests=passed)
+    return Outcome(status, message, **used, tests=verdicts)
 
 
 def _failure_reason(
