@@ -33,9 +33,9 @@ class RequestedPrompt(NamedTuple):
 
     Attributes:
         request: the request.
-        part: the place of the prompt among all prompts of the step.
+        part: the place of the prompt in the whole batch.
         prompt: token ids.
-        batch: the row of the request's batch, shape ``[1]``.
+        batch: the prompt's row of the batch, shape ``[1]``.
     """
 
     request: RolloutRequest

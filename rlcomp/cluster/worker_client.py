@@ -90,7 +90,7 @@ class ReplyReader:
                 return reply
 
     def read_message(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
-        """Return the reply in a message; None: the worker is ready."""
+        """Return the reply in a message, None if the worker is ready; raise its error."""
         kind, body = message
         if kind == FAILED:
             raise pickle.loads(body)
@@ -108,7 +108,10 @@ _CLOSED = object()
 
 
 class WorkerClient(ReplyReader):
-    """Worker process. Threads send and receive, so that neither can block the run."""
+    """Client that starts a worker process.
+
+    Threads send and receive, so that neither can block the run.
+    """
 
     def __init__(self, number: int) -> None:
         self._arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -131,7 +134,7 @@ class WorkerClient(ReplyReader):
         self._outbox.put(message)
 
     def read_message(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
-        """Return the reply in a message; None: the worker is ready."""
+        """Return the reply in a message, None if the worker is ready; raise its error."""
         if message is _CLOSED:
             self.process.join(1.0)
             raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")

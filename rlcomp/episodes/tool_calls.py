@@ -47,8 +47,9 @@ def parse_calls(text: str) -> list[ToolCall] | str:
 
     Returns:
         The calls in order, an empty list without tags; or the first fault as a text for the
-        author. Faults are more than 16 calls, a call of more than 10,000 characters, NaN, a
-        duplicate name, values nested more than 32 deep, and other entries of a call.
+        author. Besides malformed tags and JSON, faults are more than 16 calls, a call of more than
+        10,000 characters, NaN, a duplicate name, values nested more than 32 deep, and other entries
+        of a call.
 
     Examples:
         >>> parse_calls('I add. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>')

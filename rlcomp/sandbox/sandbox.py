@@ -18,7 +18,7 @@ from rlcomp.sandbox.job import Job
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.sandbox.running_job import RunningJob, RunningProgram
-from rlcomp.sandbox.tier import Tier, check_tier, strongest
+from rlcomp.sandbox.tier import Tier, check_tier, find_strongest
 
 
 class Sandbox(ProgramRunner):
@@ -65,7 +65,7 @@ class Sandbox(ProgramRunner):
         Raises:
             ConfigError: that tier is weaker than ``min_tier``.
         """
-        return strongest(self.min_tier)
+        return find_strongest(self.min_tier)
 
     def start(self) -> None:
         """Start the workers that do not run yet.

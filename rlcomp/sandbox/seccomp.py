@@ -88,6 +88,7 @@ _FORKING = ("fork", "vfork", "execve", "setsid", "setpgid")
 
 
 def _when(call: int, body: Sequence[Instruction]) -> list[Instruction]:
+    """Return code that runs ``body`` for a call and skips it for other calls."""
     return [(EQUAL, 0, len(body), call), *body]
 
 

@@ -40,7 +40,7 @@ def check_tier(tier: str) -> None:
         raise ConfigError(f"sandbox.min_tier={tier!r}: must be one of {', '.join(TIERS)}")
 
 
-def strongest(min_tier: Tier) -> Tier:
+def find_strongest(min_tier: Tier) -> Tier:
     """Return the strongest tier of this machine.
 
     Raises:
