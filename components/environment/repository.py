@@ -17,7 +17,7 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.sandbox.job import MEBIBYTE, Limits
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.sandbox.tree import is_test, job_of, passed, read_tree
+from rlcomp.sandbox.tree import is_test, job_of, read_tree, verdicts_by_name
 from rlcomp.verify.edits import (
     STOPS,
     ActionError,
@@ -150,7 +150,7 @@ class Repository(metaclass=Checked):
         (outcome,) = _sandbox(self.min_tier, os.getpid()).map(
             [job_of(self.files, self.hidden, names, self.limits)]
         )
-        passes = passed(outcome, names)
+        passes = verdicts_by_name(outcome, names)
         for group, members in self.names.items():
             if members:
                 self._facts[group] = sum(passes[name] for name in members) / len(members)

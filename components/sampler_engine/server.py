@@ -22,7 +22,7 @@ from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.untrusted import parse_json
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, api_address, connect, post
+from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, api_address, check_connection, post
 from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
@@ -108,7 +108,7 @@ class ServerEngine(metaclass=Checked):
             ConfigError: there is no server.
         """
         try:
-            connect(self._address)
+            check_connection(self._address)
         except NoAnswer as error:
             raise ConfigError(
                 f"sampler_engine.url is {self.url}: no server answers ({error}): start it before "

@@ -20,14 +20,22 @@ from rlcomp.interfaces.cluster import AsyncSettings
 
 
 class PublishedArrays:
-    """Weights that an actor has received, by the number of their publication."""
+    """Weights that an actor has received, by the number of their publication.
+
+    Args:
+        sizes: bytes of each storage of weights.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = list(sizes)
         self.arrays: dict[int, npt.NDArray[np.uint8]] = {}
 
     def load(self, worker: StageWorker, number: int) -> bool:
-        """Load a publication into a worker, drop older ones, return True: Ray sends whole ones."""
+        """Load a publication into a worker and drop older ones.
+
+        Returns:
+            True: Ray sends only complete publications.
+        """
         weights = torch.from_numpy(self.arrays[number].copy())  # Ray's array is read-only
         worker.load(torch.split(weights, self.sizes))
         for older in [key for key in self.arrays if key < number]:
@@ -54,7 +62,13 @@ class ActorServer:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def take(self, settings: Mapping[str, Any], stages: bytes, free: AsyncSettings | None) -> None:
-        """Queue the stages and their settings for the worker."""
+        """Queue the stages and their settings for the worker.
+
+        Args:
+            settings: see :func:`rlcomp.cluster.worker.process_settings`.
+            stages: see :meth:`rlcomp.cluster.serialization.SerializedStages.data`.
+            free: settings of ``schedule=free``; None under ``fixed``.
+        """
         self._inbox.put((settings, stages, self.weights, free))
 
     def ask(self, number: int, weights: npt.NDArray[np.uint8], request: bytes) -> None:

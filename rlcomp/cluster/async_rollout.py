@@ -29,7 +29,14 @@ from rlcomp.text.rows import pad_id, rollout_rows
 
 
 class RequestedPrompt(NamedTuple):
-    """Prompt of a request, and its row of the batch."""
+    """Prompt of a request.
+
+    Attributes:
+        request: the request.
+        part: the place of the prompt in the whole batch.
+        prompt: token ids.
+        batch: the prompt's row of the batch, shape ``[1]``.
+    """
 
     request: RolloutRequest
     part: PromptRange
@@ -77,16 +84,16 @@ class AsyncWorker(StageWorker):
         size, limit = self.collector.group_size, self.collector.max_new_tokens
         prompts = self.collector.encode(request.batch)
         self.collector.policy.check_prompts(prompts, limit)
-        numbers = self._uniforms.get(request.number)
-        if numbers is None:
-            numbers = RequestUniforms(
+        uniforms = self._uniforms.get(request.number)
+        if uniforms is None:
+            uniforms = RequestUniforms(
                 request.part.total * size, request.seeds[self._generator_index]
             )
-            self._uniforms[request.number] = numbers
+            self._uniforms[request.number] = uniforms
         for index, prompt in enumerate(prompts):
             first = request.part.first + index
             rows = [
-                RolloutRow(prompt, partial(numbers.row_numbers, first * size + answer), limit)
+                RolloutRow(prompt, partial(uniforms.row_numbers, first * size + answer), limit)
                 for answer in range(size)
             ]
             part = PromptRange(first, 1, request.part.total)
@@ -94,7 +101,7 @@ class AsyncWorker(StageWorker):
             self.scheduler.add(RolloutGroup(RequestedPrompt(request, part, prompt, batch), rows))
 
     def turn(self) -> list[RolloutReply]:
-        """Take some decode steps; return a reply for each group that they complete."""
+        """Take up to ``look_every`` decode steps; return a reply for each finished group."""
         start = time.perf_counter()
         version = version_of(self.stages)
         with torch.no_grad(), refuse_exit("a stage on a worker", ProcessEnded):
@@ -107,13 +114,14 @@ class AsyncWorker(StageWorker):
         ]
 
     def _finish(self, group: RolloutGroup) -> tuple[TensorDict, Ledger]:
+        """Return the rows of a finished group, and what the collector recorded about them."""
         prompt_request: RequestedPrompt = group.data
         request = prompt_request.request
         rows = rollout_rows(
             [prompt_request.prompt],
             sampled_responses(group),
             pad=pad_id(self.collector.policy.tokenizer),
-            version=0,
+            version=0,  # each token gets its own version below
         )
         versions = [version for row in group.rows for version in row.versions]
         rows["policy_version"][rows["response_mask"]] = torch.tensor(versions)

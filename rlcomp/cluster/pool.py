@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
-D = TypeVar("D")
-Name = tuple[int, int]  # of a group: number of its request, index of its prompt
+T = TypeVar("T")  # group
+D = TypeVar("D")  # result of a group
+GroupKey = tuple[int, int]  # number of the request, index of the prompt in the request
 
 
 @dataclass
@@ -60,9 +60,9 @@ class Pool(Generic[T, D]):
     """
 
     workers: int
-    waiting: deque[tuple[Name, T]] = field(default_factory=deque)
-    in_flight: list[dict[Name, T]] = field(default_factory=list)
-    done: dict[Name, D] = field(default_factory=dict)
+    waiting: deque[tuple[GroupKey, T]] = field(default_factory=deque)
+    in_flight: list[dict[GroupKey, T]] = field(default_factory=list)
+    done: dict[GroupKey, D] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.in_flight = [{} for _ in range(self.workers)]
@@ -70,21 +70,21 @@ class Pool(Generic[T, D]):
     def assign(self) -> tuple[int, T]:
         """Assign the next group to the worker with the fewest groups; return both."""
         worker = min(range(self.workers), key=lambda number: len(self.in_flight[number]))
-        name, group = self.waiting.popleft()
-        self.in_flight[worker][name] = group
+        key, group = self.waiting.popleft()
+        self.in_flight[worker][key] = group
         return worker, group
 
-    def complete(self, worker: int, name: Name, result: D) -> None:
+    def complete(self, worker: int, key: GroupKey, result: D) -> None:
         """Mark a worker's group as done and store its result."""
-        del self.in_flight[worker][name]
-        self.done[name] = result
+        del self.in_flight[worker][key]
+        self.done[key] = result
 
     def take(self, count: int) -> list[D]:
         """Remove the first ``count`` results; return them in the order of their requests."""
         first = sorted(list(self.done)[:count])
-        return [self.done.pop(name) for name in first]
+        return [self.done.pop(key) for key in first]
 
-    def unfinished(self) -> list[tuple[Name, T]]:
+    def unfinished(self) -> list[tuple[GroupKey, T]]:
         """Return all groups that are not done, in the order of their requests."""
         groups = [*self.waiting, *(group for groups in self.in_flight for group in groups.items())]
         return sorted(groups, key=lambda group: group[0])

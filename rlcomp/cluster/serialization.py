@@ -25,7 +25,6 @@ class SerializedStages:
     """Serialised stages; their generators and weights are sent separately with every request.
 
     Attributes:
-        stages: the stages, in order.
         generators: all generators of the stages, each once.
         weights: the storages that may change, as bytes: trainable parameters and buffers of all
             modules, each once.
@@ -35,7 +34,9 @@ class SerializedStages:
     """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
-        pickler, kind = _Pickler(file := io.BytesIO()), type(stages[0]).__name__
+        file = io.BytesIO()
+        pickler = _Pickler(file)
+        kind = type(stages[0]).__name__
         try:
             pickler.dump(list(stages))
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
@@ -51,10 +52,9 @@ class SerializedStages:
                 "across steps, and a worker's copy of the state is in no checkpoint: "
                 "take it out of cluster.remote, or set cluster=none"
             )
-        self.stages = list(stages)
         self.generators = list(pickler.generators.values())
         self._storages = [_bytes(storage) for storage in pickler.storages]
-        self._changing = pickler.changing()
+        self._changing = pickler.changing_indices()
         self._structure = file.getvalue()
         self.weights = [self._storages[index] for index in self._changing]
 
@@ -62,7 +62,7 @@ class SerializedStages:
         """Return the data that a worker needs, with the current values of constant storages."""
         storages = list(self._storages)
         for index in self._changing:
-            # sent as one byte
+            # One byte, expanded: the weights follow with every request.
             storages[index] = storages[index].new_zeros(()).expand(len(storages[index]))
         return pickle.dumps((self._structure, storages, self._changing), protocol=5)
 
@@ -79,6 +79,7 @@ def unpack(data: bytes) -> tuple[list[nn.Module], list[SliceGenerator], list[Ten
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:
+    """Return a storage as a tensor of bytes that shares its memory."""
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
@@ -103,8 +104,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, torch.UntypedStorage):
             return "storage", self._index(obj), None
         if isinstance(obj, nn.Module):
-            own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
-            self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
+            tensors = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
+            self._tensors += [
+                each for each in tensors if each.requires_grad or not isinstance(each, nn.Parameter)
+            ]
         if isinstance(obj, (HasRunState, ResumableEnvironment)) and not isinstance(obj, type):
             self.stateful.append(obj)
         return None
@@ -116,12 +119,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.storages.append(storage)
         return self._indices[key]
 
-    def changing(self) -> list[int]:
+    def changing_indices(self) -> list[int]:
         """Return the indices of storages that may change, in order."""
         return sorted({self._index(tensor.untyped_storage()) for tensor in self._tensors})
 
 
 class _Unpickler(pickle.Unpickler):
+    """Unpickler that resolves the references of :class:`_Pickler`."""
+
     storages: list[torch.UntypedStorage]
     generators: dict[int, SliceGenerator]
 

@@ -61,8 +61,9 @@ class SharedWeights(NamedTuple):
     """Weights in shared memory.
 
     Attributes:
-        ring: a buffer for each of the last publications, uint8.
-        stamps: number of the publication in each buffer; -1 during a write.
+        ring: a buffer for each of the last ``K`` publications, uint8, shape ``[K, bytes]``.
+            Publication ``n`` is in buffer ``n % K``.
+        stamps: number of the publication in each buffer, shape ``[K]``; -1 during a write.
         sizes: bytes of each storage.
     """
 
@@ -82,9 +83,14 @@ class SharedWeights(NamedTuple):
 
 
 def serve_messages(connection: WorkerConnection) -> None:
-    """Load the stages from the first message; then answer requests."""
+    """Load the stages from the first message; then answer requests.
+
+    The first message is ``(settings, stages, weights, free)``: process settings, pickled stages, a
+    :class:`WeightSource`, and the settings of ``schedule=free`` or None. Any later message is the
+    number of a publication and a pickled request, or under ``free`` a pickled None.
+    """
     try:
-        settings, stages, shared, free = connection.recv()
+        settings, stages, weights, free = connection.recv()
     except Exception as error:  # if the run has ended, nothing is sent
         text = f"its stages did not arrive complete ({type(error).__name__}: {error})"
         _send(connection, FAILED, failure(ProcessEnded(text)))
@@ -97,14 +103,14 @@ def serve_messages(connection: WorkerConnection) -> None:
         return
     _send(connection, READY, None)
     loop = _serve_fixed if free is None else _serve_free
-    loop(connection, worker, shared)  # type: ignore[arg-type]
+    loop(connection, worker, weights)  # type: ignore[arg-type]
 
 
-def _serve_fixed(connection: WorkerConnection, worker: StageWorker, shared: WeightSource) -> None:
+def _serve_fixed(connection: WorkerConnection, worker: StageWorker, weights: WeightSource) -> None:
     while True:
         number, data = connection.recv()
         try:
-            shared.load(worker, number)
+            weights.load(worker, number)
             reply = worker.answer(pickle.loads(data))
         except Exception as error:
             _send(connection, FAILED, failure(error))
@@ -112,7 +118,7 @@ def _serve_fixed(connection: WorkerConnection, worker: StageWorker, shared: Weig
             _send(connection, REPLY, reply)
 
 
-def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: WeightSource) -> None:
+def _serve_free(connection: WorkerConnection, worker: AsyncWorker, weights: WeightSource) -> None:
     """Decode; before each turn, queue all new groups and load the newest weights."""
     newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
@@ -125,7 +131,7 @@ def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: Weigh
                 if (request := pickle.loads(data)) is not None:
                     worker.take(request)
             if newest != loaded:
-                loaded = newest if shared.load(worker, newest) else -1
+                loaded = newest if weights.load(worker, newest) else -1
             if loaded >= 0 and worker.busy:
                 replies = worker.turn()
         except Exception as error:

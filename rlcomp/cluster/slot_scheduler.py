@@ -21,7 +21,7 @@ class RolloutRow:
     Attributes:
         context: token ids before the response.
         uniforms: function from a start and a count to the uniform draws of these tokens.
-        limit: maximum number of tokens.
+        limit: maximum number of sampled tokens.
         tokens: sampled ids.
         log_probs: log-prob of each token, nats, under the distribution that it was drawn from.
         versions: version of the weights that sampled each token.
@@ -62,7 +62,7 @@ class SlotScheduler:
     A finished row gives its slot to the next waiting row; groups are served in the order of
     arrival. New weights may be loaded after every ``look_every`` steps. A row ends by a stop token,
     by its limit, or ``patience`` seconds after the last row of its group began. A group is finished
-    when all of its rows are.
+    when all of its rows are finished.
 
     Args:
         make_slots: factory of the decode slots; called once, at the first turn.
@@ -147,7 +147,7 @@ class SlotScheduler:
             row.sampling_mask += [] if new.sampling_mask is None else [new.sampling_mask]
             row.stopped = not new.truncated
             row.finished = row.stopped or len(row.tokens) == row.limit
-        self._free()
+        self._close_finished()
 
     def _end_overdue_groups(self) -> None:
         patience, now = self.settings.patience, self.clock()
@@ -157,9 +157,10 @@ class SlotScheduler:
             if group.sampling_start is not None and now - group.sampling_start >= patience:
                 for row in group.rows:
                     row.finished = True
-        self._free()
+        self._close_finished()
 
-    def _free(self) -> None:
+    def _close_finished(self) -> None:
+        """Close the slots of finished rows."""
         finished = [slot_row for slot_row, row in self._running.items() if row.finished]
         if finished:
             self.slots.close(finished)

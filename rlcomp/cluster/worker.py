@@ -50,15 +50,15 @@ class StageWorker:
 
     def load(self, weights: Sequence[Tensor]) -> None:
         """Load weights, given as the bytes of each storage."""
-        for own, published in zip(self.weights, weights, strict=True):
-            own.copy_(published)
+        for storage, published in zip(self.weights, weights, strict=True):
+            storage.copy_(published)
 
     def answer(self, request: RolloutRequest) -> RolloutReply:
         """Run the stages of a request and return the reply.
 
         Raises:
-            ConfigError: a stage has a state from request to request, or draws random numbers for
-                whole batches while the request has only a part of the prompts.
+            ConfigError: a stage changes a buffer, or draws random numbers for whole batches while
+                the request has only a part of the prompts.
         """
         start = time.perf_counter()
         self._seed(request)
@@ -69,7 +69,7 @@ class StageWorker:
             refuse_exit("a stage on a worker", ProcessEnded),
         ):
             rows = self._run(request.batch)
-        self._check(request, before)
+        self._check_stages(request, before)
         seconds = time.perf_counter() - start
         return RolloutReply(request.number, version_of(self.stages), rows.cpu(), ledger, seconds)
 
@@ -91,12 +91,13 @@ class StageWorker:
         seed_globals(named_seed(request.number, f"{request.seeds} {request.part.first}"))
 
     def _buffers(self) -> dict[str, tuple[int, int]]:
+        """Return the identity and torch's count of changes of each buffer, by name."""
         return {
             name: (id(buffer), buffer._version)
             for name, buffer in nn.ModuleList(self.stages).named_buffers()
         }
 
-    def _check(self, request: RolloutRequest, before: dict[str, tuple[int, int]]) -> None:
+    def _check_stages(self, request: RolloutRequest, before: dict[str, tuple[int, int]]) -> None:
         after = self._buffers()
         changed = [name for name, state in after.items() if before.get(name) != state]
         if changed:
@@ -106,8 +107,8 @@ class StageWorker:
                 f"{kind} changes its buffer '{name}' in a call, and a worker loses the change: "
                 "take the stage out of cluster.remote"
             )
-        whole = request.part.prompts == request.part.total
-        if not whole and not any(generator.was_used for generator in self.generators):
+        is_whole = request.part.prompts == request.part.total
+        if not is_whole and not any(generator.was_used for generator in self.generators):
             raise ConfigError(
                 f"{type(self.stages[0]).__name__} or its policy does not draw one random number a "
                 "row (rlcomp.engine.uniforms.uniform), so workers cannot share its prompts: "

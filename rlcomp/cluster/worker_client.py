@@ -35,13 +35,18 @@ class Inbox(Protocol):
 
 
 class ReplyReader:
-    """Reader of the messages of a worker, whose number is for errors."""
+    """Reader of the messages of a worker.
+
+    Args:
+        number: index of the worker, for errors.
+        inbox: the worker's messages.
+    """
 
     def __init__(self, number: int, inbox: Inbox) -> None:
         self.number = number
         self.inbox = inbox
         self.ready = False
-        # Part of the seconds without a reply: those before the worker was ready.
+        # Seconds that the worker took to become ready; they do not count as silence.
         self._start_seconds = 0.0
 
     def receive(self, timeout: float) -> RolloutReply:
@@ -56,16 +61,16 @@ class ReplyReader:
             try:
                 message = self.inbox.get(timeout=seconds)
             except queue.Empty:
-                raise self._silent(seconds) from None
-            if (reply := self.read_out(message)) is not None:
+                raise self._silence_error(seconds) from None
+            if (reply := self.read_message(message)) is not None:
                 return reply
 
     def poll(self, silent: float, timeout: float) -> RolloutReply | None:
         """Return the next reply, if there is one.
 
         Args:
-            silent: seconds since the last reply.
-            timeout: limit of these seconds.
+            silent: seconds since the last request or reply.
+            timeout: limit of the seconds without a reply, once the worker is ready.
 
         Raises:
             WorkerLost: the worker has ended, or has sent nothing for too long.
@@ -77,15 +82,15 @@ class ReplyReader:
             except queue.Empty:
                 seconds = timeout if self.ready else START_SECONDS
                 if silent - self._start_seconds > seconds:
-                    raise self._silent(seconds) from None
+                    raise self._silence_error(seconds) from None
                 return None
-            reply = self.read_out(message)
+            reply = self.read_message(message)
             self._start_seconds = silent if reply is None else 0.0
             if reply is not None:
                 return reply
 
-    def read_out(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
-        """Return the reply in a message; None: the worker is ready."""
+    def read_message(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
+        """Return the reply in a message, None if the worker is ready; raise its error."""
         kind, body = message
         if kind == FAILED:
             raise pickle.loads(body)
@@ -95,7 +100,7 @@ class ReplyReader:
         reply: RolloutReply = body
         return reply
 
-    def _silent(self, seconds: float) -> WorkerLost:
+    def _silence_error(self, seconds: float) -> WorkerLost:
         return WorkerLost(f"worker {self.number} has sent nothing for {seconds:g} s")
 
 
@@ -103,7 +108,10 @@ _CLOSED = object()
 
 
 class WorkerClient(ReplyReader):
-    """Worker process. Threads send and receive, so that neither can block the run."""
+    """Client that starts a worker process.
+
+    Threads send and receive, so that neither can block the run.
+    """
 
     def __init__(self, number: int) -> None:
         self._arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -125,18 +133,18 @@ class WorkerClient(ReplyReader):
         """Queue a message; return at once."""
         self._outbox.put(message)
 
-    def read_out(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
-        """Return the reply in a message; None: the worker is ready."""
+    def read_message(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
+        """Return the reply in a message, None if the worker is ready; raise its error."""
         if message is _CLOSED:
             self.process.join(1.0)
             raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
-        return super().read_out(message)
+        return super().read_message(message)
 
     def close(self) -> None:
         """Kill the process, even in the middle of its work."""
         self._outbox.put(_CLOSED)
         self._end()
-        self._reader.join(1.0)  # the queue ends here, so no message is cut
+        self._reader.join(1.0)  # it has read all messages when the connection is closed
         self._connection.close()
 
     def _send(self) -> None:

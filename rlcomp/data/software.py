@@ -12,7 +12,7 @@ from rlcomp.columns import column_text
 from rlcomp.errors import DataError, require
 from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.sandbox.tree import Tree, is_test, job_of, passed, path_fault, tree_fault
+from rlcomp.sandbox.tree import Tree, is_test, job_of, path_fault, tree_fault, verdicts_by_name
 
 _MOST_TESTS = 300
 
@@ -103,7 +103,8 @@ def _outcomes(
     """Return whether each test passes; each has its own sandbox, so that a hang affects one."""
     outcomes = runner.map([job_of(files, hidden, [name], limits) for name in names])
     return {
-        name: passed(outcome, [name])[name] for name, outcome in zip(names, outcomes, strict=True)
+        name: verdicts_by_name(outcome, [name])[name]
+        for name, outcome in zip(names, outcomes, strict=True)
     }
 
 

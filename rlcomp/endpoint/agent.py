@@ -70,7 +70,7 @@ class Agent:
 
         Args:
             base_url: base URL of the episode.
-            example: prompt, answer, columns and a seed.
+            example: ``prompt``, ``answer``, ``seed``, and each column by its name.
             timeout: limit in seconds; an agent that takes longer has failed.
 
         Returns:
@@ -137,7 +137,11 @@ def _error_report(error: BaseException) -> dict[str, object]:
 
 
 def _in_thread(call: Callable[[], None]) -> asyncio.Future[None]:
-    """Call a function in a daemon thread, which does not keep the process alive."""
+    """Call a function in a daemon thread, which does not keep the process alive.
+
+    Returns:
+        A future that ends with the call, or raises its exception.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 

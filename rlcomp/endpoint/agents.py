@@ -106,6 +106,7 @@ class ProcessAgents(metaclass=Checked):
                 for pool, share in zip(self.pools, shares, strict=True)
                 if share
             ]
+            # Empty shares come last and have no part.
             for share, part in zip(shares, parts, strict=False):
                 for number, reason in zip(share, part.result(), strict=True):
                     reasons[number] = reason
@@ -118,11 +119,11 @@ class ProcessAgents(metaclass=Checked):
             Unbuilt(f"{_AGENT}.Agent", {"function": function}),
             [{**call, "timeout": self.timeout} for call in calls],
             timeout=self.timeout + _GRACE,
-            concurrency=max(2, len(calls)),
+            concurrency=max(2, len(calls)),  # the pool treats a single agent like several
         )
-        if any(one.value for one in outcomes if not isinstance(one, FailedCall)):
+        if any(outcome.value for outcome in outcomes if not isinstance(outcome, FailedCall)):
             pool.close()  # an agent beyond the limit still runs in a thread
-        return [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
+        return [each.message if isinstance(each, FailedCall) else "" for each in outcomes]
 
     def close(self) -> None:
         """End the processes; a later rollout starts new ones."""
@@ -157,7 +158,7 @@ class InProcessAgents(metaclass=Checked):
             return await asyncio.gather(*runs, return_exceptions=True)
 
         outcomes = asyncio.run(gather())
-        return [in_one_line(one) if isinstance(one, BaseException) else "" for one in outcomes]
+        return [in_one_line(each) if isinstance(each, BaseException) else "" for each in outcomes]
 
     def close(self) -> None:
         """No-op: threads cannot be ended."""

@@ -24,7 +24,7 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.pretrained import check_filled, read_config, read_weights
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
-_SUPPRESSED = -100
+_SUPPRESSED = -100  # value of ``logit_bias`` that suppresses a token
 # Maximum number of tokens of a request's rows, with prompts: a bound of its memory.
 _MOST_TOKENS = 2**22
 _REMEDY = "write one with model.save_pretrained"
@@ -53,7 +53,9 @@ class Completions:
     A request of completions has ``prompt`` (ids), ``n``, ``max_tokens``, ``seed``,
     ``stop_token_ids``, and optionally ``temperature``, ``top_p``, ``top_k``, ``min_p``,
     ``logit_bias`` (-100 suppresses an id), ``return_sampling_mask`` and ``return_routed_experts``.
-    Responses are bitwise those of :meth:`LanguageModel.generate` with a generator of this seed.
+    Responses are bitwise equal to responses of :meth:`LanguageModel.generate` with a generator of
+    this seed. A choice has ``sampling_mask`` ``[tokens of the response, V/8]`` and
+    ``routed_experts`` ``[tokens of the row, L, E]`` as base64 of uint8.
     ``POST /weights`` with ``folder`` and ``version`` loads the weights of a transformers folder;
     replies have the version as ``weight_version``.
 
@@ -133,10 +135,10 @@ class Completions:
         return choice
 
     def _load(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        folder, own = str(Path(body["folder"])), self.policy.model
+        folder, model = str(Path(body["folder"])), self.policy.model
         if not Path(folder, "config.json").is_file():
             raise RefusedError(f"there is no model in {folder}")
-        message, dtype = f"no weights in {folder}", str(own.dtype).removeprefix("torch.")
+        message, dtype = f"no weights in {folder}", str(model.dtype).removeprefix("torch.")
         with no_progress_bars():
             config = read_config(folder, message, _REMEDY)
             loaded, report = read_weights(
@@ -145,9 +147,9 @@ class Completions:
         check_filled(folder, report)
         state = loaded.state_dict()
         # Checked before any weight is loaded: a partly loaded model would still answer.
-        if _shapes(state) != _shapes(own.state_dict()):
+        if _shapes(state) != _shapes(model.state_dict()):
             raise RefusedError(f"the weights in {folder} are of another model")
-        own.load_state_dict(state)
+        model.load_state_dict(state)
         self.version = str(body["version"])
         return {"success": True, "weight_version": self.version}
 
@@ -170,4 +172,4 @@ def _decoding(body: Mapping[str, Any]) -> Decoding:
 def _suppressed(bias: Mapping[str, float]) -> list[int]:
     if any(value != _SUPPRESSED for value in bias.values()):
         raise RefusedError(f"logit_bias must be {_SUPPRESSED}, which suppresses a token")
-    return [int(one) for one in bias]
+    return [int(token) for token in bias]

@@ -77,6 +77,7 @@ class TracePlayer(metaclass=Checked):
         self.agent = agent
         self.agents: Agents = agents or InProcessAgents()
         self.agents.check(agent)
+        # The limit of an observation is not used: agents write whole conversations.
         self.limits = EpisodeLimits(max_calls, max_new_tokens, 1, policy.context_length)
         self.wait = wait
         self.texts = MarkedTextCodec(policy.tokenizer)
@@ -107,7 +108,7 @@ class TracePlayer(metaclass=Checked):
         del generator
         examples = [each for each in _examples(batch) for _ in range(group_size)]
         seeds = [named_seed(seed, f"episode {number}") for number in range(len(examples))]
-        inputs = [{**each, "seed": own} for each, own in zip(examples, seeds, strict=True)]
+        inputs = [{**each, "seed": number} for each, number in zip(examples, seeds, strict=True)]
         traces = self._traces(inputs, decoding, seeds)
         return self._rows(traces, batch, group_size)
 
@@ -118,12 +119,12 @@ class TracePlayer(metaclass=Checked):
         queue = RequestQueue(
             len(examples), partial(Trace, self.texts), wait=self.wait, max_calls=self.limits.turns
         )
-        own = self.policy.decoding
+        default = self.policy.decoding
         routes = Routes(
             queue,
             self.prompt,
             self.texts.table,
-            decodings=(own,) if decoding is None else (own, decoding),
+            decodings=(default,) if decoding is None else (default, decoding),
             max_new_tokens=self.limits.turn_tokens,
             context=self.limits.context,
         )
@@ -147,7 +148,7 @@ class TracePlayer(metaclass=Checked):
 
     def _rows(self, traces: Sequence[Trace], batch: TensorDict, group_size: int) -> TensorDict:
         counts = [max(1, len(each.rows)) for each in traces]
-        owner = [number for number, count in enumerate(counts) for _ in range(count)]
+        episode_of_row = [number for number, count in enumerate(counts) for _ in range(count)]
         rows = episode_rows(
             [row for each in traces for row in self._episodes(each)],
             self.policy.tokenizer,
@@ -155,11 +156,11 @@ class TracePlayer(metaclass=Checked):
             version=self.policy.version,
             device=self.policy.device,
         )
-        episode = torch.tensor(owner, device=self.policy.device)
+        episode = torch.tensor(episode_of_row, device=self.policy.device)
         rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
         # The response of every row of an episode is the episode's last answer.
         last = decode_rows(self.policy.tokenizer, [trace.last_tokens for trace in traces])
-        response = encode_texts([last[number] for number in owner])
+        response = encode_texts([last[number] for number in episode_of_row])
         rows["response"] = response.to(self.policy.device)
         return keep_prompt(rows, batch, episode // group_size)
 
@@ -188,7 +189,7 @@ def _examples(batch: TensorDict) -> list[dict[str, object]]:
 
 
 class _AgentRun:
-    """Run of a rollout's agents in a thread, while this thread answers their calls."""
+    """Run of a rollout's agents in a thread, while the caller's thread answers their calls."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ class ReplyChoice(NamedTuple):
     """One choice of a reply.
 
     Attributes:
-        content: the text before the stop text; None if there are only tool calls.
+        content: the text before the stop text, without tool calls; None if nothing else is there.
         calls: tool calls in OpenAI's format.
         finish: OpenAI's ``finish_reason``: ``stop``, ``length`` or ``tool_calls``.
         tokens: bytes of each sampled token.
@@ -122,10 +122,10 @@ def _head(request: CompletionRequest, name: str, kind: str) -> dict[str, Any]:
     }
 
 
-def _chat_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": each.content}
-    if each.calls:
-        message["tool_calls"] = each.calls
+def _chat_choice(number: int, choice: ReplyChoice, log_probs: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": choice.content}
+    if choice.calls:
+        message["tool_calls"] = choice.calls
     content = [
         {
             "token": token.decode("utf-8", "replace"),
@@ -133,28 +133,28 @@ def _chat_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, A
             "bytes": [*token],
             "top_logprobs": [],
         }
-        for token, value in zip(each.tokens, each.log_probs, strict=True)
+        for token, value in zip(choice.tokens, choice.log_probs, strict=True)
     ]
     return {
         "index": number,
         "message": message,
-        "finish_reason": each.finish,
+        "finish_reason": choice.finish,
         "logprobs": {"content": content} if log_probs else None,
     }
 
 
-def _text_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, Any]:
-    texts = [token.decode("utf-8", "replace") for token in each.tokens]
+def _text_choice(number: int, choice: ReplyChoice, log_probs: bool) -> dict[str, Any]:
+    texts = [token.decode("utf-8", "replace") for token in choice.tokens]
     fields = {
         "tokens": texts,
-        "token_logprobs": each.log_probs,
+        "token_logprobs": choice.log_probs,
         "top_logprobs": None,
         "text_offset": [sum(map(len, texts[:place])) for place in range(len(texts))],
     }
     return {
         "index": number,
-        "text": each.content or "",
-        "finish_reason": each.finish,
+        "text": choice.content or "",
+        "finish_reason": choice.finish,
         "logprobs": fields if log_probs else None,
     }
 

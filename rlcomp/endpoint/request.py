@@ -16,7 +16,7 @@ _MOST_MESSAGES = 1000
 _MOST_CHOICES = 64
 _MOST_STOPS = 16
 _LARGEST_SEED = 2**63
-# Fields without an effect on the answer, or on a feature that a policy lacks.
+# Fields that do not affect the answer, or that belong to a feature that a policy lacks.
 _IGNORED = {
     *("model", "user", "store", "metadata", "service_tier", "prompt_cache_key"),
     *("safety_identifier", "parallel_tool_calls", "prompt_cache_retention"),
@@ -92,7 +92,7 @@ def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Compl
 
     Args:
         body: the JSON object.
-        decodings: distributions of the policy that may be requested.
+        decodings: distributions of the policy that may be requested, the default one first.
 
     Raises:
         RefusedError: a field is invalid or not supported.
@@ -124,8 +124,8 @@ def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) ->
     return CompletionRequest(False, prompt=prompt, log_probs=has_log_probs, **_common_fields(body))
 
 
-def _check(body: Mapping[str, Any], own: set[str], decodings: tuple[Decoding, ...]) -> None:
-    unknown = [name for name in body if name not in _SUPPORTED | own | _IGNORED | {*_DEFAULTS}]
+def _check(body: Mapping[str, Any], fields: set[str], decodings: tuple[Decoding, ...]) -> None:
+    unknown = [name for name in body if name not in _SUPPORTED | fields | _IGNORED | {*_DEFAULTS}]
     if unknown:
         raise RefusedError(f"{unknown[0]!r:.80} is not supported: leave it out")
     for name, allowed in _DEFAULTS.items():

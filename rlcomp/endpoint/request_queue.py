@@ -63,7 +63,8 @@ class RequestQueue:
 
     A batch begins when every unfinished episode has a waiting call. So batches do not depend on the
     order of calls. If an agent is late, the batch begins ``wait`` seconds after the last message of
-    any agent; later batches do not wait for this agent until it calls.
+    any agent; later batches do not wait for this agent until it calls. An agent that has not begun
+    is late after 30 seconds, or ``wait`` if it is longer.
 
     Args:
         episodes: number of episodes.
@@ -175,21 +176,30 @@ class RequestQueue:
             return sorted(batch, key=lambda call: (call.episode, call.context.digest))
 
     def _ready(self) -> bool:
+        """Return whether the next batch can begin, and note the late agents."""
         if not self._waiting:
             return False
-        missing = self.open - {call.episode for call in self._waiting} - self._late
-        if missing and time.monotonic() >= self._last_message + self._max_wait(missing):
+        missing = self._missing()
+        if missing and time.monotonic() >= self._late_time(missing):
             self._late |= missing
             missing = set()
         return not missing
 
-    def _max_wait(self, missing: set[int]) -> float:
+    def _missing(self) -> set[int]:
+        """Return the unfinished episodes without a waiting call, except the late ones."""
+        return self.open - {call.episode for call in self._waiting} - self._late
+
+    def _late_time(self, missing: set[int]) -> float:
+        """Return the time at which the missing episodes are late."""
         all_began = all(self.began[episode] for episode in missing)
-        return self.wait if all_began else max(self.wait, _START_SECONDS)
+        return self._last_message + (self.wait if all_began else max(self.wait, _START_SECONDS))
 
     def _seconds_until_late(self) -> float:
-        remaining = self._last_message + self.wait - time.monotonic()
-        return min(_POLL_SECONDS, max(remaining, 0.01)) if self._waiting else _POLL_SECONDS
+        """Return the seconds until missing episodes are late, at most ``_POLL_SECONDS``."""
+        if not self._waiting:
+            return _POLL_SECONDS
+        remaining = self._late_time(self._missing()) - time.monotonic()
+        return min(_POLL_SECONDS, max(remaining, 0.01))
 
     def answer(self, call: QueuedRequest, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call, and wake its thread."""
@@ -227,38 +237,36 @@ class BatchedGeneration:
         self, policy: SupportsAgentCalls, decoding: Decoding | None, seeds: Sequence[int]
     ) -> None:
         self.policy, self.decoding, self.seeds = policy, decoding, seeds
-        self.batches = 0
 
     def run(self, queue: RequestQueue) -> None:
         """Answer calls until all episodes are over."""
         while batch := queue.next_batch():
-            self.batches += 1
             for stops in dict.fromkeys(call.stops for call in batch):
                 self._answer(queue, [call for call in batch if call.stops == stops])
 
     def _answer(self, queue: RequestQueue, calls: Sequence[QueuedRequest]) -> None:
         """Answer calls with the same stop texts."""
-        owners = [call for call in calls for _ in range(call.n)]
+        call_of_row = [call for call in calls for _ in range(call.n)]
         session = self.policy.session(
-            [call.context.ids for call in owners],
+            [call.context.ids for call in call_of_row],
             decoding=self.decoding,
             generator=torch.Generator(),
             seeds=[seed for call in calls for seed in self._seeds(call)],
         )
         stops = [text.encode() for text in calls[0].stops]
-        rows = range(len(owners))
-        turns = session.generate(rows, limits=[call.limit for call in owners], texts=stops)
+        rows = range(len(call_of_row))
+        turns = session.generate(rows, limits=[call.limit for call in call_of_row], texts=stops)
         session.close(rows)
         if not all(map(math.isfinite, (value for each in turns for value in each.log_probs))):
             raise NumericalError("the policy sampled a token whose log-prob is not finite")
         answers: dict[int, list[TurnSample]] = {}
-        for call, each in zip(owners, turns, strict=True):
+        for call, each in zip(call_of_row, turns, strict=True):
             answers.setdefault(id(call), []).append(each)
         for call in calls:
             queue.answer(call, answers[id(call)])
 
     def _seeds(self, call: QueuedRequest) -> list[int]:
-        """Return a seed for each answer to a call."""
+        """Count a call, and return a seed for each answer to it."""
         digest = call.context.digest
         repeats = call.trace.count_repeats(digest)
         origin = f"time {repeats}" if call.seed is None else f"seed {call.seed}"

@@ -15,7 +15,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import PromptFormat
 
-_LARGEST = 3.4e38  # of float32
+_LARGEST_REWARD = 3.4e38  # float32 can hold it
 
 
 class Routes:
@@ -25,7 +25,7 @@ class Routes:
         queue: the queue of calls.
         prompt: encodes conversations.
         table: the bytes of each token.
-        decodings: distributions of the policy that may be requested.
+        decodings: distributions of the policy that may be requested, the default one first.
         max_new_tokens: maximum number of tokens of an answer.
         context: maximum number of tokens of a row; None for no limit.
     """
@@ -132,8 +132,8 @@ class Routes:
             choice_of_turn(each, request, self.table, f"{name}_{choice}")
             for choice, each in enumerate(turns)
         ]
-        for each, tokens in zip(answers, turns, strict=True):
-            self._raw_tool_calls[episode].store(each, tokens, self.table)
+        for each, turn in zip(answers, turns, strict=True):
+            self._raw_tool_calls[episode].store(each, turn, self.table)
         body_of_reply = reply_body(request, answers, len(context.ids), name)
         if request.stream:
             return HttpReply(reply_events(request, body_of_reply), "text/event-stream")
@@ -157,7 +157,11 @@ class Routes:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > _LARGEST:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or abs(value) > _LARGEST_REWARD
+    ):
         raise RefusedError(f"reward is {value!r:.60}: must be a number, finite in float32")
     return float(value)
 

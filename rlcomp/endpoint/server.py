@@ -37,7 +37,7 @@ class HttpLimits:
 
     Attributes:
         body: maximum number of bytes of a request.
-        seconds: time to receive a request, and to send a reply.
+        seconds: seconds to receive a request, and again to send the reply.
         idle: seconds that a connection may stay open between requests.
         connections: maximum number of open connections; further ones are closed at once.
     """
@@ -81,13 +81,13 @@ class _DeadlineReader(io.RawIOBase):
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
-        self.end = 0.0
+        self.deadline = 0.0  # of time.monotonic, in seconds
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        remaining = self.end - time.monotonic()
+        remaining = self.deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError
         self.channel.settimeout(remaining)
@@ -113,16 +113,16 @@ class RequestHandler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Answer a request; close a connection that breaks or is too slow."""
         try:
-            self.close_connection = not self._one_request()
+            self.close_connection = not self._serve_request()
         except OSError:  # too slow or closed: there is no one to report to
             self.close_connection = True
 
-    def _one_request(self) -> bool:
+    def _serve_request(self) -> bool:
         """Answer a request; return whether the connection stays open."""
-        self.source.end = time.monotonic() + self.limits.idle
+        self.source.deadline = time.monotonic() + self.limits.idle
         if not self.reader.peek(1):
             return False
-        self.source.end = time.monotonic() + self.limits.seconds
+        self.source.deadline = time.monotonic() + self.limits.seconds
         self.raw_requestline = self.rfile.readline(2**16)
         if len(self.raw_requestline) == 2**16 or not self.parse_request():
             return False

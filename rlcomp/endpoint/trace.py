@@ -19,11 +19,11 @@ class Context:
     Args:
         text: the text, with marked special tokens (:mod:`rlcomp.text.special_tokens`).
         ids: token ids of the text.
-        call: the earlier answer that the text continues; None: the text begins a row.
+        answer: the earlier answer that the text continues; None: the text begins a row.
     """
 
-    def __init__(self, text: str, ids: list[int], call: RecordedAnswer | None) -> None:
-        self.text, self.ids, self.call = text, ids, call
+    def __init__(self, text: str, ids: list[int], answer: RecordedAnswer | None) -> None:
+        self.text, self.ids, self.answer = text, ids, answer
         self.digest = hashlib.sha256(array("q", ids).tobytes()).hexdigest()
 
 
@@ -47,10 +47,10 @@ class RecordedAnswer:
 class Trace:
     """One episode of an outside agent.
 
-    A call continues a row if its text begins with the text of an earlier answer, the longest one:
-    the recorded ids are reused, and only the rest is encoded. Any other call begins a row. So does
-    a second call that continues the same answer: its context is not trained on, so that each
-    sampled token is trained once.
+    A call continues a row if its text begins with the text of an earlier answer; of several such
+    answers it continues the longest one. The recorded ids are reused, and only the rest is encoded.
+    Any other call begins a row. So does a second call that continues the same answer: its context
+    is not trained on, so that each sampled token is trained once.
 
     Args:
         texts: encoder and decoder of the policy's tokenizer.
@@ -61,6 +61,9 @@ class Trace:
         posted: rewards that the agent posted.
         returned: the agent's return value, or None.
         failed: reason why the episode is invalid; empty if it is valid.
+        answers: all recorded answers.
+        last: the first answer to the last call; it gets posted rewards.
+        last_tokens: the sampled tokens of this answer.
     """
 
     def __init__(self, texts: MarkedTextCodec) -> None:
@@ -72,7 +75,7 @@ class Trace:
         self.failed = ""
         self.answers: list[RecordedAnswer] = []
         self.last: RecordedAnswer | None = None
-        self.last_tokens: list[int] = []  # tokens of the last call's answer
+        self.last_tokens: list[int] = []
         self._repeats: dict[str, int] = {}
 
     @property
@@ -86,19 +89,20 @@ class Trace:
         """Return the context of a text that the policy continues.
 
         Args:
-            text: marked.
+            text: the text, with marked special tokens.
             leads: whether a row begins with the tokenizer's leading tokens.
 
         Raises:
             DataError: the tokenizer cannot encode the text.
         """
-        prefixes = [each for each in [*self.answers] if text.startswith(each.text)]
-        call = max(prefixes, key=lambda each: len(each.text), default=None)
-        if call is None:
+        answers = [*self.answers]  # a copy: another thread may append to the list
+        prefixes = [each for each in answers if text.startswith(each.text)]
+        answer = max(prefixes, key=lambda each: len(each.text), default=None)
+        if answer is None:
             ids = self.texts.encode_first(text) if leads else self.texts.encode(text)
             return Context(text, ids, None)
-        rest = self.texts.encode(text[len(call.text) :], call.text)
-        return Context(text, [*call.ids, *rest], call)
+        new_ids = self.texts.encode(text[len(answer.text) :], answer.text)
+        return Context(text, [*answer.ids, *new_ids], answer)
 
     def count_repeats(self, digest: str) -> int:
         """Count a call, and return the number of equal calls before it."""
@@ -122,14 +126,14 @@ class Trace:
         self.calls += 1
 
     def _row(self, context: Context) -> int:
-        """Return the index of a call's row."""
-        call = context.call
-        if call is None or call.turn != len(self.rows[call.row].turns) - 1:
+        """Return the index of a call's row, with the new observation at its end."""
+        answer = context.answer
+        if answer is None or answer.turn != len(self.rows[answer.row].turns) - 1:
             return self._new_row(context)
-        rest = context.text[len(call.text) :]
-        if rest:
-            self.rows[call.row].set_observation(context.ids, remove_marks(rest))
-        return call.row
+        observation = context.text[len(answer.text) :]
+        if observation:
+            self.rows[answer.row].set_observation(context.ids, remove_marks(observation))
+        return answer.row
 
     def _new_row(self, context: Context) -> int:
         self.rows.append(Episode(context.ids[:]))

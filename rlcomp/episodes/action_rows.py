@@ -13,7 +13,7 @@ from rlcomp.interfaces.batched_environment import BatchedEnvironment
 
 @runtime_checkable
 class ActsInTokens(Protocol):
-    """Interface of policies whose steps are tokens: ``D`` of the observation, then the action.
+    """Interface of policies whose steps are ``D`` tokens of an observation, ``A`` of an action.
 
     Attributes:
         observation_size: ``D``.
@@ -24,11 +24,14 @@ class ActsInTokens(Protocol):
     def act(
         self, observation: TensorDict, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """Return tokens ``[N, D + A]`` and log-probs ``[N, A]``; greedy without a generator."""
+        """Return tokens ``[N, D + A]`` and log-probs ``[N, A]`` (nats) of a step.
+
+        Without a generator, actions are the most likely ones.
+        """
         ...
 
     def decode_action(self, tokens: Tensor) -> Tensor:
-        """Return the action ``[N, A]`` of the tokens of a step."""
+        """Return the action ``[N, A]`` of the tokens ``[N, D + A]`` of a step."""
         ...
 
 
@@ -52,7 +55,8 @@ def play_rows(
         A row for each copy: ``tokens``, ``attention_mask``, ``response_mask`` (the tokens of
         actions), ``rollout_log_probs``, ``turn_id`` (the number of the step), ``turn_reward`` (1
         at the last token of the step that succeeded) ``[B, T]``, ``trajectory_id``, ``truncated``
-        ``[B]``. A row is padded after the end of its episode.
+        (whether no step succeeded) ``[B]``. A row is padded after the end of its episode; ``T`` is
+        ``D + A`` times the steps of the longest one.
     """
     steps: list[TensorDict] = []
     over = torch.zeros(environment.num_envs, dtype=torch.bool)
@@ -80,10 +84,11 @@ def _columns(
     tokens: Tensor, log_probs: Tensor, success: Tensor, alive: Tensor, step: int
 ) -> TensorDict:
     """Return the columns ``[B, D + A]`` of a step."""
-    size = tokens.shape[1] - log_probs.shape[1]
+    observation_size = tokens.shape[1] - log_probs.shape[1]
     mask = alive[:, None].expand(tokens.shape)
-    action_mask = mask & (torch.arange(tokens.shape[1]) >= size)
-    token_log_probs = torch.cat([log_probs.new_zeros(len(tokens), size), log_probs], dim=1)
+    action_mask = mask & (torch.arange(tokens.shape[1]) >= observation_size)
+    no_log_probs = log_probs.new_zeros(len(tokens), observation_size)
+    token_log_probs = torch.cat([no_log_probs, log_probs], dim=1)
     reward = torch.zeros(tokens.shape)
     reward[:, -1] = success.float()
     return TensorDict(

@@ -9,10 +9,10 @@ from rlcomp.interfaces.environment import Turn
 
 
 class Attempts:
-    """Attempts at a question, each with a score; an attempt with score 1 is right.
+    """Attempts at a question, each with a score; an attempt with a score of at least 1 is right.
 
-    The reward of an attempt is the rise of the best score, so that an episode's rewards sum to its
-    best score.
+    The reward of an attempt is the rise of the best score, which begins at 0. So an episode's
+    rewards sum to its best score, or to 0 if all scores are negative.
 
     Args:
         most: number of attempts.
@@ -39,5 +39,5 @@ class Attempts:
         return Turn(closing="" if over else self.remark, reward=self.best - before, done=over)
 
     def facts(self) -> Mapping[str, float]:
-        """Return the number of ``attempts`` used, and ``solved``: whether one was right."""
+        """Return the number of ``attempts`` made, and ``solved``: whether one was right."""
         return {"attempts": float(self.used), "solved": float(self.best >= 1)}

@@ -39,7 +39,7 @@ class EpisodeOrigin:
         parent: index of the episode that it branches from; -1: none.
         depth: number of tokens that it shares with its parent.
         share: product of 1 / continuations over its branchings.
-        entropies: entropy at the start of each turn, over ``log V``.
+        entropies: entropy before each turn, divided by ``log V``.
     """
 
     prompt: int
@@ -70,8 +70,8 @@ class BranchingRollout(Rollout):
         self.budget, self.generator = budget, generator
         self.origins = [EpisodeOrigin(row // budget.rows) for row in range(len(starts))]
         # Episodes of each prompt that have not begun, and episodes that never begin.
-        numbers = range(0, len(starts), budget.rows)
-        self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in numbers]
+        first_rows = range(0, len(starts), budget.rows)
+        self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in first_rows]
         self.unused: set[int] = set()
         self.deltas: list[Tensor] = []
         try:
@@ -104,8 +104,9 @@ class BranchingRollout(Rollout):
             width: tokens of a row.
 
         Returns:
-            ``group_id``, ``branch_depth``, ``branch_parent``, ``branch_share`` ``[B]`` and
-            ``turn_entropy`` ``[B, T]``.
+            ``group_id``, ``branch_depth``, ``branch_parent`` (a row, or -1), ``branch_share``
+            ``[B]``, and ``turn_entropy`` ``[B, T]``: the entropy at the first token of each turn, 0
+            elsewhere.
         """
         row_of = {number: row for row, number in enumerate(order)} | {-1: -1}
         origins = [self.origins[number] for number in order]

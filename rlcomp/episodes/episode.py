@@ -52,7 +52,8 @@ class Episode:
         turns: turns of the policy, in order.
         sampling_masks: the candidate sets of each turn's tokens; None if not recorded.
         texts: the texts after the prompt, piece by piece.
-        truncated: whether a limit ended it: of a turn, of turns, or of the context.
+        truncated: whether a limit ended it: on the tokens of a turn, on the number of turns, or on
+            the context.
         broken: reason of the environment's failure; '' without one.
         facts: numbers of the environment about the episode.
     """
@@ -88,9 +89,10 @@ class Episode:
         self.texts.append(text)
 
     def set_observation(self, ids: Sequence[int], text: str) -> None:
-        """Replace the ids by those with a new observation at the end.
+        """Replace the ids by ``ids``, which end with a new observation.
 
-        An observation before the first turn may be inside the prompt.
+        Before the first turn, the observation may be inside the prompt. Later, ``ids`` must begin
+        with the present ids.
         """
         assert not self.turns or self.ids == ids[: len(self.ids)], "a row was rewritten"
         if not self.turns:
@@ -123,9 +125,11 @@ def episode_rows(
         device: device of the rows.
 
     Returns:
-        The keys of a collector without those of the prompt, and ``trajectory_id``, ``turn_id``,
-        ``turn_reward``, ``anchor_id``, ``transcript``, ``episode_error`` and ``facts``;
-        ``sampling_mask`` if the sets were recorded.
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
+        ``policy_version``, ``turn_id``, ``anchor_id``, ``turn_reward`` ``[B, T]``, ``group_id``,
+        ``trajectory_id``, ``truncated`` ``[B]``, the texts ``response``, ``transcript``,
+        ``episode_error`` ``[B, W]``, and ``facts`` with a number ``[B]`` for each name (NaN in rows
+        without it); ``sampling_mask`` ``[B, T, V/8]`` if the candidate sets were recorded.
     """
     count = len(episodes)
     tokens, filled = pad_rows([episode.ids for episode in episodes], pad_id(tokenizer))

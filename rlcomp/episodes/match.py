@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.episode import Episode, episode_rows
 from rlcomp.episodes.host import EnvironmentFailure, Host, Hosts, Start
-from rlcomp.episodes.player import Player, owners, starts
+from rlcomp.episodes.player import Player, prompts_of_rows, starts
 from rlcomp.episodes.rollout import Rollout, as_text
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment, Turn
@@ -24,7 +24,7 @@ from rlcomp.text.token_bytes import row_bytes
 
 
 class SeatRollout(Rollout):
-    """The transcripts of one player, one a match.
+    """The transcripts of one player, one for each match.
 
     Each turn has a new session, because a seat may wait while others move.
 
@@ -67,8 +67,8 @@ class SeatRollout(Rollout):
 class Matches:
     """Matches that are played together.
 
-    ``Turn.seat`` moves next and reads ``observation``; ``reward`` is that of the seat that moved
-    last, ``payoffs`` has a number for each seat.
+    The seat ``Turn.seat`` moves next and reads ``observation``. The seat that moved last gets
+    ``reward``, and each seat gets its number of ``payoffs``.
 
     Args:
         seats: the players in order.
@@ -206,9 +206,9 @@ class MatchPlayer(Player):
             observation_tokens=observation_tokens,
             prompt=prompt,
         )
-        words = self.policy.tokenizer.get_vocab()
+        vocabulary = self.policy.tokenizer.get_vocab()
         for number, policy in enumerate(policies):
-            if policy.tokenizer.get_vocab() != words:
+            if policy.tokenizer.get_vocab() != vocabulary:
                 raise ConfigError(
                     f"player.policies: seat {number} has another tokenizer than seat 0: the seats "
                     "of a game need the same"
@@ -234,20 +234,21 @@ class MatchPlayer(Player):
             decoding: decoding settings; None: each policy's own.
             generator: draws the policies' tokens.
             seed: determines the seeds of the environments.
-            weights: for each seat a context manager that loads its weights
-                (:meth:`rlcomp.model.weight_snapshot.WeightSnapshot.in_place`); empty: its policy's.
+            weights: for each seat a function that returns a context manager, which loads the seat's
+                weights (:meth:`rlcomp.model.weight_snapshot.WeightSnapshot.in_place`). Empty: each
+                policy's own weights.
 
         Returns:
-            Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
-            the rows of seat 0, then of seat 1, and so on.
+            Rows of the seats that moved or whose match failed, with ``seat`` and ``match_id``
+            ``[B]``: for each prompt the rows of seat 0, then of seat 1, and so on.
         """
-        owner = owners(batch, group_size)
+        prompt_of_row = prompts_of_rows(batch, group_size)
         dialogues = self._dialogues(batch)
         seats = []
         for number, policy in enumerate(self.policies):
             seat = SeatRollout(
                 partial(policy.session, decoding=decoding, generator=generator),
-                [dialogues[n] for n in owner],
+                [dialogues[n] for n in prompt_of_row],
                 self.host,
                 policy.tokenizer,
                 self.table,
@@ -257,7 +258,7 @@ class MatchPlayer(Player):
                 seat.weights = weights[number]
             seats.append(seat)
         matches = Matches(seats, self.host, self.limits.turns)
-        return self._seat_rows(matches.run(starts(batch, owner, seed)), batch, group_size)
+        return self._seat_rows(matches.run(starts(batch, prompt_of_row, seed)), batch, group_size)
 
     def _seat_rows(
         self, seats: list[list[Episode]], batch: TensorDict, group_size: int
@@ -269,7 +270,7 @@ class MatchPlayer(Player):
             for number in range(len(seats))
             for index in range(group_size)
         ]
-        owner, seat, match = torch.tensor(indices, device=self.policy.device).T
+        prompt_of_row, seat, match = torch.tensor(indices, device=self.policy.device).T
         rows = episode_rows(
             [seats[number][index] for _, number, index in indices],
             self.policy.tokenizer,
@@ -280,7 +281,7 @@ class MatchPlayer(Player):
         versions = torch.tensor([policy.version for policy in self.policies], device=seat.device)
         rows["policy_version"] = rows["response_mask"] * versions[seat][:, None]
         rows["seat"], rows["match_id"] = seat, match
-        rows = keep_prompt(rows, batch, owner)
+        rows = keep_prompt(rows, batch, prompt_of_row)
         moved = rows["response_mask"].any(1)
         failed = torch.tensor(
             [bool(text) for text in decode_texts(rows["episode_error"])], device=moved.device

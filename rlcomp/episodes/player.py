@@ -78,9 +78,10 @@ class Player(metaclass=Checked):
     text, or a message of a chat).
 
     Args:
+        policy: takes the turns.
         environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
-            one object an episode, or its description.
-        hosts: owner of the environments; None: they are in this process.
+            with an object for each episode, or its description.
+        hosts: makes the owner of the environments; None: they are in this process.
         max_turns: maximum number of turns of the policy in an episode.
         max_new_tokens: maximum number of tokens of a turn.
         observation_tokens: maximum number of tokens of an observation without its closing text; a
@@ -136,9 +137,11 @@ class Player(metaclass=Checked):
         Returns:
             The rows of :func:`rlcomp.episodes.episode.episode_rows`, with the keys of the prompt.
         """
-        owner = owners(batch, group_size)
-        rollout = self._rollout(Rollout, batch, owner, decoding, generator)
-        return self._rows(rollout.run(starts(batch, owner, seed)), batch, owner, group_size)
+        prompt_of_row = prompts_of_rows(batch, group_size)
+        rollout = self._rollout(Rollout, batch, prompt_of_row, decoding, generator)
+        return self._rows(
+            rollout.run(starts(batch, prompt_of_row, seed)), batch, prompt_of_row, group_size
+        )
 
     def play_and_continue(
         self,
@@ -159,21 +162,25 @@ class Player(metaclass=Checked):
             seed: determines the seeds of the environments.
 
         Returns:
-            The rows of :meth:`play`, and the further ones; None if no episode took a turn.
+            The rows of :meth:`play`, and the continuations; None if no episode took a turn.
         """
-        owner = owners(batch, group_size)
-        rollout = self._rollout(Rollout, batch, owner, None, generator)
-        episodes = rollout.run(starts(batch, owner, seed), continuations)
-        rows = self._rows(episodes[: len(owner)], batch, owner, group_size)
+        prompt_of_row = prompts_of_rows(batch, group_size)
+        rollout = self._rollout(Rollout, batch, prompt_of_row, None, generator)
+        episodes = rollout.run(starts(batch, prompt_of_row, seed), continuations)
+        rows = self._rows(episodes[: len(prompt_of_row)], batch, prompt_of_row, group_size)
         row, turn = (
             torch.tensor([getattr(branch, name) for branch in rollout.branches])
             for name in ("row", "turn")
         )
         if not len(row):
             return rows, None
-        prompt_indices = [owner[n] for n in row.tolist()]
-        more = self._rows(episodes[len(owner) :], batch, prompt_indices, continuations)
-        return rows, Continuations(more, row.to(more.device), turn.to(more.device))
+        continued = self._rows(
+            episodes[len(prompt_of_row) :],
+            batch,
+            [prompt_of_row[n] for n in row.tolist()],
+            continuations,
+        )
+        return rows, Continuations(continued, row.to(continued.device), turn.to(continued.device))
 
     def play_trees(
         self, batch: TensorDict, *, budget: BranchingBudget, generator: torch.Generator, seed: int
@@ -190,13 +197,13 @@ class Player(metaclass=Checked):
             The rows of :meth:`play`, with ``branch_depth``, ``branch_parent``, ``branch_share`` and
             ``turn_entropy``; and the changes of entropy at observations, shape ``[N]``.
         """
-        owner = owners(batch, budget.rows)
-        rollout = self._rollout(BranchingRollout, batch, owner, None, generator)
+        prompt_of_row = prompts_of_rows(batch, budget.rows)
+        rollout = self._rollout(BranchingRollout, batch, prompt_of_row, None, generator)
         draws = torch.Generator().manual_seed(named_seed(seed, "branches"))
-        rollout.grow(starts(batch, owner, seed), budget, draws)
+        rollout.grow(starts(batch, prompt_of_row, seed), budget, draws)
         order = rollout.order()
-        owner = [rollout.origins[n].prompt for n in order]
-        rows = self._rows([rollout.episodes[n] for n in order], batch, owner, budget.rows)
+        prompt_of_row = [rollout.origins[n].prompt for n in order]
+        rows = self._rows([rollout.episodes[n] for n in order], batch, prompt_of_row, budget.rows)
         columns = rollout.columns(order, rows["tokens"].shape[1])
         rows.update({key: column.to(rows["tokens"].device) for key, column in columns.items()})
         return rows, rollout.delta_entropy()
@@ -205,14 +212,14 @@ class Player(metaclass=Checked):
         self,
         kind: type[RolloutT],
         batch: TensorDict,
-        owner: list[int],
+        prompt_of_row: list[int],
         decoding: Decoding | None,
         generator: torch.Generator,
     ) -> RolloutT:
         dialogues = self._dialogues(batch)
         return kind(
             partial(self.policy.session, decoding=decoding, generator=generator),
-            [dialogues[n] for n in owner],
+            [dialogues[n] for n in prompt_of_row],
             self.host,
             self.policy.tokenizer,
             self.table,
@@ -227,7 +234,7 @@ class Player(metaclass=Checked):
         return self.prompt.dialogues(decode_texts(batch[key]), messages)
 
     def _rows(
-        self, episodes: list[Episode], batch: TensorDict, owner: list[int], group_size: int
+        self, episodes: list[Episode], batch: TensorDict, prompt_of_row: list[int], group_size: int
     ) -> TensorDict:
         rows = episode_rows(
             episodes,
@@ -236,15 +243,18 @@ class Player(metaclass=Checked):
             version=self.policy.version,
             device=self.policy.device,
         )
-        return keep_prompt(rows, batch, torch.tensor(owner, device=self.policy.device))
+        return keep_prompt(rows, batch, torch.tensor(prompt_of_row, device=self.policy.device))
 
 
-def owners(batch: TensorDict, group_size: int) -> list[int]:
-    """Return the prompt of each episode."""
+def prompts_of_rows(batch: TensorDict, group_size: int) -> list[int]:
+    """Return the index of each episode's prompt."""
     return [prompt for prompt in range(len(batch)) for _ in range(group_size)]
 
 
-def starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
+def starts(batch: TensorDict, prompt_of_row: list[int], seed: int) -> list[Start]:
     """Return the start of each episode."""
     examples = batch_examples(batch)
-    return [Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)]
+    return [
+        Start(examples[n], named_seed(seed, f"episode {row}"))
+        for row, n in enumerate(prompt_of_row)
+    ]

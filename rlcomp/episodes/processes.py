@@ -29,7 +29,7 @@ class ProcessHosts(metaclass=Checked):
 
     Args:
         num_workers: number of processes; null: one for each processor.
-        timeout: limit of a reset or a step, in seconds.
+        timeout: limit of a reset, a step, or a replay of an episode, in seconds.
         memory_gib: address space of each process.
         output_limit: maximum number of characters that a step may print, and that it may return.
     """
@@ -67,10 +67,10 @@ class ProcessHosts(metaclass=Checked):
 
 
 def serialise(environment: object) -> list[object]:
-    """Return the dotted path and the arguments of a class of environments.
+    """Return the dotted path and the arguments of a class of environments, as JSON objects.
 
     Raises:
-        ConfigError: the arguments cannot be sent to another process.
+        ConfigError: the environment is no description, or its arguments are not JSON.
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(
@@ -191,4 +191,4 @@ class ProcessHost:
     def close(self) -> None:
         """Close the environments; a process that hangs is killed."""
         for pool in self.hosts.pools:
-            pool.map(f"{_REMOTE}.forget", [{"batch": self.batch}], timeout=self.hosts.timeout)
+            pool.map(f"{_REMOTE}.close_all", [{"batch": self.batch}], timeout=self.hosts.timeout)

@@ -1,4 +1,4 @@
-"""Functions of a worker process with environments of another process's episodes, without torch."""
+"""Functions that a worker process calls to step environments for the trainer, without torch."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def act(
         RuntimeError: the replay gave another turn.
     """
     if batch != _batch[0]:
-        forget(batch=batch)
+        close_all(batch=batch)
     live = _episodes.pop(episode, None)
     if live is None or live.actions != len(actions) - 1:
         _close([live.environment] if live else [])
         live = _replay(environment, start, actions[:-1])
-    with _closed_on_error(live.environment):
+    with _close_on_error(live.environment):
         if actions:
             if live.digest.hex() != digest:
                 raise RuntimeError(
@@ -135,7 +135,7 @@ def _replay(
 ) -> _LiveEpisode:
     instance = _make(environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
-    with _closed_on_error(instance):
+    with _close_on_error(instance):
         live = _LiveEpisode(instance, check_turn(instance.reset(example, start["seed"])))
         for action in actions:
             live.step(action)
@@ -143,7 +143,7 @@ def _replay(
 
 
 @contextlib.contextmanager
-def _closed_on_error(environment: Environment) -> Iterator[None]:
+def _close_on_error(environment: Environment) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -151,8 +151,12 @@ def _closed_on_error(environment: Environment) -> Iterator[None]:
         raise
 
 
-def forget(*, batch: int) -> None:
-    """Close the environments of this process at the end of a batch."""
+def close_all(*, batch: int) -> None:
+    """Close all environments of this process.
+
+    Args:
+        batch: number of the batch to which later environments belong.
+    """
     _close(each.environment for each in _episodes.values())
     _episodes.clear()
     _batch[0] = batch

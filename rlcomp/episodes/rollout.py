@@ -105,8 +105,8 @@ class Rollout:
             for number in range(self.limits.turns):
                 if not alive:
                     break
-                first = [row for row in alive if row < len(starts)]
-                alive += [self._fork(row) for row in first for _ in range(continuations)]
+                originals = [row for row in alive if row < len(starts)]
+                alive += [self._fork(row) for row in originals for _ in range(continuations)]
                 alive = self._turn(alive, last=number + 1 == self.limits.turns)
             self._read_facts()
         finally:
@@ -159,6 +159,7 @@ class Rollout:
         turns = session.generate(rows, limits=limits, texts=self.stops)
         open_rows = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
         while open_rows:
+            # A row without tokens left stays truncated; each other row samples further tokens.
             turns = [
                 replace(turn, truncated=True) if n in open_rows else turn
                 for n, turn in enumerate(turns)
@@ -179,7 +180,7 @@ class Rollout:
         return turns
 
     def _is_open(self, turn: TurnSample, newest: TurnSample) -> bool:
-        """Return whether the newest tokens end with a stop text that does not count."""
+        """Return whether the newest tokens end with a stop text inside a string of a call."""
         ended = row_bytes(self.table, newest.tokens)
         if turn.truncated or not any(text in ended for text in self.stops):
             return False
@@ -195,7 +196,7 @@ class Rollout:
         return None if turn.truncated else as_text(self._until_stop(text_bytes))
 
     def _until_stop(self, text_bytes: bytes) -> bytes:
-        """Return the bytes up to the end of the stop text, which a token may exceed."""
+        """Return the bytes up to the end of the stop text; the last token may have more."""
         return text_bytes[: self._end(text_bytes)]
 
     def _end(self, text_bytes: bytes) -> int | None:

@@ -47,8 +47,9 @@ def parse_calls(text: str) -> list[ToolCall] | str:
 
     Returns:
         The calls in order, an empty list without tags; or the first fault as a text for the
-        author. Faults are more than 16 calls, a call of more than 10,000 characters, NaN, a
-        duplicate name, values nested more than 32 deep, and other entries of a call.
+        author. Besides malformed tags and JSON, faults are more than 16 calls, a call of more than
+        10,000 characters, NaN, a duplicate name, values nested more than 32 deep, and other entries
+        of a call.
 
     Examples:
         >>> parse_calls('I add. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>')
@@ -66,7 +67,7 @@ def parse_calls(text: str) -> list[ToolCall] | str:
     for number, (piece, after) in enumerate(zip(pieces, behind, strict=True), start=1):
         if piece.body is None or CLOSE in after:
             return f"call {number} must stand between {OPEN} and one {CLOSE}"
-        call = _checked(f"call {number}", piece.body, json_call)
+        call = _read(f"call {number}", piece.body, json_call)
         if isinstance(call, str):
             return call
         calls.append(ToolCall(*call))
@@ -92,30 +93,30 @@ def parse_python_calls(text: str) -> list[ToolCall] | str:
         >>> parse_python_calls("cd(folder=here)")
         'call 1: the argument here is no literal'
     """
-    entries = _checked("the turn", text, _python_entries)
+    entries = _read("the turn", text, _python_entries)
     if isinstance(entries, str):
         return entries
     if len(entries) > MOST_CALLS:
         return f"{len(entries)} calls: at most {MOST_CALLS} are allowed in a turn"
     calls = []
     for number, entry in enumerate(entries, start=1):
-        call = _checked(f"call {number}", entry, _python_call)
+        call = _read(f"call {number}", entry, _python_call)
         if isinstance(call, str):
             return call
         calls.append(call)
     return calls
 
 
-def _checked(what: str, source: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """Return the result of a reader, or the fault of the source as a text."""
+def _read(name: str, source: Any, reader: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """Return what a reader returns for a source, or the fault of the source as a text."""
     try:
         if isinstance(source, str) and len(source) > _LONGEST:
             raise CallError(f" has {len(source)} characters: at most {_LONGEST} are allowed")
-        return read(source)
+        return reader(source)
     except CallError as error:
-        return f"{what}{error}"
+        return f"{name}{error}"
     except (RecursionError, MemoryError):
-        return f"{what} is nested too deeply"
+        return f"{name} is nested too deeply"
 
 
 def _python_entries(text: str) -> list[ast.expr]:
@@ -138,12 +139,12 @@ def _python_call(entry: ast.expr) -> ToolCall:
         if keyword.arg in arguments:
             raise CallError(f": the argument {keyword.arg} is there twice")
         arguments[keyword.arg] = _literal(keyword.value)
-    return ToolCall(_dotted(entry.func), arguments, tuple(map(_literal, entry.args)))
+    return ToolCall(_dotted_name(entry.func), arguments, tuple(map(_literal, entry.args)))
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
+        return f"{_dotted_name(node.value)}.{node.attr}"
     if not isinstance(node, ast.Name):
         raise CallError(": a tool must be called by its name")
     return node.id

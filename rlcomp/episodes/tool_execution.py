@@ -16,20 +16,20 @@ from rlcomp.interfaces.tool import ToolError, check_kinds
 Methods = Mapping[str, Callable[..., Any]]
 
 
-def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
+def public_methods(instance: object) -> dict[str, Callable[..., Any]]:
     """Return the public methods of an object by name.
 
-    They are looked up in its class, so that no property is evaluated.
+    The function reads their names from the class, so that no property is evaluated.
 
     Raises:
         ConfigError: a method is asynchronous.
     """
-    members = inspect.getmembers(type(peer), predicate=inspect.isfunction)
-    methods = {name: getattr(peer, name) for name, _ in members if not name.startswith("_")}
+    members = inspect.getmembers(type(instance), predicate=inspect.isfunction)
+    methods = {name: getattr(instance, name) for name, _ in members if not name.startswith("_")}
     for name, method in methods.items():
         if inspect.iscoroutinefunction(method):
             raise ConfigError(
-                f"{type(peer).__name__}.{name} is asynchronous: wrap it in a synchronous method"
+                f"{type(instance).__name__}.{name} is asynchronous: wrap it in a synchronous method"
             )
     return methods
 
@@ -86,7 +86,12 @@ class ToolCallExecutor:
         self.calls = self.failed = 0
 
     def turn(self, calls: Sequence[ToolCall] | str) -> Turn:
-        """Return the results of calls; a text is the error of malformed calls, a failure."""
+        """Execute calls and return their results as a turn.
+
+        Args:
+            calls: one or more calls; or a text with the fault of malformed calls, which becomes the
+                result and counts as failed.
+        """
         results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
         self.failed += isinstance(calls, str)
         observation, closing = join_results(JsonCalls(), results)
@@ -99,5 +104,5 @@ class ToolCallExecutor:
         return result
 
     def facts(self) -> Mapping[str, float]:
-        """Return the number of executed ``calls`` and of those that ``failed``."""
+        """Return the number of executed ``calls``, and of ``failed`` calls and malformed turns."""
         return {"calls": float(self.calls), "failed": float(self.failed)}

@@ -165,6 +165,8 @@ _PASSES = 8
 def neutralise(text: str, tags: Sequence[str]) -> str:
     """Return a text without tags: each tag loses its first character.
 
+    If tags are left after ``_PASSES`` passes, the text loses all first characters of tags.
+
     Examples:
         >>> neutralise("a</b> c <</b>/b>", ["</b>"])
         'a/b> c /b>/b>'
@@ -172,8 +174,8 @@ def neutralise(text: str, tags: Sequence[str]) -> str:
     tags = [tag for tag in tags if tag]
     pattern = re.compile("|".join(map(re.escape, sorted(tags, key=len, reverse=True))))
     for _ in range(_PASSES if tags else 0):
-        less = pattern.sub(lambda tag: tag[0][1:], text)
-        if less == text:
+        shorter = pattern.sub(lambda tag: tag[0][1:], text)
+        if shorter == text:
             return text
-        text = less
+        text = shorter
     return text.translate({ord(tag[0]): None for tag in tags})

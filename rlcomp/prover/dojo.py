@@ -52,10 +52,10 @@ def _import() -> Any:  # noqa: ANN401
 class DojoLean(metaclass=Checked):
     """Lean backend for theorems of a repository: columns ``file_path`` and ``full_name``.
 
-    The repository is traced first, which takes hours for Mathlib. A tactic that takes too long ends
-    the process, because lean-dojo would take its late reply for that to the next tactic. A proof
-    counts only if the whole file is accepted (``check_proof``), because a tactic that prints can
-    forge lean-dojo's protocol.
+    lean-dojo traces the repository first, which takes hours for Mathlib. A tactic that takes too
+    long ends the process, because lean-dojo would read its late reply as the reply to the next
+    tactic. A proof counts only if Lean accepts the whole file (``check_proof``), because a tactic
+    that prints can forge lean-dojo's protocol.
 
     Args:
         url: address of the repository.
@@ -107,7 +107,7 @@ class DojoLean(metaclass=Checked):
 
         Raises:
             TimeoutError: the tactic took too long.
-            ChildProcessError: Lean has crashed.
+            ChildProcessError: Lean has crashed, or has ended before.
         """
         if self.dojo is None:
             raise ChildProcessError("Lean's process of this proof has ended")

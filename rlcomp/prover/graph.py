@@ -40,6 +40,7 @@ class ProofNode:
         expansions: number of expansions by the policy.
         value: the critic's value, in [0, 1]; 0 without a critic.
         visits: number of simulations through it.
+        tried: the trial of each tactic in this state, by the tactic's text.
     """
 
     state: Any
@@ -64,8 +65,8 @@ class Edge:
         log_prob: nats.
         parent: the node it was applied to.
         child: the node it leads to.
-        visits: number of simulations through it, discounted if the strategy does so.
-        total: sum of their returns, likewise.
+        visits: number of simulations through it; a strategy may discount earlier ones.
+        total: sum of the returns of these simulations, with the same discount.
     """
 
     tactic: str
@@ -82,7 +83,8 @@ class Trial(NamedTuple):
     Attributes:
         node: the node of the state.
         proposal: the tactic.
-        edge: the resulting edge; None if the tactic failed or leads nowhere.
+        edge: the resulting edge; None if the tactic failed, leads to the same state, or leads to an
+            unsolved state that the policy cannot read.
         is_new: whether it led to a new state.
     """
 
@@ -99,6 +101,13 @@ class ProofGraph:
         environment: applies tactics.
         example: the example with the theorem.
         fits: whether the policy can read a state's text; otherwise the state is a dead end.
+
+    Attributes:
+        root: the node of the first state.
+        nodes: the nodes by text.
+        trials: all trials, in order.
+        tokens: number of tokens that the policy has sampled.
+        path: the strategy's path to the expanded node.
     """
 
     def __init__(
@@ -114,7 +123,6 @@ class ProofGraph:
         self.nodes = {self.root.text: self.root}
         self.trials: list[Trial] = []
         self.tokens = 0
-        # The strategy's path to the expanded node.
         self.path: list[Edge] = []
 
     @property
@@ -122,11 +130,12 @@ class ProofGraph:
         """Number of tactics that the environment has tried."""
         return len(self.trials)
 
-    def expand(self, node: ProofNode, proposals: Sequence[Proposal], most: int) -> list[Trial]:
-        """Try proposals in a node, each at most once, with at most ``most`` calls.
+    def expand(self, node: ProofNode, proposals: Sequence[Proposal], max_calls: int) -> list[Trial]:
+        """Try proposals in a node, each at most once, with at most ``max_calls`` calls.
 
         Returns:
-            The trials of the proposals, old or new.
+            The trials of the proposals, also of earlier expansions; without the proposals for which
+            no call is left.
         """
         node.expansions += 1
         trials = list[Trial]()
@@ -134,8 +143,8 @@ class ProofGraph:
             trial = node.tried.get(proposal.tactic)
             if trial is not None:
                 trials.append(trial._replace(is_new=False))
-            elif most > 0:
-                most -= 1
+            elif max_calls > 0:
+                max_calls -= 1
                 trials.append(self._try(node, proposal))
         return trials
 

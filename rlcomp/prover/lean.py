@@ -138,10 +138,10 @@ def rejections(file: TheoremFile, output: str) -> list[str]:
     messages = list(_messages(output))
     reasons = list[str]()
     for number, (first, last) in enumerate(file.spans):
-        own = [message for message in messages if first <= message[0] <= last]
-        if not any(line == last and f'"N{number}"' in data for line, _, data in own):
+        in_span = [message for message in messages if first <= message[0] <= last]
+        if not any(line == last and f'"N{number}"' in data for line, _, data in in_span):
             raise ChildProcessError(f"Lean has not reached theorem {number}: {output[-200:]!r}")
-        reasons.append(next((data for _, is_rejected, data in own if is_rejected), ""))
+        reasons.append(next((data for _, is_rejected, data in in_span if is_rejected), ""))
     return reasons
 
 
@@ -192,7 +192,12 @@ class LeanBackend(Protocol):
         ...
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """Return the state after a tactic, or Lean's error message."""
+        """Return the state after a tactic, or Lean's error message.
+
+        Raises:
+            TimeoutError: the tactic took too long.
+            ChildProcessError: Lean has crashed or took too long.
+        """
         ...
 
     def rejection(self, state: LeanState) -> str:

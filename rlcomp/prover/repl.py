@@ -79,10 +79,10 @@ class ReplLean:
         """
         statement = statement_of(example)
         reply = self._file(theorem_text(statement, ["sorry"]).replace("\n  ", " "))
-        holes = reply.get("sorries", [])
-        if len(holes) != 1 or "goal" not in holes[0]:
+        sorries = reply.get("sorries", [])
+        if len(sorries) != 1 or "goal" not in sorries[0]:
             raise DataError(f"{statement!r:.60} is no theorem: {_first_error(reply)!r:.200}")
-        return LeanState(statement, (str(holes[0]["goal"]),), handle=holes[0]["proofState"])
+        return LeanState(statement, (str(sorries[0]["goal"]),), handle=sorries[0]["proofState"])
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
         """Apply a tactic to a state; the state stays unchanged."""
@@ -98,7 +98,7 @@ class ReplLean:
         return LeanState(state.statement, (), tactics, completed=True, handle=new.handle)
 
     def rejection(self, state: LeanState) -> str:
-        """Send the theorem with all tactics as one file."""
+        """Return why Lean rejects the theorem with all tactics as one file; '' if it accepts it."""
         reply = self._file(theorem_text(state.statement, state.tactics))
         return "" if _is_accepted(reply) else _first_error(reply) or "it holds sorry"
 
@@ -200,7 +200,7 @@ class ReplayLean(metaclass=Checked):
 
     Raises:
         ConfigError: there is no such file.
-        DataError: the file holds no sessions.
+        DataError: the file is longer than 64 MiB, or a line is no session.
     """
 
     def __init__(self, *, path: NonEmptyText, header: str = "") -> None:
@@ -212,7 +212,7 @@ class ReplayLean(metaclass=Checked):
         """Begin the theorem of column ``statement`` in the first session that states it.
 
         Raises:
-            DataError: no session states it.
+            DataError: no session states it, or its sessions reject it.
         """
         reason = DataError(f"{example.columns.get('statement')!r:.80} is in no recorded session")
         for session in self.sessions:

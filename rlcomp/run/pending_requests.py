@@ -8,7 +8,7 @@ from typing import Any
 from rlcomp.arguments import Fraction, NonNegativeInt
 from rlcomp.checkpoint.buffered_rollout import load_rows
 from rlcomp.checkpoint.state_fields import field
-from rlcomp.cluster.pool import Name
+from rlcomp.cluster.pool import GroupKey
 from rlcomp.errors import CheckpointError
 from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 
@@ -47,7 +47,7 @@ def load_request(state: object) -> RolloutRequest:
 
 
 def check_requests(
-    requests: Sequence[RolloutRequest], *, done: Collection[Name], seeds: int, most: int
+    requests: Sequence[RolloutRequest], *, done: Collection[GroupKey], seeds: int, most: int
 ) -> None:
     """Refuse invalid requests, which would make a worker fail or fill its memory.
 

@@ -113,7 +113,10 @@ def _run_test(body: Callable[[], object]) -> None:
 
 
 class CandidateEnded(BaseException):
-    """Error of a call to a candidate that has ended; tests must not catch it as an Exception."""
+    """Error that ends the tests: the candidate has ended, or a value is not plain data.
+
+    It is no ``Exception``, so that tests do not catch it.
+    """
 
 
 def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -151,7 +154,8 @@ def _update(old: Any, new: Any) -> Any:  # noqa: ANN401
     """Copy the candidate's changes of its arguments to the tests' own containers.
 
     Returns:
-        ``old`` itself, updated, if it is a container of the same type; else ``new``.
+        ``old`` itself, updated, if both are a list, a dict or a set; a new tuple of updated members
+        if both are a tuple; else ``new``.
     """
     if type(old) is not type(new):
         return new

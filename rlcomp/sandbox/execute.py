@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from rlcomp.sandbox.plain_data import NotPlainData
 
+# A remote sandbox changes these two (fusion.py).
 REPORT_FILE = 3  # file descriptor of the report
 LINE_PREFIX = b""  # start of each line of the report
 MAX_MESSAGE = 500  # maximum number of characters of an error in the report
@@ -22,7 +23,7 @@ def report(line: object) -> None:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error in one line: its name and message."""
+    """Return an error in one line: its class and message, or the message of a NotPlainData."""
     message = " ".join(str(error).split())
     if isinstance(error, NotPlainData):
         return message

@@ -19,7 +19,11 @@ _CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.fork_server_child i
 
 
 class ForkServer:
-    """Interpreter with preloaded modules, isolated by a sandbox tier and forked for each job."""
+    """Interpreter with preloaded modules, isolated by a sandbox tier and forked for each job.
+
+    Args:
+        tier: name of the tier (docs/sandbox.md).
+    """
 
     def __init__(self, tier: str) -> None:
         server_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -47,7 +51,7 @@ class ForkServer:
         finally:
             child_socket.close()
 
-    def refusal(self) -> str:
+    def wait_for_start(self) -> str:
         """Wait until the server is ready; return the reason of a failure, else ''."""
         self.socket.settimeout(_START_SECONDS)
         try:
@@ -60,7 +64,7 @@ class ForkServer:
         return str(json.loads(answer).get("error", ""))
 
     def send(self, files: Sequence[int]) -> None:
-        """Send a job: the file descriptors of its socket, its payload, and its files 0, 1, ...
+        """Send a job: the file descriptors of its socket, its request, and its files 0, 1, ...
 
         Raises:
             RlcompError: the server has ended.
@@ -92,9 +96,9 @@ class ForkServerPair:
             self.close()
             raise
 
-    def refusal(self) -> str:
-        """Wait for both servers; return the reason of the first failure, else ''."""
-        return next(filter(None, [server.refusal() for server in self.servers]), "")
+    def wait_for_start(self) -> str:
+        """Wait until both servers are ready; return the reason of the first failure, else ''."""
+        return next(filter(None, [server.wait_for_start() for server in self.servers]), "")
 
     def close(self) -> None:
         """End both fork servers."""
@@ -109,7 +113,7 @@ def start_pair(tier: str) -> ForkServerPair:
         RlcompError: a fork server does not start.
     """
     pair = ForkServerPair(tier)
-    if reason := pair.refusal():
+    if reason := pair.wait_for_start():
         pair.close()
         raise RlcompError(f"a fork server of the sandbox did not start: {reason}")
     return pair

@@ -22,19 +22,20 @@ from typing import NoReturn
 from rlcomp.sandbox import bubblewrap, init, landlock, linux, namespaces
 from rlcomp.sandbox.syscalls import conditional_calls, machine
 
-FILES = 8
+_MAX_FILES = 8  # of a job: socket, request, 0, 1, 2, report, two ends of pipes
 _MAX_MESSAGE = 500  # maximum number of characters of bubblewrap's message
 _NAMESPACES_OF_A_JOB = linux.NEWPID | linux.NEWNS
 # Modules that programs often import; the server imports them once for all forks.
-_PRELOADED_MODULES = """abc array bisect calendar cmath collections copy csv dataclasses datetime
-    decimal enum
-    fractions functools hashlib heapq io itertools json math numbers operator os pprint queue random
-    re string struct sys textwrap threading time typing unicodedata uuid statistics encodings.idna
-    collections.abc"""
+_PRELOADED_MODULES = """
+    abc array bisect calendar cmath collections collections.abc copy csv dataclasses datetime
+    decimal encodings.idna enum fractions functools hashlib heapq io itertools json math numbers
+    operator os pprint queue random re statistics string struct sys textwrap threading time typing
+    unicodedata uuid
+"""
 
 
 def main() -> None:
-    """Start the fork server and kill it when the socket is closed or the parent has ended."""
+    """Run the fork server until the client closes the socket or the parent has ended."""
     tier, parent, *program = sys.argv[1:]
     client = _take_client_socket()
     try:
@@ -61,7 +62,11 @@ def main() -> None:
 
 
 def serve_in_bubblewrap() -> None:
-    """Run the fork server in bubblewrap's jail; the argument is a process id outside the jail."""
+    """Run the fork server in bubblewrap's jail.
+
+    The argument of the command is the server's process id outside the jail. It selects the user of
+    a server that root has started.
+    """
     number = int(sys.argv[1])
     client = _take_client_socket()
     try:
@@ -119,11 +124,11 @@ def _preload_modules() -> None:
     gc.freeze()
 
 
-def _wait_and_kill(parent: int, server: int) -> None:
+def _wait_and_kill(parent_handle: int, server: int) -> None:
     """Wait until the server or the parent has ended, then kill the server."""
     handle = os.pidfd_open(server)
     ready = select.poll()
-    for file in (parent, handle):
+    for file in (parent_handle, handle):
         ready.register(file, select.POLLIN)
     ready.poll()
     with contextlib.suppress(ProcessLookupError):
@@ -131,9 +136,9 @@ def _wait_and_kill(parent: int, server: int) -> None:
     os.waitpid(server, 0)
 
 
-def _default_signals() -> None:
+def _reset_signal_handlers() -> None:
     """Set the signal handlers of a new interpreter."""
-    # These signals keep the handlers that Python has set.
+    # Python ignores the first two, and the kernel lets nobody handle the others.
     unchanged_signals = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}
     for number in signal.valid_signals() - unchanged_signals:
         signal.signal(number, signal.SIG_DFL)
@@ -151,7 +156,7 @@ def _serve(client: socket.socket, tier: str, lifeline: int | None = None) -> NoR
     """Fork for each message until the socket or the other end of ``lifeline`` is closed."""
     client.send(json.dumps({"tier": tier}).encode())
     jailed = tier == "strict"
-    _default_signals()
+    _reset_signal_handlers()
     signal.signal(signal.SIGCHLD, _reap)
     numbers = conditional_calls(machine())
     ready = select.poll()
@@ -161,7 +166,7 @@ def _serve(client: socket.socket, tier: str, lifeline: int | None = None) -> NoR
     while True:
         if lifeline in {file for file, _ in ready.poll()}:
             os._exit(0)
-        message, files, _, _ = socket.recv_fds(client, 1, FILES)
+        message, files, _, _ = socket.recv_fds(client, 1, _MAX_FILES)
         if not message:
             os._exit(0)
         child = linux.clone(_NAMESPACES_OF_A_JOB, numbers) if jailed else os.fork()

@@ -63,7 +63,10 @@ def _texts() -> dict[str, str]:
 
 
 def max_answer_bytes(limits: Limits) -> int:
-    """Return the maximum size of an answer in bytes; JSON may write a byte of output as six."""
+    """Return the maximum size of an answer in bytes.
+
+    An answer has two outputs, and JSON may write a byte of an output as six.
+    """
     return 12 * limits.output + 64 * 1024
 
 

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from rlcomp.errors import ConfigError, RlcompError, in_one_line
 
 _CONNECT_SECONDS = 10.0
-_MAX_SHOWN_BYTES = 400  # bytes of a refused request's body in the message
+_MAX_SHOWN_BYTES = 400  # bytes of the answer that the message of a refused request quotes
 
 
 class NoAnswer(RlcompError):
@@ -85,7 +85,7 @@ def api_address(url: str, name: str, request: str) -> SplitResult:
     return server._replace(path=server.path.removesuffix(request) or "/v1")
 
 
-def connect(server: SplitResult) -> None:
+def check_connection(server: SplitResult) -> None:
     """Check that a server accepts connections.
 
     Raises:
@@ -114,7 +114,7 @@ def post(
         server: parts of the server's address.
         path: path below the server's address.
         data: the body of the request.
-        seconds: time limit of the whole answer.
+        seconds: time limit of the request and its whole answer; the connection has 10 s more.
         max_bytes: maximum size of the answer in bytes; a longer body is cut after one more byte.
         headers: headers besides the content type.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlcomp.errors import ConfigError
 
 MEBIBYTE = 1 << 20
-_PYTHON = 64 * MEBIBYTE
+_MIN_MEMORY = 64 * MEBIBYTE  # Python itself takes about half of it
 
 _CELL = """\
 import ast
@@ -27,8 +27,8 @@ class Limits:
 
     Args:
         wall: wall-clock seconds after which all processes of the job are killed.
-        cpu: CPU seconds after which the program is killed; rounded up.
-        memory: bytes of address space of each process; Python itself takes about 30 MiB.
+        cpu: CPU seconds after which a process of the program is killed; rounded up.
+        memory: bytes of address space of each process, at least 64 MiB.
         output: bytes of standard output, of standard error, of the returned values, and of each
             file.
         disk: bytes of /tmp, the only writable folder (tier ``strict``; other tiers have none).
@@ -36,6 +36,9 @@ class Limits:
             tiers allow one). Without ``fork`` only threads are allowed, and ``memory`` limits all
             of them together.
         fork: whether the program may create processes and execute files (tier ``strict`` only).
+
+    Raises:
+        ConfigError: a limit is not a finite number above 0, or ``memory`` is below 64 MiB.
     """
 
     wall: float = 5.0
@@ -47,14 +50,14 @@ class Limits:
     fork: bool = False
 
     def __post_init__(self) -> None:
-        """Check that a program can run within the limits."""
+        """Check the limits."""
         for name in ("wall", "cpu", "memory", "output", "disk", "tasks"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise ConfigError(f"limits.{name}={value}: must be a finite number above 0")
-        if self.memory < _PYTHON:
+        if self.memory < _MIN_MEMORY:
             raise ConfigError(
-                f"limits.memory={self.memory}: must be at least {_PYTHON}, for Python itself"
+                f"limits.memory={self.memory}: must be at least {_MIN_MEMORY}, for Python itself"
             )
 
 

@@ -17,6 +17,7 @@ _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a directory
 _PATH_BENEATH, _VERSION = 1, 1
 # The number of rights on files by ABI: 13, then with refer, truncate, ioctl on devices.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
+# Rights that a rule on a file may grant: execute, write, read, truncate, ioctl.
 _FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 
 

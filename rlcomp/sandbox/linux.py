@@ -36,8 +36,8 @@ def _check(result: int, call_name: str) -> int:
     return result
 
 
-def raw(name: str, numbers: Mapping[str, int], *arguments: int | bytes | None) -> int:
-    """Make a system call and return its result.
+def _call(name: str, numbers: Mapping[str, int], *arguments: int | bytes | None) -> int:
+    """Make a system call by its number and return its result.
 
     Args:
         name: name of the call.
@@ -50,7 +50,7 @@ def raw(name: str, numbers: Mapping[str, int], *arguments: int | bytes | None) -
 
 def system_call(name: str, *arguments: int | bytes | None) -> int:
     """Make a system call of :func:`rlcomp.sandbox.syscalls.sandbox_calls`; return its result."""
-    return raw(name, sandbox_calls(machine()), *arguments)
+    return _call(name, sandbox_calls(machine()), *arguments)
 
 
 def prctl(option: int, *arguments: int) -> int:
@@ -77,7 +77,7 @@ def detach(target: str) -> None:
 
 
 def make_read_only(path: str, *, below: bool = False, devices: bool = False) -> None:
-    """Make a mount read-only, without set-uid.
+    """Make a mount read-only, without set-uid programs.
 
     Args:
         path: path of the mount.
@@ -92,8 +92,13 @@ def make_read_only(path: str, *, below: bool = False, devices: bool = False) -> 
 
 
 def clone(flags: int, numbers: Mapping[str, int]) -> int:
-    """Fork into new namespaces; return 0 in the child, the child's process id in the parent."""
-    return raw("clone", numbers, flags | signal.SIGCHLD, 0, 0, 0, 0)
+    """Fork into new namespaces; return 0 in the child, the child's process id in the parent.
+
+    Args:
+        flags: ``CLONE_NEW...``.
+        numbers: numbers of the system calls by name; the caller looks them up once for all forks.
+    """
+    return _call("clone", numbers, flags | signal.SIGCHLD, 0, 0, 0, 0)
 
 
 def die_with_parent() -> None:

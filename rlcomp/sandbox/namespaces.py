@@ -105,6 +105,7 @@ def _map_ids(process_folder: int, user: int, group: int) -> None:
 
 
 def _change_root(paths: Sequence[str]) -> None:
+    """Make a read-only root that has only some paths and /dev/null, and enter it."""
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     # Open the paths first: the new root may be mounted over some of them.
     files = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}

@@ -47,8 +47,8 @@ class Outcome:
         stdout: output of a program (``StdioJob``), or of the tests (``CheckJob``).
         calls: results of a ``CallsJob``, in order; fewer if the program ended early.
         tests: whether each test of a ``CheckJob`` passed; fewer if the tests ended early.
-        compiles: whether the source is Python; for a ``CheckJob`` the candidate's source, unless
-            its tests ended before it was read.
+        compiles: whether the source of the program (of a ``CheckJob``: the candidate) is Python;
+            True also if the program ended before its source was read.
     """
 
     status: Status
@@ -135,10 +135,8 @@ def stdio_outcome(result: ProgramResult, limits: Limits) -> Outcome:
 
 def calls_outcome(result: ProgramResult, limits: Limits, expected: int) -> Outcome:
     """Return the outcome of a ``CallsJob`` with an expected number of calls."""
-    ready, *report_lines = [*result.report_lines(), {}] if result.report_lines() else [{}]
-    calls = (
-        tuple(_call(line) for line in report_lines[:expected] if line) if "ready" in ready else ()
-    )
+    ready, *call_lines = result.report_lines() or [{}]
+    calls = tuple(map(_call, call_lines[:expected])) if "ready" in ready else ()
     status, message = find_failure(result, limits) or ("passed", "")
     if status == "passed" and len(calls) < expected:
         status, message = "failed", f"it ended after {len(calls)} of {expected} calls"
@@ -167,12 +165,12 @@ def check_outcome(
         limits: limits of each program.
         num_tests: number of tests in the job.
     """
-    passed = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
+    verdicts = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
     used = _usage(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
-    if passed and len(passed) >= num_tests and all(passed) and tests.facts["code"] == 0:
-        return Outcome("passed", "", **used, tests=passed)
+    if verdicts and len(verdicts) >= num_tests and all(verdicts) and tests.facts["code"] == 0:
+        return Outcome("passed", "", **used, tests=verdicts)
     status, message = _failure_reason(candidate, tests, limits)
-    return Outcome(status, message, **used, tests=passed)
+    return Outcome(status, message, **used, tests=verdicts)
 
 
 def _failure_reason(
@@ -183,6 +181,7 @@ def _failure_reason(
         find_failure(candidate, limits) if candidate.facts["ended_by"] != "client" else None
     )
     test_failure = find_failure(tests, limits)
+    # Tests time out when they wait for a candidate that does not answer.
     if candidate_failure and (candidate_ended or (test_failure and test_failure[0] == "timeout")):
         return candidate_failure
     if last_text := tests.last_text("unsupported"):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 MAX_DEPTH = 30
 MAX_BYTES = 1 << 20
-# Maximum size of a set or dict: members with equal hashes take quadratic time.
+# Maximum size of a decoded set or dict: members with equal hashes take quadratic time.
 MAX_HASHED = 2000
 _EXACT_IN_JSON = 1 << 53
 
@@ -40,7 +40,7 @@ def encode(value: object) -> str:
         ...
         rlcomp.sandbox.plain_data.NotPlainData: list_iterator is not plain data
     """
-    text = json.dumps(_tagged(value, 0), separators=(",", ":"))
+    text = json.dumps(_to_json(value, 0), separators=(",", ":"))
     if len(text) > MAX_BYTES:
         raise NotPlainData(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
     return text
@@ -50,7 +50,8 @@ def decode(text: str | bytes) -> Any:  # noqa: ANN401
     """Return the value of an untrusted text.
 
     Raises:
-        NotPlainData: the text encodes no value, or is too long.
+        NotPlainData: the text encodes no value, is too long, or its value is too deep or has a
+            set or a dict of more than ``MAX_HASHED`` members.
 
     Examples:
         >>> decode('["set",1,["int","-ff"]]') == {1, -255}
@@ -59,37 +60,37 @@ def decode(text: str | bytes) -> Any:  # noqa: ANN401
     if len(text) > MAX_BYTES:
         raise NotPlainData(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
     try:
-        return _untagged(json.loads(text, parse_constant=_refuse_constant), 0)
+        return _from_json(json.loads(text, parse_constant=_refuse_constant), 0)
     except NotPlainData:
         raise
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise NotPlainData(f"not a value: {type(error).__name__}") from error
 
 
-# A value of a subclass is encoded by methods of the base class; overrides are not called.
-_SEQUENCES: tuple[tuple[type[Any], str], ...] = (
-    (list, "list"),
-    (tuple, "tuple"),
-    (set, "set"),
-    (frozenset, "frozenset"),
-)
+_COLLECTIONS: dict[str, type[Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
 
 
-def _tagged(value: Any, depth: int) -> Any:  # noqa: ANN401
+def _to_json(value: Any, depth: int) -> Any:  # noqa: ANN401
+    # A value of a subclass is written by methods of the base class; overrides are not called.
     kind = type(value)
     if value is None or kind is bool:
         return value
-    for base, write in _SCALARS:
+    for base, write in _SCALAR_WRITERS:
         if issubclass(kind, base):
             return write(value)
     if depth >= MAX_DEPTH:
         raise NotPlainData(f"nested more than {MAX_DEPTH} deep")
-    for base, tag in _SEQUENCES:
+    for tag, base in _COLLECTIONS.items():
         if issubclass(kind, base):
-            return [tag, *(_tagged(each, depth + 1) for each in base.__iter__(value))]
+            return [tag, *(_to_json(each, depth + 1) for each in base.__iter__(value))]
     if issubclass(kind, dict):
         pairs = dict.items(value)
-        return ["dict", *([_tagged(k, depth + 1), _tagged(v, depth + 1)] for k, v in pairs)]
+        return ["dict", *([_to_json(k, depth + 1), _to_json(v, depth + 1)] for k, v in pairs)]
     raise NotPlainData(f"{kind.__name__} is not plain data")
 
 
@@ -108,7 +109,7 @@ def _write_complex(value: complex) -> Any:  # noqa: ANN401
     return ["complex", _write_float(number.real), _write_float(number.imag)]
 
 
-_SCALARS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
+_SCALAR_WRITERS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
     (int, _write_int),
     (float, _write_float),
     (str, lambda value: str.__str__(value)),
@@ -121,47 +122,31 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(word)
 
 
-def _untagged(item: Any, depth: int) -> Any:  # noqa: ANN401
+def _from_json(item: Any, depth: int) -> Any:  # noqa: ANN401
     if not isinstance(item, list):
         if isinstance(item, dict):
             raise NotPlainData("an object is no value")
         return item
-    tag, *rest = item
-    if tag in _ATOMS:
-        return _ATOMS[tag](rest)
+    tag, *content = item
+    if tag in _SCALAR_READERS:
+        return _SCALAR_READERS[tag](*content)
     if depth >= MAX_DEPTH:
         raise NotPlainData(f"nested more than {MAX_DEPTH} deep")
-    if len(rest) > MAX_HASHED and tag in ("set", "frozenset", "dict"):
+    if len(content) > MAX_HASHED and tag in ("set", "frozenset", "dict"):
         raise NotPlainData(f"a {tag} of more than {MAX_HASHED} members")
     if tag == "dict":
-        return {_untagged(k, depth + 1): _untagged(v, depth + 1) for k, v in rest}
-    return _CONTAINERS[tag](_untagged(each, depth + 1) for each in rest)
+        return {_from_json(k, depth + 1): _from_json(v, depth + 1) for k, v in content}
+    return _COLLECTIONS[tag](_from_json(each, depth + 1) for each in content)
 
 
-def _read_int(rest: list[Any]) -> int:
-    (digits,) = rest
-    return int(digits, 16)
+def _read_complex(real: Any, imaginary: Any) -> complex:  # noqa: ANN401
+    return complex(*(float(_from_json(each, MAX_DEPTH)) for each in (real, imaginary)))
 
 
-def _read_float(rest: list[Any]) -> float:
-    (word,) = rest
-    return float({"nan": "nan", "inf": "inf", "-inf": "-inf"}[word])
-
-
-def _read_complex(rest: list[Any]) -> complex:
-    real, imaginary = (_untagged(each, MAX_DEPTH) for each in rest)
-    return complex(float(real), float(imaginary))
-
-
-_ATOMS: dict[str, Callable[[list[Any]], Any]] = {
-    "int": _read_int,
-    "float": _read_float,
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_SCALAR_READERS: dict[str, Callable[..., Any]] = {
+    "int": lambda digits: int(digits, 16),
+    "float": lambda word: _FLOATS[word],
     "complex": _read_complex,
-    "bytes": lambda rest: bytes.fromhex(*rest),
-}
-_CONTAINERS: dict[str, Callable[[Any], Any]] = {
-    "list": list,
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
+    "bytes": bytes.fromhex,
 }

@@ -31,24 +31,27 @@ LAST_FILE = 5
 Request = Mapping[str, Any]
 
 
-def run(payload: int) -> NoReturn:
-    """Read a job from a file descriptor, run it and end the process."""
-    with open(payload, encoding="utf-8", errors="surrogatepass") as file:
+def run(file_descriptor: int) -> NoReturn:
+    """Read a request from a file descriptor, run its program and end the process."""
+    with open(file_descriptor, encoding="utf-8", errors="surrogatepass") as file:
         request = json.load(file)
     run_request(request)
 
 
 def run_request(request: Request) -> NoReturn:
-    """Run a job and end the process without the interpreter's clean-up."""
+    """Run the program of a request and end the process without the interpreter's clean-up."""
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     random.seed(0)  # for reproducible outcomes
     code = 1
     try:
         _KINDS[request["kind"]](request)
-        code = _run_exit_steps(0)
+        _run_exit_steps()
+        code = 0
     except SystemExit as exit_error:
-        code = _run_exit_steps(_exit_code(exit_error))
+        exit_code = _exit_code(exit_error)
+        _run_exit_steps()
+        code = exit_code
     except BaseException as error:
         report({"error": describe_error(error)[:MAX_MESSAGE]})
     finally:
@@ -63,11 +66,10 @@ def _exit_code(exit_error: SystemExit) -> int:
     return 1
 
 
-def _run_exit_steps(code: int) -> int:
-    """Wait for threads, call exit handlers as the interpreter would, and return the exit code."""
+def _run_exit_steps() -> None:
+    """Wait for threads, and call the exit handlers, as the interpreter would."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    return code
 
 
 def _flush() -> None:

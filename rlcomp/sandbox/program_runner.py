@@ -87,6 +87,9 @@ class ProgramRunner:
             entry_point: name of the function; unused with ``names``.
             names: variables of an expression.
             limits: limits of all calls together.
+
+        Raises:
+            NotPlainData: an argument is not plain data (:mod:`rlcomp.sandbox.plain_data`).
         """
         texts = tuple(map(encode, inputs))
         return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]

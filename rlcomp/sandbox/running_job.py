@@ -30,7 +30,7 @@ class RunningProgram:
 
     Args:
         server: the fork server that runs it.
-        request: the request to :mod:`rlcomp.sandbox.program`.
+        request: the request that :mod:`rlcomp.sandbox.program` reads.
         limits: limits of the program.
         stdin: text of standard input.
         pipe: file descriptors to read and to write, shared by a candidate and its tests.
@@ -50,8 +50,7 @@ class RunningProgram:
         self.files: list[int] = []
         self.socket, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            payload = json.dumps(request).encode()
-            self.files += [_memory_file(payload)]
+            self.files += [_memory_file(json.dumps(request).encode())]
             self.files += [_memory_file(stdin.encode(errors="replace"))]
             self.files += [_memory_file(b"") for _ in ("stdout", "stderr", "report")]
             self.socket.send(json.dumps(vars(limits)).encode())
@@ -153,11 +152,17 @@ class RunningJob:
         return {each.socket: each for each in self.programs if each.facts is None}
 
     def handle_end(self, program: RunningProgram) -> bool:
-        """Record the end of a program; return whether the job has ended."""
+        """Record the end of a program; return whether the job has ended.
+
+        The end of the tests stops the candidate.
+
+        Raises:
+            RlcompError: the sandbox lost the program or could not restrict it.
+        """
         program.receive()
         candidate = self.programs[0]
         if program is not candidate and candidate.facts is None:
-            candidate.stop()  # the tests have ended
+            candidate.stop()
         return not self.running_programs()
 
     def outcome(self) -> Outcome:
@@ -176,11 +181,16 @@ class RunningJob:
 
 
 def request_of(job: StdioJob | CallsJob) -> Mapping[str, Any]:
-    """Return the request for a job to :mod:`rlcomp.sandbox.program`."""
+    """Return the request of a job, which :mod:`rlcomp.sandbox.program` reads."""
     if isinstance(job, StdioJob):
         return {"kind": "stdio", "source": job.source}
-    named = {"entry_point": job.entry_point, "names": job.names}
-    return {"kind": "calls", "source": job.source, "inputs": job.inputs, **named}
+    return {
+        "kind": "calls",
+        "source": job.source,
+        "inputs": job.inputs,
+        "entry_point": job.entry_point,
+        "names": job.names,
+    }
 
 
 def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from rlcomp.sandbox.job import Job
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.sandbox.running_job import RunningJob, RunningProgram
-from rlcomp.sandbox.tier import Tier, check_tier, strongest
+from rlcomp.sandbox.tier import Tier, check_tier, find_strongest
 
 
 class Sandbox(ProgramRunner):
@@ -65,7 +65,7 @@ class Sandbox(ProgramRunner):
         Raises:
             ConfigError: that tier is weaker than ``min_tier``.
         """
-        return strongest(self.min_tier)
+        return find_strongest(self.min_tier)
 
     def start(self) -> None:
         """Start the workers that do not run yet.
@@ -94,7 +94,8 @@ class Sandbox(ProgramRunner):
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
-            RlcompError: another process made this object, or the sandbox failed twice at a job.
+            RlcompError: another process made this object, a worker did not start, or the sandbox
+                failed twice at a job.
         """
         if not jobs:
             return []
@@ -143,7 +144,7 @@ class Batch:
         """Run all jobs and return their outcomes by job.
 
         Raises:
-            RlcompError: the sandbox itself failed twice at the same job.
+            RlcompError: the sandbox itself failed twice at the same job, or a worker did not start.
         """
         try:
             while self.waiting_jobs or self.running_jobs:
@@ -166,7 +167,7 @@ class Batch:
                     self._retry(job, worker, error)
 
     def _handle_ended(self) -> None:
-        """Wait until a program ends, and record the ends of all ended programs."""
+        """Wait for the end of a program or a deadline; record which programs have ended."""
         sockets = {
             socket.fileno(): (running_job, program)
             for running_job in self.running_jobs

@@ -1,7 +1,8 @@
 """System call filter (seccomp): a BPF program that allows listed calls and refuses others.
 
-Refused calls fail with EPERM. Calls newer than the list fail with ENOSYS, so that the C library
-falls back to older calls. A call of another architecture (x32, 32 bit) kills the process.
+Refused calls of Linux 5.0 and earlier fail with EPERM. Refused calls of later versions fail with
+ENOSYS, so that the C library falls back to older calls. A call of another architecture (x32, 32
+bit) kills the process.
 
 Source:
     ``seccomp(2)``; ``linux/filter.h``, ``linux/seccomp.h``.
@@ -29,11 +30,13 @@ LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, REFUSE, ABSENT = 0x7FFF0000, 0x80000000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in seccomp_data
 _X32_BIT = 0x40000000
-_FIRST_NEW = 424  # from this number on, calls have the same number on every machine
+# The first call of Linux 5.1; from here on, a call has the same number on every machine.
+_FIRST_NEW = 424
 
-_THREAD = 0x10000
-_NEW_NAMESPACES_OR_PARENT = 0x7E020000 | 0x8000
-# Excludes F_SETOWN, F_SETOWN_EX and F_SETSIG: they make the kernel signal any process of the user.
+_THREAD = 0x10000  # CLONE_THREAD
+_NEW_NAMESPACES_OR_PARENT = 0x7E020000 | 0x8000  # all CLONE_NEW..., CLONE_PARENT
+# F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC, F_GETPIPE_SZ. Not F_SETOWN, F_SETOWN_EX and F_SETSIG: they
+# make the kernel signal any process of the user.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -85,6 +88,7 @@ _FORKING = ("fork", "vfork", "execve", "setsid", "setpgid")
 
 
 def _when(call: int, body: Sequence[Instruction]) -> list[Instruction]:
+    """Return code that runs ``body`` for a call and skips it for other calls."""
     return [(EQUAL, 0, len(body), call), *body]
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import Literal
 
 from rlcomp.errors import ConfigError
+from rlcomp.sandbox.fork_server import ForkServer
 
 Tier = Literal["strict", "bwrap", "portable"]
 TIERS: tuple[Tier, ...] = ("strict", "bwrap", "portable")  # the strongest first
@@ -22,11 +23,9 @@ def find_missing(tier: Tier) -> str:
     """Return a tier's missing requirement on this machine; '' if a fork server starts in it."""
     if sys.platform != "linux":
         return f"Linux (this is {sys.platform})"
-    from rlcomp.sandbox.fork_server import ForkServer
-
     server = ForkServer(tier)
     try:
-        return server.refusal()
+        return server.wait_for_start()
     finally:
         server.close()
 
@@ -41,7 +40,7 @@ def check_tier(tier: str) -> None:
         raise ConfigError(f"sandbox.min_tier={tier!r}: must be one of {', '.join(TIERS)}")
 
 
-def strongest(min_tier: Tier) -> Tier:
+def find_strongest(min_tier: Tier) -> Tier:
     """Return the strongest tier of this machine.
 
     Raises:

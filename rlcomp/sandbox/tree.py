@@ -73,7 +73,10 @@ def read_tree(value: object, name: str) -> dict[str, str]:
 
 
 def is_test(path: str) -> bool:
-    """Return whether a file is a test: ``test_*.py``, or any file in a folder ``tests``.
+    """Return whether a file belongs to the tests.
+
+    It does if it is in a folder ``test`` or ``tests``, or is called ``test_*.py``, ``*_test.py`` or
+    ``conftest.py``.
 
     Examples:
         >>> is_test("tests/data.py"), is_test("pkg/test_a.py"), is_test("pkg/latest.py")
@@ -86,7 +89,8 @@ def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> Ch
     """Return a job that runs a repository and its tests in two jails.
 
     Args:
-        files: texts of the repository by path; its own tests are ignored.
+        files: texts of the repository by path; those of its tests, and of paths in ``tests``, are
+            left out.
         tests: texts by path of the tests, and of other files that they need.
         names: tests to run, ``path::function`` or ``path::Class::method``; empty: run all tests
             and print the failures.
@@ -105,16 +109,17 @@ def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> Ch
     return CheckJob(candidate, (setup, *runs), "ask", limits)
 
 
-def passed(outcome: Outcome, names: Sequence[str]) -> dict[str, bool]:
+def verdicts_by_name(outcome: Outcome, names: Sequence[str]) -> dict[str, bool]:
     """Return whether each test of a job passed; a test that did not run has not passed."""
+    # The first text of the job is the set-up, not a test.
     verdicts = [*outcome.tests[1:], *[False] * len(names)]
     return dict(zip(names, verdicts, strict=False))
 
 
-def _start(*own: str) -> str:
+def _start(*modules: str) -> str:
     texts = [
         (f"{_PACKAGE}.{name}", Path(__file__).with_name(f"{name}.py").read_text("utf-8"))
-        for name in ("tree_modules", *own)
+        for name in ("tree_modules", *modules)
     ]
     return _START.format(modules=texts)
 

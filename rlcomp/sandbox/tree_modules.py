@@ -32,7 +32,9 @@ class TreeLoader(SourceLoader):
 
 
 class TreeFinder(MetaPathFinder):
-    """Finder of modules below the roots of a tree; the standard library comes first.
+    """Finder of modules below the roots of a tree.
+
+    It belongs at the end of ``sys.meta_path``, so that the standard library comes first.
 
     Args:
         files: texts by path.

@@ -17,7 +17,10 @@ from typing import Any
 
 Ask = Callable[..., Any]
 
-_PYTHON = {*sys.stdlib_module_names, "org"}  # copy tries to import org.python.core of Jython
+_PYTHON_MODULES = {
+    *sys.stdlib_module_names,
+    "org",
+}  # copy tries to import org.python.core of Jython
 _exceptions: dict[str, type[Exception]] = {}
 
 
@@ -135,7 +138,7 @@ class RepositoryFinder(MetaPathFinder, Loader):
 
         Modules of Python itself are never looked up in the repository.
         """
-        if fullname.partition(".")[0] in _PYTHON:
+        if fullname.partition(".")[0] in _PYTHON_MODULES:
             return None
         answer = self.ask("import", fullname)
         if answer[0] == "raised" and answer[3] == f"No module named {fullname!r}":

@@ -17,6 +17,7 @@ from rlcomp.sandbox.tree_modules import FolderFinder, TreeFinder
 Answer = tuple[Any, ...]
 
 _MAX_OBJECTS = 10_000  # maximum number of objects that the server keeps
+_MAX_MESSAGE = 500  # maximum number of characters of an exception's message
 
 
 class RepositoryServer:
@@ -43,7 +44,7 @@ class RepositoryServer:
         try:
             return self._encode_answer(handlers[kind](*request))
         except BaseException as error:
-            return "raised", _names(type(error)), _plain_arguments(error), str(error)[:500]
+            return "raised", _names(type(error)), _plain_arguments(error), str(error)[:_MAX_MESSAGE]
 
     def _get(self, number: int, name: str) -> Any:  # noqa: ANN401
         return getattr(self.objects[number], name)
@@ -77,8 +78,9 @@ def _names(kind: type) -> list[str]:
 
 
 def _plain_arguments(error: BaseException) -> Any:  # noqa: ANN401
+    """Return the arguments of an exception, or its message if they are not plain data."""
     try:
         encode(error.args)
     except NotPlainData:
-        return (str(error)[:500],)
+        return (str(error)[:_MAX_MESSAGE],)
     return error.args

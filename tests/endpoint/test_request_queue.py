@@ -264,6 +264,7 @@ def test_a_batch_begins_after_the_wait():
 )
 def test_the_queue_checks_again_after_the_wait(clock, waits, passed, seconds):
     queue = make_queue(2, wait=0.4)
+    queue.begin(1)
     if waits:
         Client(queue, 0)
 
@@ -272,6 +273,16 @@ def test_the_queue_checks_again_after_the_wait(clock, waits, passed, seconds):
     assert queue._seconds_until_late() == pytest.approx(seconds)
     queue.wait = 9.0
     assert queue._seconds_until_late() == 0.5  # at most the interval of checks
+    queue.stop("over")
+
+
+def test_the_queue_does_not_spin_while_an_agent_starts(clock):
+    queue = make_queue(2, wait=0.4)
+    Client(queue, 0)
+
+    clock.now += 10.0  # agent 1 has not begun and may take 30 s
+
+    assert queue._seconds_until_late() == 0.5
     queue.stop("over")
 
 

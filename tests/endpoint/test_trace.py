@@ -99,7 +99,7 @@ def test_special_tokens_of_the_client_are_plain_text():
     assert 1 not in first.ids
     assert len(first.ids) == 6
     # The policy ended its answer; these words spell it.
-    assert again.call is None
+    assert again.answer is None
     assert 1 not in again.ids
 
 

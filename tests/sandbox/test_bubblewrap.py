@@ -15,7 +15,7 @@ from rlcomp.sandbox import bubblewrap
 from rlcomp.sandbox.fork_server import ForkServer, start_pair
 from rlcomp.sandbox.job import CheckJob, StdioJob
 from rlcomp.sandbox.sandbox import Batch
-from rlcomp.sandbox.tier import strongest
+from rlcomp.sandbox.tier import find_strongest
 
 ROOT = Path(rlcomp.__file__).resolve().parents[1]
 SYSTEM = "/usr/bin/python3"
@@ -116,7 +116,7 @@ def stand_in(tmp_path, monkeypatch, needs):
 def refusal():
     server = ForkServer("bwrap")
     try:
-        return server.refusal()
+        return server.wait_for_start()
     finally:
         server.close()
 
@@ -249,7 +249,7 @@ def test_it_is_stronger_than_portable_and_weaker_than_strict(monkeypatch):
         "rlcomp.sandbox.tier.find_missing", lambda tier: "" if tier != "strict" else "x"
     )
 
-    assert strongest("portable") == "bwrap"
-    assert strongest("bwrap") == "bwrap"
+    assert find_strongest("portable") == "bwrap"
+    assert find_strongest("bwrap") == "bwrap"
     with pytest.raises(RlcompError, match="the strongest tier here is bwrap"):
-        strongest("strict")
+        find_strongest("strict")

@@ -289,7 +289,7 @@ def test_a_program_finds_common_modules_loaded(run_in):
     )
 
     assert run_in("strict", StdioJob(source)).stdout == "[]\n"
-    assert fork_server_child.FILES == 8  # a socket, the job, and six that a program may get
+    assert fork_server_child._MAX_FILES == 8  # a socket, the job, and six that a program may get
     assert init.program.LAST_FILE == 5
 
 

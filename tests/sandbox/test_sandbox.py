@@ -231,7 +231,7 @@ def test_a_program_that_is_let_go_of_is_killed(processes, sandbox):
 
 def test_a_server_that_has_ended_takes_no_job(sandbox):
     server = fork_server.ForkServer("strict")
-    assert server.refusal() == ""
+    assert server.wait_for_start() == ""
     open_files = descriptors()
     server.process.kill()
     server.process.wait()
@@ -270,7 +270,7 @@ def test_a_server_that_cannot_start_gives_the_reason(sandbox):
     server = fork_server.ForkServer("strict")
     server.process.kill()
 
-    assert server.refusal() in ("", "it ended during its start")
+    assert server.wait_for_start() in ("", "it ended during its start")
 
     server.close()
 

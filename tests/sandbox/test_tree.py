@@ -4,7 +4,14 @@ import pytest
 
 from rlcomp.errors import DataError
 from rlcomp.sandbox.job import Limits
-from rlcomp.sandbox.tree import LONGEST_FILE, is_test, job_of, passed, path_fault, read_tree
+from rlcomp.sandbox.tree import (
+    LONGEST_FILE,
+    is_test,
+    job_of,
+    path_fault,
+    read_tree,
+    verdicts_by_name,
+)
 
 CODE = """
 class Broken(ValueError): pass
@@ -94,7 +101,7 @@ def run(sandbox):
         name = "tests/test_it.py::test_it"
         (outcome,) = sandbox.map([job_of(FILES, tests, [name], Limits(wall=20))])
         assert len(outcome.tests) == 2, outcome
-        return passed(outcome, [name])[name]
+        return verdicts_by_name(outcome, [name])[name]
 
     return ran
 
@@ -162,7 +169,7 @@ def test_only_a_test_that_ran_to_its_end_has_passed(sandbox):
         [job_of({}, {"test_a.py": FIXTURES}, given, Limits(wall=20)) for given in (names, [])]
     )
 
-    assert [*passed(one, names).values()] == [True, True, *[False] * 8]
+    assert [*verdicts_by_name(one, names).values()] == [True, True, *[False] * 8]
     assert one.status == "failed"
     assert "test_a.py:8: def test_wrong(self)" in every.stdout
     assert "AssertionError: 3 != 4" in every.stdout
@@ -177,7 +184,7 @@ def test_a_test_that_was_not_reached_has_not_passed(sandbox):
 
     (outcome,) = sandbox.map([job_of({}, tests, names, Limits(wall=20))])
 
-    assert [*passed(outcome, names).values()] == [True, False, False]
+    assert [*verdicts_by_name(outcome, names).values()] == [True, False, False]
     assert outcome.status == "failed"
 
 
