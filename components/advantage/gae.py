@@ -151,7 +151,8 @@ class VTrace(Component):
 
     Args:
         gamma: discount per token of the response.
-        rho_max: cap of ``rho_t``; it determines the policy whose value ``vs`` is.
+        rho_max: cap of ``rho_t``; it decides whose value ``vs`` estimates: without a cap the old
+            policy's, with a small cap the sampling policy's.
         c_max: cap of ``c_t``, the trace coefficient.
 
     Source:

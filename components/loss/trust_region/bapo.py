@@ -34,7 +34,7 @@ class BAPO(LossPart):
     ``[B]``.
 
     Args:
-        share: rho_0, target share of tokens with positive advantage.
+        share: rho_0, target share of tokens with positive advantage in the sum of ``p_t m_t``.
         measure: ``gradient``: ``m_t = r_t |A_t|`` on unclipped tokens; raising either bound
             raises the share. ``value``: ``m_t = |l_t|``, as in the paper. Then raising the floor
             lowers the share, so a search that reaches the ceiling's end also reaches the floor's.
