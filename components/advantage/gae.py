@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat, Probability
 from rlcomp.component import Component
+from rlcomp.functional.importance import sampler_gap
 from rlcomp.functional.moments import whiten
-from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.returns import (
     gae,
@@ -146,8 +146,8 @@ class VTrace(Component):
     weight against the sampler. With ``old_log_probs=rollout`` all weights are 1.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
-    ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
-    invalid reward the advantage is 0, and ``returns`` is ``value``.
+    ``rollout_log_probs`` (NaN if not recorded: ``w_t = 1``) ``[B, T]``. Writes ``advantage`` and
+    ``returns`` ``[B, T]``. For an invalid reward the advantage is 0, and ``returns`` is ``value``.
 
     Args:
         gamma: discount per token of the response.
@@ -178,8 +178,7 @@ class VTrace(Component):
         """Write advantage and returns."""
         mask, value = batch["response_mask"], batch["value"].detach()
         counted = mask & batch["reward_valid"][:, None]
-        old, rollout = batch["old_log_probs"].detach(), batch["rollout_log_probs"]
-        ratio = log_ratio(old, rollout, counted).exp()
+        ratio = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], counted).exp()
         record("advantage/rho_capped", (ratio > self.rho_max).float(), where=counted)
         rewards, caps = rewards_per_token(batch), (self.rho_max, self.c_max)
         advantage, returns = vtrace(rewards, value, ratio, counted, self.gamma, *caps)
