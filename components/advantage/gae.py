@@ -18,7 +18,6 @@ from rlcomp.functional.returns import (
     td_lambda_returns,
     vtrace,
 )
-from rlcomp.functional.turn_credit import turn_gae
 from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.interfaces.turns import TurnTable
 from rlcomp.metrics import record
@@ -240,7 +239,7 @@ class TurnGAE(Component):
         last = table.last_tokens(value) if self.bootstrap_truncated else None
         if last is not None:
             last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
-        advantage = turn_gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
+        advantage = gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
         returns = table.to_tokens(advantage + values)
         valid = batch["reward_valid"][:, None]
         batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])

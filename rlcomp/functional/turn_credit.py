@@ -1,8 +1,8 @@
-"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, GAE over turns, and VinePPO.
+"""Turn-level credit: returns of turns, GiGPO, MT-GRPO and VinePPO.
 
 ``reward``, ``value`` and results are ``[E, K]``, in reward units: K turns of E episodes. ``exists``
 is the mask of the turns that an episode has, the first ones; results are 0 elsewhere. ``gamma`` is
-a discount per turn, not per token.
+a discount per turn, not per token. GAE over turns is :func:`rlcomp.functional.returns.gae`.
 """
 
 from __future__ import annotations
@@ -122,36 +122,6 @@ def mt_grpo_turns(
         groups = Groups(reward[:, turn], group, valid & exists[:, turn] & later)
         parts.append(groups.where_comparable(groups.centred() / (groups.std() + epsilon)))
     return torch.stack(parts, 1)
-
-
-def turn_gae(
-    reward: Tensor,
-    value: Tensor,
-    exists: Tensor,
-    gamma: float,
-    gae_lambda: float,
-    last_value: Tensor | None = None,
-) -> Tensor:
-    """Compute the generalised advantage estimate over turns.
-
-    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``. ``value``
-    is the value of the state before each turn's first token, ``last_value`` ``[E]`` the value of
-    the state after the last turn (None: 0).
-
-    Source: Schulman et al. 2016, arXiv:1506.02438, eq. 16, with turns as steps.
-
-    Examples:
-        >>> exists = torch.tensor([[True, True]])
-        >>> turn_gae(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.25, 0.5]]), exists, 1.0, 1.0)
-        tensor([[0.7500, 0.5000]])
-    """
-    value = torch.where(exists, value, torch.zeros_like(value))
-    ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
-    if last_value is not None:
-        last = exists.flip(1).cumsum(1).flip(1) == 1
-        ahead = torch.where(last & exists, last_value[:, None], ahead)
-    delta = torch.where(exists, reward + gamma * ahead - value, torch.zeros_like(value))
-    return turn_returns(delta, gamma * gae_lambda)
 
 
 def vine_advantage(reward: Tensor, value: Tensor, exists: Tensor) -> Tensor:
