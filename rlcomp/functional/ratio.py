@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError, ShapeError
+from rlcomp.functional.reduction import masked
 
 # Nats. The ratio stays below e^20 = 4.9e8, which float32 holds.
 LOG_RATIO_BOUND = 20.0
@@ -34,8 +35,8 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
         )
     # Zero both before the subtraction: NaN outside the mask must not reach the gradient.
-    zero, mask = log_probs.new_zeros(()), mask.bool()
-    new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
+    mask = mask.bool()
+    new, old = masked(log_probs, mask), masked(old_log_probs.detach(), mask)
     for name, values in (("log_probs", new), ("old_log_probs", old)):
         if not bool(values.isfinite().all()):
             row, column = (~values.isfinite()).nonzero()[0].tolist()
@@ -57,8 +58,8 @@ def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.1052, 1.1052, 1.0000]])
     """
-    mean = _inside(log_ratio, mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-    return _inside(mean, mask).exp()
+    mean = masked(log_ratio, mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+    return masked(mean, mask).exp()
 
 
 def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> sequence_token_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.1052, 1.1052, 1.0000]])
     """
-    token_factor = _inside(log_ratio - log_ratio.detach(), mask).exp()  # value 1, with a gradient
+    token_factor = masked(log_ratio - log_ratio.detach(), mask).exp()  # value 1, with a gradient
     return sequence_ratio(log_ratio.detach(), mask) * token_factor
 
 
@@ -94,14 +95,10 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> whole_sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.2214, 1.2214, 1.0000]])
     """
-    total = _inside(log_ratio.detach(), mask).sum(1, keepdim=True)
+    total = masked(log_ratio.detach(), mask).sum(1, keepdim=True)
     # Value 0, with a gradient.
     token_term = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())
-    return _inside(total + token_term, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
-
-
-def _inside(values: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask.bool(), values, values.new_zeros(()))
+    return masked(total + token_term, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 
 # Nats per token. In float32 two passes over the same tokens agree to about 1e-7: values nearer than
