@@ -18,14 +18,14 @@ Measure = Literal["gradient", "value"]
 _SLACK = 1e-12
 
 
-class Path(NamedTuple):
+class BoundGrid(NamedTuple):
     """Search grid of one bound: from ``start`` by ``step`` up to ``end``."""
 
     start: float
     end: float
     step: float
 
-    def after(self, value: float) -> float:
+    def next_value(self, value: float) -> float:
         """Return the next value, at most ``end``."""
         value += self.step
         return value if value < self.end - _SLACK else self.end
@@ -85,7 +85,7 @@ def search_bounds(
     advantage: Tensor,
     weight: Tensor,
     share: float,
-    paths: tuple[Path, Path],
+    grids: tuple[BoundGrid, BoundGrid],
     measure: Measure,
 ) -> Bounds:
     """Search BAPO's bounds: raise the ceiling, then the floor, until the positive share is reached.
@@ -96,22 +96,22 @@ def search_bounds(
         weight: shape ``[B, T]``, 0 outside the mask; in the paper the probability of the token
             under the sampling policy.
         share: the positive share to reach, in [0, 1].
-        paths: paths of the floor and of the ceiling.
+        grids: search grids of the floor and of the ceiling.
         measure: see :func:`contributions`.
 
     Returns:
-        The first bounds that reach the share, or the ends of both paths if none do.
+        The first bounds that reach the share, or the ends of both grids if no bounds reach it.
 
     Source: Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.
 
     Examples:
         >>> r, a = torch.tensor([[1.0, 0.5, 0.7]]), torch.tensor([[1.0, -1.0, -1.0]])
-        >>> paths = Path(0.6, 0.9, 0.1), Path(1.2, 1.3, 0.1)
-        >>> bounds = search_bounds(r, a, torch.ones(1, 3), 0.7, paths, "gradient")
+        >>> grids = BoundGrid(0.6, 0.9, 0.1), BoundGrid(1.2, 1.3, 0.1)
+        >>> bounds = search_bounds(r, a, torch.ones(1, 3), 0.7, grids, "gradient")
         >>> [round(value, 2) for value in bounds]
         [0.8, 1.3, 1.0, 3]
     """
-    floors, ceilings = paths
+    floors, ceilings = grids
     floor, ceiling, steps = floors.start, ceilings.start, 0
     while True:
         mass = weight * contributions(ratio, advantage, floor, ceiling, measure)
@@ -119,9 +119,9 @@ def search_bounds(
         if current_share >= share - _SLACK or (ceiling >= ceilings.end and floor >= floors.end):
             return Bounds(floor, ceiling, current_share, steps)
         if ceiling < ceilings.end:
-            ceiling = ceilings.after(ceiling)
+            ceiling = ceilings.next_value(ceiling)
         else:
-            floor = floors.after(floor)
+            floor = floors.next_value(floor)
         steps += 1
 
 

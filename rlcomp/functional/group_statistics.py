@@ -9,10 +9,12 @@ from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
-# Relative and absolute tolerance of equal rewards. The relative one is four steps of float32 at 1;
-# the absolute one is for finer numbers and for numbers near 0. Sums and means leave residues of
-# this size. A division by the spread of residues would turn them into signals.
-ROUNDING, SAME = 2.0**-21, 1e-8
+# Tolerances of equal rewards. Sums and means leave residues of this size, and a division by the
+# spread of residues would turn them into signals.
+# Relative, for numbers that float32 holds: four steps of float32 at 1.
+ROUNDING = 2.0**-21
+# Relative, for finer numbers; and the least absolute tolerance, for numbers near 0.
+_FINE_ROUNDING = 1e-8
 
 
 def is_rounding(low: Tensor, high: Tensor) -> Tensor:
@@ -26,8 +28,9 @@ def is_rounding(low: Tensor, high: Tensor) -> Tensor:
         tensor([ True, False,  True])
     """
     coarse = (low.float() == low) & (high.float() == high)
-    size = torch.maximum(low.abs(), high.abs()) * torch.where(coarse, ROUNDING, SAME)
-    return ~(high - low > size.clamp(min=SAME))
+    relative = torch.where(coarse, ROUNDING, _FINE_ROUNDING)
+    tolerance = (torch.maximum(low.abs(), high.abs()) * relative).clamp(min=_FINE_ROUNDING)
+    return ~(high - low > tolerance)
 
 
 def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:

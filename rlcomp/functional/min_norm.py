@@ -107,7 +107,7 @@ def cosines(gram: Tensor, weights: Tensor) -> Tensor:
 
 # Largest number of vectors with a search over supports (2^8 - 1 small systems); a QP is faster
 # above.
-ENUMERATED = 8
+MAX_SUPPORT_SEARCH = 8
 # Tolerance of a weight below 0, and of an optimality condition relative to its terms.
 _SLACK = 1e-9
 
@@ -133,7 +133,7 @@ def min_norm(gram: Tensor) -> Tensor:
     gram = gram / scale
     if len(gram) == 2:
         return _two_vectors(gram)
-    return _support_search(gram) if len(gram) <= ENUMERATED else _quadratic_program(gram)
+    return _support_search(gram) if len(gram) <= MAX_SUPPORT_SEARCH else _quadratic_program(gram)
 
 
 def stationarity_gap(gram: Tensor) -> float:
