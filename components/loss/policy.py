@@ -86,7 +86,8 @@ class PolicyLoss(TokenLoss):
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
         """Return the rows with a non-zero advantage, or None (all) if a part has its own gradient.
 
-        Without a part of its own gradient, a row's loss is a multiple of its advantages.
+        Without such a part a token's loss is its advantage times a factor, so that a token of
+        advantage 0 has no gradient.
         """
         if any(part.has_own_gradient for part in self.parts()):
             return None
