@@ -31,8 +31,8 @@ class PolicyPromptRows(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
     ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if present. Writes a new batch
-    of ``tokens``, ``attention_mask`` and ``response_mask``, in which the tokens after ``prompt``
-    follow ``policy_prompt``. The prompt's entries stay.
+    of ``tokens``, ``attention_mask`` and ``response_mask`` ``[B, T']``, in which the tokens after
+    ``prompt`` follow ``policy_prompt``. The prompt's entries stay.
 
     Args:
         tokenizer: the tokenizer of the rows.
@@ -60,9 +60,9 @@ class PolicyPromptRows(Component):
         lengths = batch["attention_mask"].sum(1).tolist()
         rows, masks = [], []
         for index, (old, new) in enumerate(zip(old_prompts, new_prompts, strict=True)):
-            rest = slice(len(old), lengths[index])
-            rows.append([*new, *batch["tokens"][index, rest].tolist()])
-            masks.append([*[0] * len(new), *batch["response_mask"][index, rest].tolist()])
+            answer = slice(len(old), lengths[index])
+            rows.append([*new, *batch["tokens"][index, answer].tolist()])
+            masks.append([*[0] * len(new), *batch["response_mask"][index, answer].tolist()])
         pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         tokens, attention_mask = pad_rows(rows, int(eos if pad is None else pad))
         entries = {

@@ -77,12 +77,15 @@ class Alarm(EarlyStop):
         if observation is None:
             return None
         fault = self._fault(observation)
-        row = self.state.get("row", 0) + 1 if fault else 0
-        self.state["row"] = row
-        record("early_stop/alarm", row)
-        if row < self.patience:
+        successive = self.state.get("row", 0) + 1 if fault else 0
+        self.state["row"] = successive
+        record("early_stop/alarm", successive)
+        if successive < self.patience:
             return None
-        return f"alarm: {self.watch} was {fault} {row} times in a row, {observation:.4g} at last"
+        return (
+            f"alarm: {self.watch} was {fault} {successive} times in a row, "
+            f"{observation:.4g} at last"
+        )
 
     def _fault(self, value: float) -> str:
         """Return the bound that a value violates, as text; empty if it is inside the range."""
@@ -99,8 +102,8 @@ class KLBudget(EarlyStop):
     """Early stop when the KL of the policy to its reference exceeds ``budget`` nats.
 
     ``KL`` is the mean of ``log pi_old - log pi_ref`` (k1) over the response tokens of a step, or
-    the mean over responses of its sums. The phase ends when the mean of the last ``window`` steps
-    is above ``budget``.
+    the mean over responses of the sum over their tokens. The phase ends when the mean of the last
+    ``window`` steps is above ``budget``, and never before ``window`` steps.
 
     Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records the metrics of
     :class:`EarlyStop` and ``early_stop/kl``, the mean of the last ``window`` steps.
@@ -217,7 +220,7 @@ class RewardHacking(EarlyStop):
     """Early stop when the proxy rises above the true reward and the true reward falls.
 
     It ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. A large
-    gap alone may come from a lenient proxy, and a falling true reward alone is not reward hacking.
+    gap alone may come from a lenient proxy. A falling true reward alone is not reward hacking.
 
     Records the metrics of :class:`EarlyStop`.
 

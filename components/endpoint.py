@@ -103,7 +103,17 @@ class ChatEndpoint(metaclass=Checked):
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
     ) -> list[ModelReply | None]:
-        """Return a reply for each prompt; None if it has no answer."""
+        """Return a reply for each prompt; None if it has no answer.
+
+        Args:
+            prompts: the user's messages.
+            max_tokens: largest number of tokens of an answer.
+            alternatives: number of likely first tokens whose log-probs are requested; 0: none.
+
+        Raises:
+            RlcompError: the server refused a request for another reason than its content, or no
+                prompt has ever been answered.
+        """
         if not prompts:
             return []
         start = time.monotonic()

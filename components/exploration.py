@@ -65,7 +65,7 @@ class ExpertMixture(Component):
     Otherwise the learner acts. Rounds are steps of the phase, from 0. In round 0 only the expert
     acts; with ``decay=0`` only the learner acts in later rounds. Records ``exploration/beta``.
 
-    Reads ``observation`` and ``action``, writes ``action``.
+    Reads ``observation`` and ``action`` (the learner's). Writes ``action``.
 
     Args:
         expert: the expert; reads ``observation``.
@@ -102,7 +102,7 @@ class ExpertMixture(Component):
 
 
 class GaussianExploration(Component):
-    """Gaussian noise: ``a <- clip(a + scale (high - low) / 2 n, low, high)``, ``n ~ N(0, 1)``.
+    """Gaussian noise: ``a <- clip(a + scale ((high - low) / 2) n, low, high)``, ``n ~ N(0, 1)``.
 
     Reads and writes ``action`` ``[N, A]``.
 

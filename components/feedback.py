@@ -21,9 +21,9 @@ class AnswerKinds(Component):
 
     Reads ``answer`` ``[B, W]``, ``correct``, ``reward_valid`` ``[B]``; ``is_proposer`` ``[B]``
     if present: proposers' rows are left out. Writes nothing. Records
-    ``answer_kinds/<kind>``, the share of rows whose answer is of that kind, and
-    ``answer_kinds/<kind>_correct``, the share of right ones among its valid rows. A batch without
-    answers records nothing.
+    ``answer_kinds/<kind>``, the share of rows whose gold answer is of that kind, and
+    ``answer_kinds/<kind>_correct``, the share of correct rows among the valid rows of that kind. A
+    batch without answers records nothing.
 
     Args:
         kinds: regular expressions by name; an answer is of the first kind whose expression matches

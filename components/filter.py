@@ -14,7 +14,7 @@ from rlcomp.text.reasoning import ThoughtEnd, response_ids
 
 
 class CorrectFilter(Component):
-    """Rejection sampling: a filter that drops rows with a wrong or unjudged response.
+    """Filter that drops rows with a wrong or unjudged response (rejection sampling).
 
     It keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. The kept rows may be imitated
     (rejection-sampling fine-tuning, RAFT, ReST, STaR). Inside a ``Refill``, sampling continues
@@ -38,7 +38,7 @@ class CorrectFilter(Component):
 
 
 class OverlongFilter(Component):
-    """DAPO's overlong filter: sets ``response_mask`` of truncated rows to False.
+    """Filter that sets ``response_mask`` of truncated rows to False (DAPO's overlong filter).
 
     Truncated rows have no gradient, and no denominator counts them. The filter comes after the
     advantage, so that their rewards still count in the baseline.
@@ -84,8 +84,8 @@ class SeatFilter(Component):
 class ThoughtFilter(Component):
     """Filter that restricts ``response_mask`` to the thought, ``think_end`` included.
 
-    A response without ``think_end`` is all thought. The filter comes after the advantage.
-    ``reward=information_gain`` scores the thought only, too.
+    A response without ``think_end`` is all thought. The filter comes after the advantage. It fits
+    ``reward=information_gain``, which scores the thought only.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/answer_fraction``, the share of response tokens that it masks.
@@ -129,14 +129,14 @@ class VariedGroupFilter(Component):
     """Filter that drops groups with zero reward variance (DAPO dynamic sampling).
 
     It keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
-    dropped. It belongs inside a ``Refill``, which samples until the batch is full. ``_keys_:
-    {reward: correct}`` compares correctness instead of rewards.
+    dropped. It belongs inside a ``Refill``, which samples until the batch is full.
+    ``_keys_: {reward: correct}`` compares correctness instead of rewards.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and ``correct`` ``[B]`` if
     present. Writes nothing; returns whole groups, perhaps none. Records
-    ``filter/zero_variance_fraction``, the share of rows it drops; and if ``correct`` is there
-    ``filter/all_right`` and ``filter/all_wrong``, the shares of rows in groups without a wrong and
-    without a right answer.
+    ``filter/zero_variance_fraction``, the share of rows it drops. If ``correct`` is present, it
+    also records ``filter/all_right`` and ``filter/all_wrong``: the shares of rows that are valid
+    and whose group's valid answers are all right, or all wrong.
 
     Source:
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2.

@@ -98,9 +98,9 @@ class KLInRewardFull(_KLInOutcomeReward):
     ``R_i <- R_i - beta * sum_t KL_it`` with
     ``KL_it = sum_v pi(v|s_it) (log pi(v|s_it) - log pi_ref(v|s_it))``.
 
-    It lacks the noise of a single-sample estimate; the sum still depends on the states that the
-    response visits. This stage computes the policy's distribution itself. Memory: three times
-    ``B * T * V`` numbers, including the reference's distribution.
+    The KL of a token lacks the noise of a single-sample estimate; the sum still depends on the
+    states that the response visits. This stage computes the policy's distribution itself. Memory:
+    three times ``B * T * V`` numbers, including the reference's distribution.
 
     Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
     ``ref_log_distribution`` ``[B, T, V]``. Writes ``reward``.
@@ -110,7 +110,7 @@ class KLInRewardFull(_KLInOutcomeReward):
         controller: the controller of beta; updated from the measured KL.
 
     Source:
-        Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2; the expectation over the token is exact.
     """
 
     reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")

@@ -27,8 +27,9 @@ class FixedKL(KLController):
 class AdaptiveKL(KLController):
     """Adaptive KL controller (Ziegler et al. 2019), proportional in log space.
 
-    ``beta <- beta * (1 + clip(KL / target - 1, -0.2, 0.2) * n / horizon)`` with ``n`` responses in
-    the batch.
+    ``beta <- beta * (1 + clip(KL / target - 1, -0.2, 0.2) * min(n / horizon, 1))`` with ``n``
+    responses in the batch. A KL that is not finite, or is below 1e-4 of the target, leaves beta as
+    it is.
 
     Args:
         kl_coef: initial beta, in reward units per nat.
@@ -69,7 +70,8 @@ class AdaptiveKL(KLController):
 class DoublingKL(KLController):
     """Doubling KL controller (PPO's adaptive KL penalty).
 
-    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta <- beta / 2`` if ``KL < target / 1.5``.
+    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta <- beta / 2`` if ``KL < target / 1.5``, within
+    [1e-8, 1e8]. A KL that is not finite, or is below 1e-4 of the target, leaves beta as it is.
 
     Args:
         kl_coef: initial beta, in reward units per nat.
@@ -100,7 +102,7 @@ PhaseShare = Annotated[float, Interval(gt=0, le=1)]
 class ScheduledKL(KLController):
     """KL coefficient on a linear or cosine schedule.
 
-    ``beta`` goes from ``start * kl_coef`` to ``end * kl_coef`` over the first part ``over`` of the
+    ``beta`` goes from ``start * kl_coef`` to ``end * kl_coef`` over the first share ``over`` of the
     phase, and then stays constant.
 
     Args:

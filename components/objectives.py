@@ -22,17 +22,18 @@ class MultiObjectiveReward(Component):
     ``R = sum_k w_k R_k`` with ``w`` from the aggregator.
 
     A row lacks an objective if the reward of the objective is not valid: NaN in ``rewards``. Then
-    the sum of the row is not valid either, unless the objective has weight 0 in the row. An
+    the sum of the row is not valid either, unless the objective has weight 0 in the row and the row
+    has another objective. An
     advantage that reads ``rewards`` (``advantage=per_objective``) learns each objective from the
     rows that have it. The aggregator gets the rewards minus the mean of their group, for rows that
     have every objective.
 
     Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
-    if present. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
-    [B]}``, unweighted, NaN where missing; first the batch's own reward, then the parts), ``reward``
-    (the weighted sum) and ``reward_valid``; it does not change ``correct``. Records
-    ``reward/<name>`` over the rows that have the objective, ``reward/weighted`` over valid rows,
-    and the metrics of :func:`rlcomp.pareto.aggregator.aggregation_weights`.
+    if present. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name: [B]}``,
+    unweighted, NaN where missing; first the batch's own reward, then the parts), ``reward`` (the
+    weighted sum) and ``reward_valid``; it does not change ``correct``. Records ``reward/<name>``
+    over the rows that have the objective, ``reward/weighted`` over valid rows, and the metrics of
+    :func:`rlcomp.pareto.aggregator.aggregation_weights`.
 
     Args:
         parts: the further rewards by name; a part that is null is ignored.
@@ -88,7 +89,7 @@ class MultiObjectiveReward(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the objectives, in the order of ``rewards``."""
+        """Return the names of the objectives, in the order of ``rewards``."""
         return (self.first, *self.parts)
 
     def per_objective(self, batch: TensorDict) -> TensorDict:

@@ -1,4 +1,4 @@
-"""Log-probabilities of the sampling policy, under its weights at sampling."""
+"""Log-probs of the policy before the update, recorded by the sampler or recomputed."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class RecomputedLogProbs(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if present. Writes ``old_log_probs`` ``[B, T]``, and with
-    ``decoding.keep_routing=proximal`` ``routed_experts`` ``[B, T, L, E]``. Records the
-    sampler-trainer mismatch if the rows are rollouts.
+    ``decoding.keep_routing=proximal`` ``routed_experts`` ``[B, T, L, E]``. If the rows are
+    rollouts, records ``old_log_probs/sampler_gap``, the mean of
+    ``|log pi_old(a_t) - log pi_rollout(a_t)|`` in nats.
 
     Args:
         policy: the model that is trained.
@@ -59,10 +60,17 @@ class RecomputedLogProbs(Component):
         else:
             with torch.no_grad():
                 batch["old_log_probs"] = policy.log_probs(batch)
-        if "rollout_log_probs" in batch.keys():
-            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        _record_sampler_gap(batch)
         return batch
+
+
+def _record_sampler_gap(batch: TensorDict) -> None:
+    """Record the distance of recorded and recomputed log-probs, if the rows are rollouts."""
+    if "rollout_log_probs" in batch.keys():
+        gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+        # NaN marks a token whose log-prob the sampler did not record.
+        recorded = batch["response_mask"] & ~batch["rollout_log_probs"].isnan()
+        record("old_log_probs/sampler_gap", gap, where=recorded)
 
 
 class RecomputedMoments(Component):
@@ -72,8 +80,8 @@ class RecomputedMoments(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
     ``[B, T]`` if present. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
-    under the sampling distribution. Records the sampler-trainer mismatch if the rows are
-    rollouts.
+    under the sampling distribution. If the rows are rollouts, records
+    ``old_log_probs/sampler_gap``, the mean of ``|log pi_old(a_t) - log pi_rollout(a_t)|`` in nats.
 
     Args:
         policy: the model that is trained.
@@ -100,7 +108,5 @@ class RecomputedMoments(Component):
         with torch.no_grad():
             batch["old_log_probs"] = self.policy.log_probs(batch)
         batch["squared_probs"] = self.policy.squared_probs(batch)
-        if "rollout_log_probs" in batch.keys():
-            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
-            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        _record_sampler_gap(batch)
         return batch

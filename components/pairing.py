@@ -26,8 +26,9 @@ from rlcomp.text.rows import response_rows
 class BestWorstPairs(Component):
     """On-policy pairs by any reward: the best answer of a group is chosen, the worst rejected.
 
-    Ties are broken at random. A group whose rewards differ by at most ``gap`` gives two rows
-    without a valid reward, which every loss ignores. A group of one row gives no rows.
+    Ties are broken at random. A group whose valid rewards differ by at most ``gap``, or only by
+    rounding, gives two rows without a valid reward, which every loss ignores. A group of one row
+    gives no rows.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes ``chosen`` and
     ``reward_valid`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
@@ -108,8 +109,8 @@ class ConstructedPairs(Component):
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes a
     new batch of two rows per group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
-    ``prompt``, ``response``, ``group_id``, ``chosen`` and ``reward_valid`` ``[2G]``: row 2k is
-    chosen, row 2k + 1 rejected.
+    ``prompt``, ``response`` ``[2G, W]``, ``group_id``, ``chosen`` and ``reward_valid`` ``[2G]``:
+    row 2k is chosen, row 2k + 1 rejected.
 
     Records ``pairing/pairs``, the share of groups that give a pair.
 
@@ -165,8 +166,8 @@ class ConstructedPairs(Component):
         unrelated = [*gold[1:], *gold[:1]]
         if self.kind == "easy":
             return [*zip(gold, unrelated, strict=True)]
-        answers = enumerate(zip(gold, sampled, unrelated, strict=True))
-        return [(own, other) if n % 2 else (right, own) for n, (right, own, other) in answers]
+        answers = zip(gold, sampled, unrelated, strict=True)
+        return [(s, u) if n % 2 else (g, s) for n, (g, s, u) in enumerate(answers)]
 
 
 class JudgedPairs(Component):
@@ -185,9 +186,10 @@ class JudgedPairs(Component):
 
     Records ``pairing/pairs``, the share of groups that give a pair; over pairs with a verdict in
     both orders ``pairing/order_flips``, the share whose verdict changes with the order, and
-    ``pairing/first_shown``, the mean probability of the first answer (.5 without a position bias);
-    ``pairing/unjudged``, the share of compared pairs without a verdict; and ``pairing/agreement``,
-    the share of pairs with unequal rewards whose chosen answer has the higher reward.
+    ``pairing/first_shown``, the mean probability of the answer shown first (0.5 without a position
+    bias); ``pairing/unjudged``, the share of compared pairs that lack a verdict of an order; and
+    ``pairing/agreement``, the share of pairs with unequal rewards whose chosen answer has the
+    higher reward.
 
     Args:
         judge: the judge; choose it by ``pairwise_judge@pairing.judge=simulated``.

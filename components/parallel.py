@@ -39,8 +39,8 @@ class Hybrid(metaclass=Checked):
         """Return the weights of a trained model."""
         check_sharded(module)
         ranks = current_ranks()
-        copies, left = divmod(ranks.size, self.parts)
-        if left:
+        copies, remainder = divmod(ranks.size, self.parts)
+        if remainder:
             raise ConfigError(
                 f"parallel.parts is {self.parts}, which does not divide {ranks.size} ranks: set "
                 "parallel.parts to the GPUs of a machine, or use parallel=shard"

@@ -114,7 +114,7 @@ _SENTENCE = re.compile(r"""\S.*?(?:[.!?]["')\]\u2019\u201d]*(?=\s)|$)""", re.MUL
 
 
 class Sentences(metaclass=Checked):
-    """Positions of sentences, or lines without a full stop, with enough text before them.
+    """Positions of sentences, and of lines without a full stop, with enough text before them.
 
     Sentences end at ``.``, ``!`` or ``?`` before white space and at the end of a line. The dot of
     an abbreviation ends a sentence, too. White space between sentences belongs to no sentence.
@@ -123,7 +123,7 @@ class Sentences(metaclass=Checked):
         min_context: least number of tokens before a sentence.
 
     Source:
-        RLPT: segments that are predicted as a whole.
+        Li et al. 2025 (RLPT), arXiv:2509.19249: segments that are predicted as a whole.
     """
 
     def __init__(self, *, min_context: NonNegativeInt = 16) -> None:

@@ -63,20 +63,21 @@ class BestFirstSearch(metaclass=Checked):
         return node.log_prob / float(max(node.depth, 1) ** self.alpha)
 
     def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
-        """No-op: the graph holds everything."""
+        """Do nothing: the graph holds everything that :meth:`select` reads."""
 
 
 class MonteCarloTreeSearch(metaclass=Checked):
     """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(1 + N(s)) / (1 + N(s, a))``.
 
-    ``P`` is the policy's probability of the tactic, normalised over the state's known ones. ``Q``
-    is the mean value of the leaves below it: a critic's, or 0. A path never returns to one of its
-    states. A state is sampled again when its visits reach the next power of ``widening``.
+    ``P`` is the policy's probability of the tactic, normalised over the state's known tactics.
+    ``Q`` is the mean value of the leaves below the tactic: 1 for a solved state, otherwise the
+    critic's value, or 0 without a critic. A path never returns to one of its states. A state is
+    sampled again when its visits reach the next power of ``widening``.
 
     Args:
         samples: tactics per expansion.
         exploration: ``c``, weight of the exploration.
-        widening: growth of the visits between two expansions of a state, at least 2.
+        widening: factor between the visits of two expansions of a state; 1 counts as 2.
 
     Source:
         Silver et al. 2017, Nature 550 (PUCT); Lample et al. 2022 (HyperTree), arXiv:2205.11491.
@@ -111,7 +112,9 @@ class MonteCarloTreeSearch(metaclass=Checked):
     def scores(self, node: ProofNode, edges: Sequence[Edge]) -> list[float]:
         """Return the PUCT score of each edge."""
         probabilities = [math.exp(edge.log_prob) for edge in edges]
-        scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(probabilities), 1e-300)
+        # All probabilities may underflow to 0.
+        total = max(sum(probabilities), 1e-300)
+        scale = self.exploration * math.sqrt(node.visits + 1) / total
         return [
             edge.total / max(edge.visits, 1.0) + scale * p / (1 + edge.visits)
             for edge, p in zip(edges, probabilities, strict=True)
@@ -140,14 +143,16 @@ class RMaxTS(MonteCarloTreeSearch):
 
     Scores are discounted upper confidence bounds,
     ``W(s, a) / N(s, a) + sqrt(2 ln(sum_b N(s, b)) / N(s, a))``, where each later simulation of an
-    edge multiplies its earlier ones by ``gamma``. A tactic that was never followed comes first. An
-    expansion samples single tactics instead of the paper's whole proofs, and ``widening`` decides
-    when a state is expanded again instead of a child of its own.
+    edge multiplies its earlier ones by ``gamma``. A tactic that was never followed comes first.
+
+    Two things differ from the paper. An expansion samples single tactics, not whole proofs. And
+    ``widening`` decides when a state is expanded again; in the paper a virtual child of the state
+    competes with its other children.
 
     Args:
         samples: tactics per expansion.
         gamma: discount of earlier simulations.
-        widening: growth of the visits between two expansions of a state, at least 2.
+        widening: factor between the visits of two expansions of a state; 1 counts as 2.
 
     Source:
         Xin et al. 2024 (DeepSeek-Prover-V1.5), arXiv:2408.08152, section 3.

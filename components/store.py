@@ -26,13 +26,13 @@ Choice = Literal["correct", "best_of_group", "all"]
 class CollectedAnswers(Component):
     """Store of sampled and judged rows for a later phase (rejection sampling).
 
-    ``choose: correct`` keeps every right answer, ``best_of_group`` each prompt's valid answer with
-    the highest reward (the first of several), ``all`` every judged answer. The store is part of the
-    checkpoint. :class:`AnswerReplay` draws from it.
+    Of the answers with a valid reward ``choose: correct`` keeps the right ones, ``best_of_group``
+    the one with the highest reward of each group (the first of several), ``all`` all of them. The
+    store is part of the checkpoint. :class:`AnswerReplay` draws from it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
-    (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; gold
-    answers and ids of examples if present. Writes nothing.
+    (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; if
+    present ``answer`` ``[B, W]``, ``answer_ends`` and ``example_id``. Writes nothing.
 
     Records ``collected/kept_fraction``, the stored share of the batch's rows, and
     ``collected/rows``, the number of stored rows.
@@ -211,7 +211,7 @@ class AnswerReplay(Component):
     """Sampler of rows of a store, in shuffled epochs.
 
     Reads nothing. Writes the entries of :class:`CollectedAnswers`, as a new batch of
-    ``batch_size`` rows. A batch may span two epochs, and repeats rows if there are fewer.
+    ``batch_size`` rows. A batch may span two epochs; it repeats rows if the store has fewer rows.
 
     Args:
         store: a store that an earlier phase has filled.

@@ -64,7 +64,7 @@ class LanguageTargets(Component):
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and the prompt's entries.
     Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and ``response_mask``
-    (word and EOS), without the rows of which no continuation has a valid reward.
+    (word and EOS). A row is dropped if none of its continuations has a valid reward.
 
     Records ``value_targets/mean`` (of ``y``), ``value_targets/tokens`` (sampled) and
     ``value_targets/invalid_fraction``.

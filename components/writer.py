@@ -19,7 +19,8 @@ class LanguageModelWriter(metaclass=Checked):
     A text that leaves no room for ``max_new_tokens`` in the model's context gets an empty answer.
 
     Args:
-        model: the model. The policy can judge itself but may then learn to please itself.
+        model: the model. As the writer of a judge, the policy judges itself and may learn to please
+            itself.
         max_new_tokens: the longest answer.
         prompt: the format of prompts; by default the chat template of the model's tokenizer, or
             plain text if it has none.
@@ -56,7 +57,7 @@ class LanguageModelWriter(metaclass=Checked):
 
 
 class EndpointWriter(metaclass=Checked):
-    """Writer of an endpoint's answers; an empty text if there is none.
+    """Writer of an endpoint's answers; a prompt without an answer gets an empty text.
 
     Args:
         endpoint: the endpoint, with its own temperature.

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat, Probability
 from rlcomp.component import Component
+from rlcomp.functional.importance import sampler_gap
 from rlcomp.functional.moments import whiten
-from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.returns import (
     gae,
@@ -18,7 +18,6 @@ from rlcomp.functional.returns import (
     td_lambda_returns,
     vtrace,
 )
-from rlcomp.functional.turn_credit import turn_gae
 from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
 from rlcomp.interfaces.turns import TurnTable
 from rlcomp.metrics import record
@@ -146,12 +145,13 @@ class VTrace(Component):
     weight against the sampler. With ``old_log_probs=rollout`` all weights are 1.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
-    ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
-    invalid reward the advantage is 0, and ``returns`` is ``value``.
+    ``rollout_log_probs`` (NaN if not recorded: ``w_t = 1``) ``[B, T]``. Writes ``advantage`` and
+    ``returns`` ``[B, T]``. For an invalid reward the advantage is 0, and ``returns`` is ``value``.
 
     Args:
         gamma: discount per token of the response.
-        rho_max: cap of ``rho_t``; it determines the policy whose value ``vs`` is.
+        rho_max: cap of ``rho_t``; it decides whose value ``vs`` estimates: without a cap the old
+            policy's, with a small cap the sampling policy's.
         c_max: cap of ``c_t``, the trace coefficient.
 
     Source:
@@ -177,8 +177,7 @@ class VTrace(Component):
         """Write advantage and returns."""
         mask, value = batch["response_mask"], batch["value"].detach()
         counted = mask & batch["reward_valid"][:, None]
-        old, rollout = batch["old_log_probs"].detach(), batch["rollout_log_probs"]
-        ratio = log_ratio(old, rollout, counted).exp()
+        ratio = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], counted).exp()
         record("advantage/rho_capped", (ratio > self.rho_max).float(), where=counted)
         rewards, caps = rewards_per_token(batch), (self.rho_max, self.c_max)
         advantage, returns = vtrace(rewards, value, ratio, counted, self.gamma, *caps)
@@ -240,7 +239,7 @@ class TurnGAE(Component):
         last = table.last_tokens(value) if self.bootstrap_truncated else None
         if last is not None:
             last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
-        advantage = turn_gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
+        advantage = gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
         returns = table.to_tokens(advantage + values)
         valid = batch["reward_valid"][:, None]
         batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])

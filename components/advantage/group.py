@@ -174,8 +174,9 @@ class MaxRL(Component):
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
 
     For rewards 0 and 1 with success rate p the expected gradient is the gradient of ``log p``
-    (maximum likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers
-    weighs up to n times as much as a prompt with nearly n; GRPO gives both the same weight.
+    (maximum likelihood) up to order ``n - 1`` in ``1 - p``. By the sum of ``|A_i|``, a prompt with
+    one success in ``n`` answers weighs ``n - 1`` times as much as a prompt with ``n - 1``
+    successes; GRPO gives both the same weight.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

@@ -62,7 +62,8 @@ class PerObjectiveAdvantage(Component):
             between batches, which all objectives would share.
 
     Source:
-        He et al. 2025, arXiv:2508.07768 (PAMA: advantages as the vectors); the rest this project's.
+        He et al. 2025, arXiv:2508.07768 (PAMA: advantages as the vectors); running scales and other
+        aggregators are this project's.
     """
 
     keys = {
@@ -208,7 +209,8 @@ class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
 
     Reads and writes the entries of :class:`PerObjectiveAdvantage`; also reads ``objective_values``
     ``[B, T, K]`` and writes ``objective_returns`` ``[B, T, K]``, in units of the rewards, and
-    ``objective_present`` ``[B, K]``. Where it is False, the critic has no return to learn.
+    ``objective_present`` ``[B, K]``. Where ``objective_present`` is False, the critic has no return
+    to learn.
 
     Args:
         advantage: the estimator, run once per objective: ``gae_unwhitened``, ``noon_gae``.

@@ -10,7 +10,7 @@ from annotated_types import Gt
 from torch import nn
 
 from rlcomp.arguments import Checked, NonNegativeFloat, PositiveInt
-from rlcomp.checkpoint.state_fields import field
+from rlcomp.checkpoint.state_fields import count_field, field
 from rlcomp.metrics import step
 
 _LOG = logging.getLogger(__name__)
@@ -51,8 +51,12 @@ class SkipNonFinite(nn.Module, metaclass=Checked):
         return {"in_a_row": self.in_a_row}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore the count."""
-        self.in_a_row = int(str(state["in_a_row"]))
+        """Restore the count.
+
+        Raises:
+            CheckpointError: the count is missing or no integer of at least 0.
+        """
+        self.in_a_row = count_field(state, "in_a_row")
 
 
 class MedianSpike(nn.Module, metaclass=Checked):

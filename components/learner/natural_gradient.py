@@ -44,7 +44,7 @@ class NaturalGradientLearner(Component):
     Records ``trust_region/kl``, ``trust_region/surrogate_gain`` and ``trust_region/shrinks``, the
     number of times that the step was shrunk (-1: no step).
 
-    The current policy must have sampled the batch; its log-probs are computed anew.
+    The current policy must have sampled the batch; the log-probs of ``pi_old`` are computed anew.
 
     Reads ``observation``, ``action`` and torchrl's ``advantage`` ``[N, T, 1]``. Writes nothing.
 
@@ -60,6 +60,7 @@ class NaturalGradientLearner(Component):
         Schulman et al. 2015, arXiv:1502.05477, section 6 and appendix C.
     """
 
+    # torchrl's advantage has another shape than the key of this project: it is not declared.
     reads = ("observation", "action")
 
     def __init__(

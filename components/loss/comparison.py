@@ -31,14 +31,14 @@ class BradleyTerry(PairLoss):
     """Bradley-Terry loss of a reward model on pairs.
 
     ``loss = sum_u w_u ((1 - e_u) l(r_w - r_l) + e_u l(r_l - r_w) + c (r_w + r_l)^2)``,
-    ``l(d) = -log s(d - mu_u)``. With ``e`` > 0 and ``mu`` = 0 its minimum is at
-    ``r_w - r_l = log((1 - e) / e)``: the label ``1 - e`` of a soft preference.
+    ``l(d) = -log s(d - mu_u)``. With ``e`` > 0 and ``mu`` = 0 the first two terms of a pair are
+    least at ``r_w - r_l = log((1 - e) / e)``, as for a soft label ``1 - e`` of the preference.
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
     Reads ``model_score``, ``chosen`` ``[B]``; if present ``pair_weight``, ``label_noise``
-    and ``pair_margin`` ``[B]``, where the last two replace the arguments. Writes the scalar
-    ``loss``.
+    and ``pair_margin`` ``[B]``. ``label_noise`` and ``pair_margin`` replace the arguments
+    ``label_noise`` and ``margin``. Writes the scalar ``loss``.
 
     Records over pairs without a tie (noise is not 1/2) ``reward_model/accuracy``, the share of
     pairs whose margin is above 0; ``reward_model/margin``, score of the chosen minus score of the
@@ -110,7 +110,8 @@ class Davidson(PairLoss):
     Rows 2k and 2k + 1 are a pair, in either order.
 
     Reads ``model_score``, ``chosen`` ``[B]``; if present ``tied``, ``pair_weight`` and
-    ``label_noise`` ``[B]`` (replaces the argument). Writes the scalar ``loss``.
+    ``label_noise`` ``[B]``, which replaces the argument ``label_noise``. Writes the scalar
+    ``loss``.
 
     Records over pairs without a tie ``reward_model/accuracy``, the share of pairs whose margin
     is above 0, and ``reward_model/margin``, score of the chosen minus score of the rejected answer;
@@ -118,7 +119,7 @@ class Davidson(PairLoss):
     share of ties; ``reward_model/nu``.
 
     Args:
-        nu: the tie parameter, or its initial value.
+        nu: the tie parameter; its initial value ``nu_0`` if it is learnt.
         learnt: whether the learner trains it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
         rate: factor by which ``log nu`` moves faster under Adam than a weight of the model.
         label_noise: e, probability that a label is wrong; ties have none.
@@ -196,7 +197,8 @@ class PlackettLuce(RowLoss):
 
     Reads ``model_score``, ``reward``, ``group_id`` ``[B]``. Writes the scalar ``loss``.
 
-    Records ``reward_model/top``, the share of rankings whose best answer has the highest score.
+    Records ``reward_model/top``, the share of rankings in which the answer with the highest score
+    has the highest reward.
 
     Args:
         group_size: K, number of answers in a ranking.

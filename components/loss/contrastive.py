@@ -21,7 +21,8 @@ class ContrastiveLoss(Component):
 
     ``L_f = mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``;
     ``L_pi = mean (alpha log pi(a|s,g) - f(s, a, g))``, ``a ~ pi``, without a gradient on ``f``;
-    ``L_alpha = -log alpha mean (log pi + H)``. The losses read no reward.
+    ``L_alpha = -log alpha mean (log pi + H)``, with ``H`` the target entropy in nats. The losses
+    read no reward.
 
     Reads ``observation``, ``action`` and ``desired_goal``, a goal that the episode reached after
     the row's step. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,

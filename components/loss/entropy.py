@@ -59,7 +59,8 @@ class AdaptiveEntropyLoss(TokenLoss):
     ``c <- min(c + step, maximum)`` if ``H <= H_target``, else ``c <- max(c - step, 0)``. The bonus
     is active only while the last ``H`` is at or below the target.
 
-    Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``.
+    Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``. Records
+    ``entropy_bonus/coef``, ``c`` of the optimiser step.
 
     Args:
         entropy_coef: initial ``c``, in reward units per nat.

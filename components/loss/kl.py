@@ -52,7 +52,7 @@ class _KLInLoss(TokenLoss):
         """Return ``KL_t``, ``[B, T]``, nats, with gradient."""
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
+        """Return None (all rows), or no rows if the coefficient is 0: the KL is only measured."""
         no_rows = torch.zeros(batch.batch_size, dtype=torch.bool)
         return None if self.controller.coef() else no_rows
 
@@ -119,7 +119,7 @@ class KLFullLoss(_KLInLoss):
         reduction: writes ``loss_weight``.
 
     Source:
-        Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2; the expectation over the token is exact.
     """
 
     equation = (
@@ -192,9 +192,9 @@ class DistilLoss(TokenLoss):
     ``loss = c * sum_t w_t * D(pi(.|s_t), pi_T(.|s_t))`` with ``w_t`` = ``loss_weight``, ``c`` =
     ``coef`` and ``D`` = ``KL(pi || pi_T)``, ``KL(pi_T || pi)`` or ``JSD_beta``.
 
-    Value and gradient are exact for a given prefix. On the student's own responses it is on-policy
-    distillation, on a teacher's responses or on demonstrations word-level distillation. The
-    gradient ignores that the student's later prefixes depend on the student.
+    Value and gradient are exact for a given prefix. On the student's own responses the loss is
+    on-policy distillation; on a teacher's responses or on demonstrations it is word-level
+    distillation. The gradient ignores that the student's later prefixes depend on the student.
 
     Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
     ``[B, T, V]``. Writes the scalar ``loss``. Records ``distil/divergence``, nats per token, and

@@ -23,8 +23,8 @@ class PolicyLoss(TokenLoss):
     An algorithm such as PPO is a choice of parts, not a class. The order is fixed: ratio, trust
     region, weights and filters, reduction. Weights and filters never change the denominator.
 
-    Reads ``response_mask``, ``advantage`` and the keys of the parts, all ``[B, T]``. Writes the
-    scalar ``loss``.
+    Reads ``response_mask``, ``advantage`` ``[B, T]`` and the keys of the parts. Writes the scalar
+    ``loss``.
 
     Args:
         ratio: writes ``ratio`` from ``log_probs`` and ``old_log_probs``.
@@ -84,7 +84,11 @@ class PolicyLoss(TokenLoss):
         return prepared
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Return rows with a non-zero advantage, or all if a part has its own gradient."""
+        """Return the rows with a non-zero advantage, or None (all) if a part has its own gradient.
+
+        Without such a part a token's loss is its advantage times a factor, so that a token of
+        advantage 0 has no gradient.
+        """
         if any(part.has_own_gradient for part in self.parts()):
             return None
         # NaN != 0: a row with NaN is computed, so that the NaN is reported.

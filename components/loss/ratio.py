@@ -77,8 +77,8 @@ class TokenRatio(_ImportanceRatio):
 
     ``r_t = pi(a_t|s_t) / pi_old(a_t|s_t)``, its log clamped to [-20, 20].
 
-    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, 1 outside the mask.
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio``
+    ``[B, T]``, 1 outside the mask.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, section 3.
@@ -103,8 +103,8 @@ class SequenceRatio(_ImportanceRatio):
     ``reduction: sequence_mean``: a token sum would weight responses by their length. This ratio
     needs one advantage per response; ``ratio: sequence_token`` allows one advantage per token.
 
-    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, the same at every token of a row, 1 outside the mask.
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio``
+    ``[B, T]``, the same at every token of a row, 1 outside the mask.
 
     Source:
         Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
@@ -126,8 +126,8 @@ class SequenceTokenRatio(_ImportanceRatio):
     response and ``reduction: sequence_mean``, it gives the loss and gradient of
     ``ratio: sequence``.
 
-    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, 1 outside the mask.
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio``
+    ``[B, T]``, 1 outside the mask.
 
     Source:
         Zheng et al. 2025 (GSPO-token), arXiv:2507.18071, eq. 14.
@@ -152,8 +152,8 @@ class WholeSequenceRatio(_ImportanceRatio):
     gradient ``r_i A_it / S``: the importance-weighted policy gradient, with credit by token. A
     token sum would count a response once per token. The log of ``r_i`` is clamped to [-20, 20].
 
-    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, the same at every token of a row, 1 outside the mask.
+    Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio``
+    ``[B, T]``, the same at every token of a row, 1 outside the mask.
 
     Source:
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.

@@ -13,7 +13,7 @@ from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_su
 
 
 class _Reduction(Component):
-    """Base class of reductions: ``loss = sum_it w_it l_it`` with weights ``w`` by the mask.
+    """Base class of reductions: ``loss = sum_it w_it l_it`` with weights ``w`` of the mask alone.
 
     A row without a valid reward has an empty mask, and no denominator counts it.
     """
@@ -36,8 +36,8 @@ class TokenMean(_Reduction):
 
     ``w_it = 1 / N`` with ``N`` response tokens in the optimiser step: long responses weigh more.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
-    T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight``
+    ``[B, T]``.
 
     Source:
         Yu et al. 2025, arXiv:2503.14476, eq. 8.
@@ -56,8 +56,8 @@ class SequenceMean(_Reduction):
     ``w_it = 1 / (S * n_i)`` with ``S`` non-empty responses of ``n_i`` tokens: every response weighs
     the same.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
-    T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight``
+    ``[B, T]``.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
@@ -75,8 +75,8 @@ class SequenceSum(_Reduction):
 
     ``w_it = 1 / S`` with ``S`` non-empty responses: the exact policy gradient of the mean return.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
-    T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight``
+    ``[B, T]``.
 
     Source:
         Sutton & Barto 2018, section 13.3.
@@ -95,8 +95,8 @@ class FixedLength(_Reduction):
     ``w_it = 1 / (S * L)`` with ``S`` non-empty responses and ``L`` = ``length``: no response-length
     bias. ``S`` does not count rows without a valid reward; in the paper all rows have one.
 
-    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
-    T]``.
+    Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight``
+    ``[B, T]``.
 
     Args:
         length: the constant, in tokens; usually the longest response allowed.

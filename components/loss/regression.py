@@ -32,8 +32,8 @@ class OrdinalRegression(RowLoss):
 
     Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats per answer.
 
-    Records ``reward_model/exact``, the share of answers whose most likely level is the rating, and
-    ``reward_model/lowest_threshold`` and ``highest_threshold``.
+    Records ``reward_model/exact``, the share of answers whose most likely level is the rating;
+    ``reward_model/lowest_threshold`` and ``reward_model/highest_threshold``, in log-odds.
 
     Args:
         levels: the possible ratings from worst to best, at least two.

@@ -56,7 +56,7 @@ class LogProb(Score):
 class LogRatio(Score):
     """Log-ratio of the answer to the reference (DPO).
 
-    ``u = sum_t log(pi_t / pi_ref_t)``.
+    ``u = sum_t log(pi_t / pi_ref_t)``, or the mean over the tokens.
 
     Reads ``log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Writes ``score`` ``[B]``,
     nats, with gradient.

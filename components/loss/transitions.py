@@ -30,8 +30,9 @@ class TransitionLoss(Component):
     first step. Only the estimator takes the discount.
 
     Reads ``observation``, ``action`` and, under ``next``, ``observation``, ``reward``, ``done``,
-    ``terminated``. Writes the scalars of the loss. Rows with an ``index`` (drawn by priority) are
-    weighted by ``priority_weight``, and their greatest ``|delta|`` over the critics is stored.
+    ``terminated``. Writes the scalars of the loss, and records each used loss as ``loss/<name>``.
+    Rows with an ``index`` were drawn by priority: torchrl weights them by ``priority_weight``, and
+    ``errors`` holds their indices and ``|delta|``, the greatest over the critics.
 
     Args:
         objective: function of the networks that returns the loss, such as a partial of
@@ -210,7 +211,7 @@ class ConservativeLoss(TransitionLoss):
         num_actions: PositiveInt = 10,
     ) -> None:
         super().__init__(
-            objective=lambda **networks: objective(**networks),
+            objective=objective,
             networks=networks,
             gamma=gamma,
             period={entry: calls for entry, calls in period.items() if entry != "loss_cql"},
@@ -229,7 +230,7 @@ class ConservativeLoss(TransitionLoss):
         values = super().forward(batch)
         gap = self.conservative_gap(batch)
         record("loss/cql", gap.detach())
-        if int(self.calls) % self.period.get("loss_cql", 1) == 0:
+        if self._is_used("loss_cql"):
             values["loss_cql"] = self.conservative_weight * gap
         return values
 

@@ -1,7 +1,7 @@
 """Advantages and weights of the best of k responses.
 
-``reward``, ``group_id`` (int64) and ``valid`` are ``[B]``. A ``k`` of None is the number of valid
-responses of the group.
+``reward``, ``group_id`` (int64), ``valid`` (bool) and the results of functions of groups are
+``[B]``. Rewards are in reward units. A ``k`` of None is the number of valid responses of the group.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from rlcomp.functional.group_statistics import Groups, is_rounding
 
 def best_of_k(values: Tensor, k: int) -> Tensor:
     """Compute the mean over all k-subsets of their largest value (unbiased estimate of max@k).
+
+    ``sum_i v_(i) C(i-1, k-1) / C(n, k)``, ``v_(1) <= ... <= v_(n)``. ``values`` are ``[n]``, ``k``
+    is from 1 to n; the result is a scalar in the units of the values.
 
     Source: Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; with values 0 and 1 it is pass@k, Chen
     et al. 2021, arXiv:2107.03374, eq. 1.
@@ -50,13 +53,13 @@ def group_best_of_k(reward: Tensor, group_id: Tensor, valid: Tensor, k: int | No
 def pkpo_advantage(
     reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None, epsilon: float | None
 ) -> Tensor:
-    """Compute PKPO's advantage: the gain in the best of k by a response, over all its k-subsets.
+    """Compute PKPO's advantage: how much a response raises the best reward of its k-subsets.
 
-    ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R)``, optionally over
-    ``std_g(R) + epsilon``. Sorted upwards,
+    ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R)``; the divisor of ``A_i``
+    is ``std_g(R) + epsilon``, or 1 where ``epsilon`` is None. With rewards sorted upwards,
     ``A_(i) = sum_{j < i} C(j-1, k-2) / C(n, k) (R_(i) - R_(j))``. With ``k = n`` only a single best
-    response is above 0: ``R_(n) - R_(n-1)``. 0 for invalid rows and groups of equal rewards or of
-    fewer than ``k >= 2`` valid ones.
+    response is above 0: ``R_(n) - R_(n-1)``. ``k`` is at least 2. The advantage is 0 for invalid
+    rows, in groups of equal rewards and in groups of fewer than ``k`` valid rows.
 
     ``sum_i A_i grad log pi(y_i)`` is an unbiased estimate of the gradient of the expected best of
     k. A mean over responses is 1 / n of this sum.
@@ -90,8 +93,8 @@ def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor
     successes: ``P = 1 - C(n - c, k) / C(n, k)``, ``std = sqrt(P (1 - P))``, ``A = (1 - P) / std``
     for a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` for a failure.
 
-    0 where all subsets have the same best, for invalid rows and in groups of fewer than k valid
-    ones.
+    Dimensionless; ``k`` is at least 2. The advantage is 0 where all subsets have the same best
+    reward, for invalid rows and in groups of fewer than ``k`` valid rows.
 
     Source: Chen et al. 2025 (Pass@k training), arXiv:2508.10751: the analytical derivation, here
     for any rewards.
@@ -116,7 +119,10 @@ def _largest(n: int, k: int) -> Tensor:
 
 
 def _gain(values: Tensor, k: int) -> Tensor:
-    """Average each value's gain in the largest over all k-subsets; 0 for subsets without it."""
+    """Return how much each value raises the maximum of a k-subset, averaged over all of them.
+
+    A subset without the value adds 0 to its average.
+    """
     n, (ordered, order) = len(values), values.detach().sort()
     # Each subset holds k - 1 others; the j-th is their largest.
     shares = values.new_tensor([comb(j, k - 2) / comb(n, k) for j in range(n)])
@@ -135,9 +141,9 @@ def _subset_mean(values: Tensor, k: int) -> Tensor:
     # C(n - 1, k - 1) subsets hold the i-th value. It is the largest in C(i - 1, k - 1) of them, and
     # the j-th, above it, is the largest in C(j - 2, k - 2).
     subsets = comb(n - 1, k - 1)
-    own = [comb(i, k - 1) / subsets for i in range(n)]
+    itself = [comb(i, k - 1) / subsets for i in range(n)]
     above = [0.0, *(comb(j - 1, k - 2) / subsets for j in range(1, n))]
-    weights = values.new_tensor(above).expand(n, n).triu(1) + values.new_tensor(own).diag()
+    weights = values.new_tensor(above).expand(n, n).triu(1) + values.new_tensor(itself).diag()
     average = ((ordered - mean)[None, :] * weights).sum(1) / std
     return torch.empty_like(ordered).index_put_((order,), average)
 
@@ -179,6 +185,8 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
 def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
     """Compute the KL of best-of-n to the sampling policy, in nats, ``[P]``, float64.
 
+    ``proxy`` is ``[P, N]``, the scores of N answers to each of P prompts; ``n`` is at least 1.
+
     ``log n - (n - 1) / n`` where all proxies differ, less with ties. A block of ties with the ranks
     ``a < u <= b`` (shares of all answers) is selected with probability ``q = b^n - a^n`` and has
     the mass ``b - a``: it adds ``q log(q / (b - a))``. An answer without ties counts as part of a
@@ -209,7 +217,10 @@ def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
 
 
 def _blocks(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the run of equal numbers of each entry, flattened, and the sizes of the runs."""
+    """Return the number of each entry's run of equal entries, ``[P * N]``, and the runs' sizes.
+
+    ``ordered`` is ``[P, N]``, sorted in each row; a run is within one row.
+    """
     starts = torch.ones_like(ordered, dtype=torch.bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     block = starts.flatten().long().cumsum(0) - 1

@@ -13,6 +13,8 @@ from rlcomp.functional.group_statistics import Groups
 def normalised_entropy(logits: Tensor) -> Tensor:
     """Compute the entropy divided by its maximum, ``[N]``: ``H = -sum_v p_v log p_v / log V``.
 
+    ``logits`` are ``[N, V]``; the result is at least float32, from 0 to 1.
+
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
 
     Examples:
@@ -27,7 +29,8 @@ def normalised_entropy(logits: Tensor) -> Tensor:
 def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
     """Compute ARPO's probability of a branch, ``clip(p0 + w dH, 0, 1)``.
 
-    ``dH`` is the normalised entropy minus the first turn's normalised entropy.
+    ``delta_entropy`` ``dH`` ``[N]`` is the normalised entropy minus the first turn's normalised
+    entropy; ``probability`` is ``p0``, ``entropy_weight`` ``w``. The result is ``[N]``.
 
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
 
@@ -41,8 +44,8 @@ def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight
 def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
     """Return an id for each token, equal in the rows of a group that agree up to this token.
 
-    Ids ``[B, T]`` at ``t`` are equal if and only if two rows are in one group and their tokens
-    ``0 .. t`` are equal.
+    ``tokens`` and ids are ``[B, T]``, ``group_id`` ``[B]``. The ids of two rows at ``t`` are equal
+    if and only if the rows are in one group and their tokens ``0 .. t`` are equal.
 
     Examples:
         >>> shared_prefixes(torch.tensor([[5, 6, 7], [5, 8, 7]]), torch.tensor([0, 0]))
@@ -60,8 +63,9 @@ def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
 def hard_attribution(advantage: Tensor, mask: Tensor, tokens: Tensor, group_id: Tensor) -> Tensor:
     """Average the advantages of the ``d`` rows that share a token (ARPO, hard attribution).
 
-    ``A_it = (1 / d) sum_{j in D} A_jt``, ``D`` the rows of the group with the same tokens (prompt
-    and response) up to ``t``; 0 outside the mask.
+    ``A_it = (1 / d) sum_{j in D} A_jt``. ``D`` are the rows of the group that have the same tokens
+    (prompt and response) up to ``t`` and have ``t`` inside their mask. 0 outside the mask.
+    ``advantage``, ``mask``, ``tokens`` and the result are ``[B, T]``, ``group_id`` is ``[B]``.
 
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.3 (hard advantage estimation).
     """
@@ -71,6 +75,10 @@ def hard_attribution(advantage: Tensor, mask: Tensor, tokens: Tensor, group_id: 
     count = torch.zeros_like(total).index_add_(0, node, torch.ones_like(inside))
     mean = total.index_add_(0, node, inside) / count.clamp(min=1)
     return torch.zeros_like(advantage).masked_scatter(mask, mean[node])
+
+
+# A sum of shares of at most this is a rounding error of 0.
+_ZERO_SHARE = 1e-6
 
 
 def share_centred(
@@ -85,12 +93,14 @@ def share_centred(
     """Centre rewards in their group; a row counts for its share of an independent episode.
 
     ``A_i = R_i - sum_j s_j R_j / sum_j s_j`` over the valid rows of the group; with ``others`` over
-    the rows of other trees. ``share`` ``s_i`` is the product of 1 / (number of continuations) over
-    the branchings of a row, ``root`` the id of its tree.
+    the valid rows of the group's other trees. ``share`` ``s_i`` is the product of
+    1 / (number of continuations) over the branchings of a row, ``root`` the id of its tree. All
+    arguments and the result are ``[B]``; the result is in reward units.
 
-    With ``others`` the baseline does not depend on the row's own tree. Hence the expected gradients
-    of ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log pi(y_i)`` are equal. ``A``
-    is exactly 0 for invalid rows, groups of equal rewards, and where there is no other tree.
+    With ``others`` the baseline does not depend on the row's own tree. Hence the expectations of
+    ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log pi(y_i)`` are equal. ``A`` is
+    exactly 0 for invalid rows, in groups of equal rewards, and with ``others`` also where the group
+    has no other tree.
 
     Source: The control variate of Kool et al. 2019, over trees in place of samples.
     """
@@ -101,23 +111,26 @@ def share_centred(
         trees = Groups(reward, root, valid)
         weight = weight - trees.total(share)
         reward_sum = reward_sum - trees.total(share * groups.reward)
-    no_others = weight <= 1e-6
-    baseline = reward_sum / torch.where(no_others, 1.0, weight)
-    centred = torch.where(no_others, 0.0, groups.reward - baseline)
+    no_baseline = weight <= _ZERO_SHARE
+    baseline = reward_sum / torch.where(no_baseline, 1.0, weight)
+    centred = torch.where(no_baseline, 0.0, groups.reward - baseline)
     return groups.where_comparable(centred).to(reward.device)
 
 
 def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Compute the std of a group's rewards, in which a row counts for its share.
 
+    All arguments and the result are ``[B]``, as in :func:`share_centred`.
     ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)`` with ``S = sum_j s_j``, the number of trees. It
-    is the unbiased std if there are no branches, and 0 where ``S`` is not above 1.
+    is the unbiased std if there are no branches; it is 0 where ``S`` is not above 1, for invalid
+    rows and in groups of equal rewards.
     """
     groups = Groups(reward, group_id, valid)
     share = torch.where(groups.valid, share.cpu().to(groups.reward.dtype), 0.0)
     weight = groups.total(share)
-    mean = groups.total(share * groups.reward) / weight.clamp(min=1e-6)
+    mean = groups.total(share * groups.reward) / weight.clamp(min=_ZERO_SHARE)
     squares = groups.total(share * (groups.reward - mean) ** 2)
     freedom = weight - 1
-    variance = torch.where(freedom > 1e-6, squares / freedom.clamp(min=1e-6), 0.0)
+    variance = squares / freedom.clamp(min=_ZERO_SHARE)
+    variance = torch.where(freedom > _ZERO_SHARE, variance, 0.0)
     return groups.where_comparable(variance.sqrt()).to(reward.device)

@@ -1,4 +1,7 @@
-"""Tokens that a trust region clips: by balance (BAPO), covariance (Clip-Cov), size (M2PO)."""
+"""Tokens that a trust region clips: by balance (BAPO), covariance (Clip-Cov), size (M2PO).
+
+Tensors are ``[B, T]``. ``ratio`` is pi / pi_old, dimensionless; ``advantage`` is in reward units.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ Measure = Literal["gradient", "value"]
 _SLACK = 1e-12
 
 
-class Path(NamedTuple):
+class BoundGrid(NamedTuple):
     """Search grid of one bound: from ``start`` by ``step`` up to ``end``."""
 
     start: float
     end: float
     step: float
 
-    def after(self, value: float) -> float:
+    def next_value(self, value: float) -> float:
         """Return the next value, at most ``end``."""
         value += self.step
         return value if value < self.end - _SLACK else self.end
@@ -43,7 +46,8 @@ def contributions(
     """Compute each token's absolute contribution to the clipped objective or to its gradient.
 
     ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``. ``gradient``: ``r |A|`` where the ratio is
-    not clipped, else 0; it grows for positive and shrinks for negative tokens with both bounds.
+    not clipped, else 0. A higher ceiling admits more tokens of positive advantage; a higher floor
+    excludes more tokens of negative advantage. ``[B, T]``, in reward units.
 
     Source: Xi et al. 2025 (BAPO), arXiv:2510.18927 (measure "value").
 
@@ -61,9 +65,9 @@ def contributions(
 
 
 def positive_share(contribution: Tensor, advantage: Tensor) -> float:
-    """Compute ``sum_{A > 0} m / sum m`` of contributions ``m``.
+    """Compute ``sum_{A > 0} m / sum m`` of contributions ``m``, a number in [0, 1].
 
-    1 where all are 0, since there is nothing to balance.
+    1 where all contributions are 0, since there is nothing to balance.
 
     Source: Xi et al. 2025 (BAPO), arXiv:2510.18927.
 
@@ -81,7 +85,7 @@ def search_bounds(
     advantage: Tensor,
     weight: Tensor,
     share: float,
-    paths: tuple[Path, Path],
+    grids: tuple[BoundGrid, BoundGrid],
     measure: Measure,
 ) -> Bounds:
     """Search BAPO's bounds: raise the ceiling, then the floor, until the positive share is reached.
@@ -92,22 +96,22 @@ def search_bounds(
         weight: shape ``[B, T]``, 0 outside the mask; in the paper the probability of the token
             under the sampling policy.
         share: the positive share to reach, in [0, 1].
-        paths: paths of the floor and of the ceiling.
+        grids: search grids of the floor and of the ceiling.
         measure: see :func:`contributions`.
 
     Returns:
-        The first bounds that reach the share, or the ends of both paths if none do.
+        The first bounds that reach the share, or the ends of both grids if no bounds reach it.
 
     Source: Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.
 
     Examples:
         >>> r, a = torch.tensor([[1.0, 0.5, 0.7]]), torch.tensor([[1.0, -1.0, -1.0]])
-        >>> paths = Path(0.6, 0.9, 0.1), Path(1.2, 1.3, 0.1)
-        >>> bounds = search_bounds(r, a, torch.ones(1, 3), 0.7, paths, "gradient")
+        >>> grids = BoundGrid(0.6, 0.9, 0.1), BoundGrid(1.2, 1.3, 0.1)
+        >>> bounds = search_bounds(r, a, torch.ones(1, 3), 0.7, grids, "gradient")
         >>> [round(value, 2) for value in bounds]
         [0.8, 1.3, 1.0, 3]
     """
-    floors, ceilings = paths
+    floors, ceilings = grids
     floor, ceiling, steps = floors.start, ceilings.start, 0
     while True:
         mass = weight * contributions(ratio, advantage, floor, ceiling, measure)
@@ -115,9 +119,9 @@ def search_bounds(
         if current_share >= share - _SLACK or (ceiling >= ceilings.end and floor >= floors.end):
             return Bounds(floor, ceiling, current_share, steps)
         if ceiling < ceilings.end:
-            ceiling = ceilings.after(ceiling)
+            ceiling = ceilings.next_value(ceiling)
         else:
-            floor = floors.after(floor)
+            floor = floors.next_value(floor)
         steps += 1
 
 
@@ -160,8 +164,9 @@ def share_count(mask: Tensor, share: float) -> int:
 def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     """Select the ``count`` largest eligible values; ties with the last of them are all selected.
 
-    Values within 1e-5 tie: responses with a common prefix have equal values up to rounding. The
-    selection then depends neither on the order of rows nor on how they were batched.
+    Return a bool mask ``[B, T]``. Values within 1e-5 tie: responses with a common prefix have equal
+    values up to rounding. The selection then depends neither on the order of rows nor on how they
+    were batched.
 
     Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
 
@@ -179,7 +184,7 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
 def draw_eligible(
     eligible: Tensor, sort_keys: Tensor, count: int, generator: torch.Generator
 ) -> Tensor:
-    """Draw at most ``count`` eligible tokens at random.
+    """Draw at most ``count`` eligible tokens at random; return their bool mask ``[B, T]``.
 
     Candidates are first sorted by ``sort_keys``, so that neither padding nor the order of rows
     (except among ties) changes the draw. The keys must be data: rounding makes model outputs differ
@@ -204,8 +209,9 @@ def draw_eligible(
 def second_moment_outliers(log_ratio: Tensor, eligible: Tensor, bound: float) -> Tensor:
     """Return the fewest tokens to drop for a mean ``(log r)^2`` of at most ``bound`` (M2PO).
 
-    ``log_ratio`` is of the whole optimiser step. The largest are dropped first. Values within 1e-5
-    of the last dropped one are dropped too, so that the order of rows does not matter.
+    Return a bool mask ``[B, T]``. ``log_ratio``, in nats, is of the whole optimiser step; ``bound``
+    is in nats squared. The largest squares are dropped first. Squares within 1e-5 of the last
+    dropped one are dropped too, so that the order of rows does not matter.
 
     Source: Zheng et al. 2025 (M2PO), arXiv:2510.01161, algorithm 1.
 

@@ -1,7 +1,9 @@
 """Continuous actions: flow matching with its stochastic sampler, and bins.
 
 A flow is ``x_t = (1 - t) x_0 + t eps``, ``v = eps - x_0``; sampling goes from ``t = 1`` (noise) to
-0 (data), so that a step ``dt`` is negative. Times broadcast with states ``[..., D]``.
+0 (data), so that a step ``dt`` is negative. States, data, noise ``eps`` and velocities are
+``[..., D]``; times and noise levels broadcast with them, such as ``[..., 1]``. ``after`` is the
+time of the next state, so that ``dt = after - time``.
 
 Source: Lipman et al. 2023, arXiv:2210.02747 and Liu et al. 2022, arXiv:2209.03003 (rectified flow);
 Liu et al. 2025, arXiv:2505.05470, section 4.2 (the SDE).
@@ -26,7 +28,7 @@ def interpolant(data: Tensor, noise: Tensor, time: Tensor) -> Tensor:
 
 
 def time_grid(num_steps: int) -> Tensor:
-    """Return ``num_steps + 1`` times from 1 to 0, evenly spaced.
+    """Return the times ``[num_steps + 1]`` from 1 to 0, evenly spaced, float32.
 
     Examples:
         >>> time_grid(2)
@@ -37,6 +39,10 @@ def time_grid(num_steps: int) -> Tensor:
 
 def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
     """Compute ``s_t = a sqrt(t / (1 - t))``; at ``t = 1`` the denominator uses the next time.
+
+    ``level`` is ``a``. The shape is that of ``time`` broadcast with ``after``.
+
+    Source: Liu et al. 2025 (Flow-GRPO), arXiv:2505.05470, section 4.2.
 
     Examples:
         >>> time, after = torch.tensor([1.0, 0.5]), torch.tensor([0.75, 0.25])
@@ -50,8 +56,10 @@ def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise
     """Compute the mean of the next state: ``x (1 + s^2 dt / 2t) + v (1 + s^2 (1 - t) / 2t) dt``.
 
     The drift combines the flow with its score, ``-(x + (1 - t) v) / t``, so that the SDE has the
-    marginals of the ODE at any noise level ``s`` (:func:`sde_noise`). Without noise it is the ODE's
-    Euler step.
+    marginals of the ODE at any noise level ``s`` (``noise``, from :func:`sde_noise`). Without noise
+    the mean is the ODE's Euler step. ``[..., D]``.
+
+    Source: Liu et al. 2025 (Flow-GRPO), arXiv:2505.05470, section 4.2.
 
     Examples:
         >>> one = torch.ones(1)
@@ -64,7 +72,7 @@ def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise
 
 
 def sde_std(time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
-    """Compute the standard deviation of the next state: ``s sqrt(-dt)``.
+    """Compute the standard deviation of the next state: ``s sqrt(-dt)``, ``s`` the ``noise``.
 
     Examples:
         >>> sde_std(torch.tensor(1.0), torch.tensor(0.75), torch.tensor(2.0))
@@ -75,6 +83,9 @@ def sde_std(time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
 
 def gaussian_log_prob(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """Compute the log-density of an isotropic Gaussian, summed over the dimensions, in nats.
+
+    ``-1/2 |x - mu|^2 / s^2 - D log s - D/2 log(2 pi)``. ``value`` and ``mean`` are ``[..., D]``,
+    ``std`` ``s`` broadcasts with them; the result is ``[...]``.
 
     Examples:
         >>> gaussian_log_prob(torch.zeros(2), torch.zeros(2), torch.ones(1))  # -log 2 pi
@@ -88,6 +99,8 @@ def gaussian_log_prob(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def gaussian_entropy(std: Tensor, size: int) -> Tensor:
     """Compute the entropy of a ``size``-dimensional isotropic Gaussian, ``D/2 log(2 pi e s^2)``.
 
+    In nats, the shape of ``std`` ``s``; ``size`` is ``D``.
+
     Examples:
         >>> gaussian_entropy(torch.ones(()), 2)  # log(2 pi e)
         tensor(2.8379)
@@ -98,7 +111,8 @@ def gaussian_entropy(std: Tensor, size: int) -> Tensor:
 def bin_index(value: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
     """Return the index of the nearest of ``num_bins`` evenly spaced values, ``low`` to ``high``.
 
-    ``k = round((n - 1) (x - low) / (high - low))``; values outside go to the nearest end.
+    ``k = round((n - 1) (x - low) / (high - low))``, int64, the shape of ``value``; a value outside
+    goes to the nearest end. ``low`` and ``high`` broadcast with ``value``.
 
     Examples:
         >>> low, high = torch.tensor(-1.0), torch.tensor(1.0)
@@ -111,6 +125,8 @@ def bin_index(value: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor
 
 def bin_value(number: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
     """Return the value of a bin: ``low + (high - low) k / (n - 1)``.
+
+    ``number`` ``k`` is from 0 to ``n - 1``; ``low`` and ``high`` broadcast with it.
 
     Examples:
         >>> bin_value(torch.tensor([0, 2, 4]), torch.tensor(-1.0), torch.tensor(1.0), 5)

@@ -43,17 +43,17 @@ class Crossing(NamedTuple):
 def coverage_curve(
     n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int
 ) -> list[CoveragePoint]:
-    """Compute pass@k over k with intervals over problems.
+    """Compute the mean pass@k over problems at each k, with its interval.
 
-    The intervals are from :func:`rlcomp.functional.statistics.share_interval`.
-    ``n`` and ``c`` are answers and right answers per problem; ``level`` is the coverage of the
-    intervals; ``seed`` draws the problems. A point leaves out the problems with fewer than k
-    answers; a k without problems has no point.
+    The intervals are from :func:`rlcomp.functional.statistics.share_interval`. ``n`` and ``c``
+    ``[P]`` are the numbers of answers and of right answers of each problem; ``level`` is the
+    coverage of the intervals, such as 0.95; ``seed`` seeds the bootstrap. A point leaves out the
+    problems with fewer than k answers; a k without problems has no point.
 
     Source: Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
     """
     return [
-        CoveragePoint(k, float(rates.mean()), *share_interval(rates, level, _draws(seed)))
+        CoveragePoint(k, float(rates.mean()), *share_interval(rates, level, _generator(seed)))
         for k in ks
         if len(rates := pass_at_k(n[n >= k], c[n >= k], k))
     ]
@@ -68,9 +68,11 @@ def coverage_difference(
 ) -> list[CoveragePoint]:
     """Compute the paired difference of pass@k, trained minus base, on the same problems.
 
-    ``mean over p of pass@k_trained(p) - pass@k_base(p)``; each policy is its answers and right ones
-    per problem. The bootstrap draws problems, with both values of each, so that the difficulty of a
-    problem cancels. The interval is from :func:`rlcomp.functional.statistics.difference_interval`.
+    ``mean over p of pass@k_trained(p) - pass@k_base(p)``. ``base`` and ``trained`` are pairs
+    ``(n, c)`` as in :func:`coverage_curve`, problem by problem. The bootstrap draws problems, with
+    both values of each, so that the difficulty of a problem cancels. The interval is from
+    :func:`rlcomp.functional.statistics.difference_interval`. A point leaves out the problems for
+    which either policy has fewer than k answers; a k without problems has no point.
 
     Source: Efron 1979, Annals of Statistics 7(1), applied to the differences.
 
@@ -86,7 +88,7 @@ def coverage_difference(
         if bool(enough.any()):
             before, after = (pass_at_k(n[enough], c[enough], k) for n, c in (base, trained))
             differences = after - before
-            interval = difference_interval(differences, level, _draws(seed))
+            interval = difference_interval(differences, level, _generator(seed))
             points.append(CoveragePoint(k, float(differences.mean()), *interval))
     return points
 
@@ -97,8 +99,8 @@ def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
     A crossing is significant if, on both sides, the interval of some k excludes 0 within the run of
     equal signs next to it.
 
-    Source: Yue et al. 2025, arXiv:2504.13837: pass@k of a base above that of its RL policy at large
-    k.
+    Source: Yue et al. 2025, arXiv:2504.13837: at large k a base model has a higher pass@k than its
+    RL policy.
 
     Examples:
         >>> crossings([CoveragePoint(1, 0.3, 0.1, 0.5), CoveragePoint(4, -0.1, -0.2, 0.1)])
@@ -116,5 +118,5 @@ def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
     ]
 
 
-def _draws(seed: int) -> torch.Generator:
+def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)

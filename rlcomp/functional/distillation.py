@@ -27,9 +27,10 @@ def divergence(
     ``JSD_beta / beta`` tends to the forward KL as ``beta`` tends to 0; ``JSD_beta / (1 - beta)``
     tends to the reverse KL as ``beta`` tends to 1.
 
-    Student and teacher are log-probs ``[B, T, V]``; the result is ``[B, T]``, 0 outside the mask. A
-    token that is impossible on one side (``-inf`` or the dtype's least number) gets the probability
-    ``exp(-40)`` there, so that the value stays finite. ShapeError if the shapes do not match.
+    Student and teacher are log-probs ``[B, T, V]``; the result is ``[B, T]``, in nats, 0 outside
+    the mask. A token that is impossible on one side (``-inf`` or the dtype's least number) gets the
+    probability ``exp(-40)`` there, so that the value stays finite. ShapeError if the shapes do not
+    match.
 
     Source: Agarwal et al. 2023 (GKD), arXiv:2306.13649, eqs. 1, 2 and the generalised JSD.
 
@@ -87,15 +88,15 @@ def coarsen(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Tenso
         tensor([[[0.5000, 0.5000]]])
     """
     order = teacher.argsort(dim=-1, descending=True, stable=True)
-    own_entries = min(top_k, teacher.shape[-1] - 1)
+    kept = min(top_k, teacher.shape[-1] - 1)
     least = torch.finfo(student.dtype).min
 
-    def bucketed(log_probs: Tensor) -> Tensor:
+    def join_others(log_probs: Tensor) -> Tensor:
         ordered = log_probs.gather(-1, order)
-        rest = ordered[..., own_entries:].clamp(min=least).logsumexp(-1, keepdim=True)
-        return torch.cat([ordered[..., :own_entries], rest], -1)
+        bucket = ordered[..., kept:].clamp(min=least).logsumexp(-1, keepdim=True)
+        return torch.cat([ordered[..., :kept], bucket], -1)
 
-    return bucketed(student), bucketed(teacher)
+    return join_others(student), join_others(teacher)
 
 
 def distillation_advantage(
@@ -103,8 +104,9 @@ def distillation_advantage(
 ) -> Tensor:
     """Compute the advantage of a token under the reverse KL to a teacher, detached, ``[B, T]``.
 
-    ``a_t = log t(a_t) - log s(a_t)``, cut to ``[-clip, clip]``; with ``to_go`` the sum of ``a``
-    from this token on.
+    ``A_t = log t(a_t) - log s(a_t)``, in nats, clipped to ``[-clip, clip]`` unless ``clip`` is
+    None; with ``to_go`` the sum of these clipped differences from this token on. ``log_probs`` are
+    the student's, ``ref_log_probs`` the teacher's, ``[B, T]``; 0 outside the mask.
 
     On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is, with ``to_go``, minus the
     gradient of the KL of whole responses, ``KL(s(y) || t(y))``. Without it, it is minus the
@@ -134,17 +136,18 @@ def span_log_ratio(
     teacher_ends: Sequence[int],
     length: int,
 ) -> Tensor:
-    """Return teacher minus student, summed over the smallest spans where both tokenizations meet.
+    """Return the log-ratio of teacher to student over the smallest spans of both tokenizations.
 
+    A span ends where a token of the student and a token of the teacher end at the same byte.
     ``d_S = sum_{u in S} log pi_T(u) - sum_{t in S} log pi(t)`` is at the student's last token of
-    the span ``S``; the other tokens have 0. With equal tokenizations each token is a span. Tokens
-    after the last common end are left out on both sides.
+    the span ``S``; the other tokens have 0. The result is ``[N]``, in nats. With equal
+    tokenizations each token is a span. Tokens after the last common end are left out on both sides.
 
     Args:
         student: log-probs of one response, shape ``[N]``.
         student_ends: end of each student token in the text, in bytes; not decreasing.
         teacher: log-probs of the same text, shape ``[M]``.
-        teacher_ends: end of each teacher token in the text, in bytes.
+        teacher_ends: end of each teacher token in the text, in bytes; not decreasing.
         length: length of the text in bytes; later ends are never common.
 
     Examples:

@@ -1,21 +1,22 @@
 """Divergences between policies, and entropies.
 
-Estimators of ``d = log pi - log ref``, and their expected gradients as a loss on samples of the
-policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0.
+Log-probs are in nats, ``[B, T]``. Each estimator is a function of ``d = log pi - log ref``. The
+last column names the function whose gradient an estimator has in expectation, as a loss on samples
+of the policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0.
 
-============  ===================  =======================================
-name          value                gradient in expectation
-============  ===================  =======================================
-``k1``        d                    0
-``k2``        d^2 / 2              that of KL(pi || ref)
-``k3``        exp(-d) - 1 + d      that of KL(ref || pi)
-``abs``       abs(d)               none of these
-``k1_plus``   k1                   k2's
-``k3_plus``   k3                   k2's
-``k1_ratio``  rho d                that of KL(pi || ref)
-``k2_ratio``  sg[rho] d^2 / 2      that of KL(pi || ref)
-``k3_ratio``  rho k3               that of KL(pi || ref)
-============  ===================  =======================================
+============  ===================  ========================
+name          value                expected gradient of
+============  ===================  ========================
+``k1``        d                    a constant (0)
+``k2``        d^2 / 2              KL(pi || ref)
+``k3``        exp(-d) - 1 + d      KL(ref || pi)
+``abs``       abs(d)               neither KL
+``k1_plus``   d                    KL(pi || ref), as k2
+``k3_plus``   exp(-d) - 1 + d      KL(pi || ref), as k2
+``k1_ratio``  rho d                KL(pi || ref)
+``k2_ratio``  sg[rho] d^2 / 2      KL(pi || ref)
+``k3_ratio``  rho k3               KL(pi || ref)
+============  ===================  ========================
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ RatioEstimator = Literal["k1_ratio", "k2_ratio", "k3_ratio"]
 def kl_estimate(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, estimator: Estimator
 ) -> Tensor:
-    """Estimate the KL per token from the sampled token: k1, k2, k3; 0 outside the mask.
+    """Estimate KL(pi || ref) per token from the sampled token, in nats; 0 outside the mask.
 
-    k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2 and the
-    straight-through ``k1_plus`` and ``k3_plus`` have the gradient of KL(pi || ref).
+    ``d`` is :func:`rlcomp.functional.ratio.log_ratio`, clamped to [-20, 20]; the reference has no
+    gradient. k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2 and
+    the straight-through ``k1_plus`` and ``k3_plus`` have the gradient of KL(pi || ref).
+    ShapeError if the shapes differ; NumericalError if a log-prob inside the mask is not finite.
 
     Source: Schulman 2020, "Approximating KL divergence"; the gradients: Tang & Munos 2025,
     arXiv:2506.09477.
@@ -71,9 +74,11 @@ def kl_ratio_estimate(
 ) -> Tensor:
     """Estimate the KL with importance weights; ``k3_ratio`` is DeepSeek-V3.2's unbiased KL.
 
-    The ratio has a gradient, except in ``k2_ratio``, whose gradient it would make wrong. On-policy
-    the value equals that of k1 or k3, but the gradient differs: with k3 it is ``rho * d`` in the
-    log-prob.
+    ``[B, T]``, nats, 0 outside the mask; both log ratios are clamped to [-20, 20], and errors are
+    as in :func:`kl_estimate`. The ratio ``rho`` has a gradient, but not in ``k2_ratio``: there a
+    gradient through ``rho`` would be added to the gradient of the KL. On-policy ``k1_ratio``,
+    ``k2_ratio`` and ``k3_ratio`` have the values of k1, k2 and k3, but ``k1_ratio`` and
+    ``k3_ratio`` have other gradients: the gradient of ``k3_ratio`` in the log-prob is ``rho d``.
 
     Source: DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate" (``k3_ratio``).
 
@@ -98,8 +103,8 @@ def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor
     """Compute ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))`` at every token.
 
     Distributions are log-probs ``[B, T, V]``; an impossible token has ``-inf`` or the dtype's least
-    number. The result is ``[B, T]``, nats, 0 outside the mask. ShapeError if the shapes do not
-    match.
+    number. The log-ratio of a token is clamped to [-20, 20]; the reference has no gradient. The
+    result is ``[B, T]``, nats, 0 outside the mask. ShapeError if the shapes do not match.
 
     Source: Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
 
@@ -125,14 +130,15 @@ def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor
 
 
 # Probabilities are clamped this far from 0 and 1, where the logs of a KL are infinite. Float32 can
-# tell 1 - EDGE from 1.
-EDGE = 1e-7
+# tell 1 - _EDGE from 1.
+_EDGE = 1e-7
 
 
 def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
     """Compute the total variation of "this token or another": ``|pi(a) - pi_old(a)|``.
 
-    It is a lower bound of the total variation of the whole distributions.
+    It is a lower bound of the total variation of the whole distributions. The result has the shape
+    of the log-probs and is in [0, 1].
 
     Source: Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV.
 
@@ -147,7 +153,8 @@ def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
     """Compute ``KL(pi_old || pi)`` of "this token or another", in nats.
 
     ``p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))``: a lower bound of the KL of
-    the whole distributions.
+    the whole distributions. The result has the shape of the log-probs. Probabilities are clamped to
+    ``[1e-7, 1 - 1e-7]``.
 
     Source: Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-KL.
 
@@ -155,15 +162,16 @@ def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
         >>> binary_kl(torch.tensor([[0.25]]).log(), torch.tensor([[0.5]]).log())
         tensor([[0.1308]])
     """
-    old, new = (values.exp().clamp(EDGE, 1 - EDGE) for values in (old_log_probs, log_probs))
+    old, new = (values.exp().clamp(_EDGE, 1 - _EDGE) for values in (old_log_probs, log_probs))
     return old * (old.log() - new.log()) + (1 - old) * (torch.log1p(-old) - torch.log1p(-new))
 
 
 def top_entropy(logits: Tensor, k: int, renormalise: bool) -> Tensor:
-    """Compute the entropy over the ``k`` likeliest of ``[..., V]`` tokens, in nats.
+    """Compute the entropy over the ``k`` likeliest of ``[..., V]`` tokens, ``[...]``, in nats.
 
-    ``-inf`` marks impossible tokens. With ``renormalise`` the ``k`` probabilities are scaled to sum
-    1, so that the result is at most ``ln k``; otherwise they enter ``-sum p ln p`` as they are.
+    ``-inf`` marks impossible tokens. The result is at least float32. With ``renormalise`` the ``k``
+    probabilities are scaled to sum 1, so that the result is at most ``ln k``; otherwise they enter
+    ``-sum p ln p`` as they are.
 
     Source: RPT, arXiv:2506.08007: the 16 likeliest tokens; the paper does not say if they sum to 1.
 

@@ -38,7 +38,8 @@ def exploitability(first: Tensor, second: Tensor, payoffs: Tensor) -> Tensor:
     """Compute the exploitability: ``e(x, y) = (max_a (U y)_a - min_b (x^T U)_b) / 2``.
 
     ``payoffs`` ``U`` ``[A, B]`` are payments from the second to the first player, in reward units;
-    ``x`` and ``y`` are mixed strategies. It is the mean, over both players, of the gain of a best
+    ``first`` ``x`` ``[A]`` and ``second`` ``y`` ``[B]`` are mixed strategies. The result is a
+    scalar in reward units. It is the mean, over both players, of the gain of a best
     response over the value of the game (NashConv / 2): 0 exactly at an equilibrium.
 
     Source: Lanctot et al. 2017, arXiv:1711.00832, section 2 (NashConv).
@@ -56,9 +57,9 @@ def count_answers(
 ) -> tuple[Tensor, Tensor]:
     """Count the right predictions, and all predictions, for each proposal, float32 ``[B]`` each.
 
-    ``answer_group`` is the ``group_id`` of the answers to the row's question; an id that no row
-    has, such as -1, marks a question without answers and counts 0. ``answers`` are the rows that
-    answer a question.
+    All arguments are ``[B]``. ``answer_group`` is the ``group_id`` of the answers to the row's
+    question; an id that no row has, such as -1, marks a question without answers and counts 0.
+    ``right`` and ``answers`` are bool: right predictions, and the rows that answer a question.
 
     Source: PretrainZero, arXiv:2512.03442: a mask's accuracy is the accuracy of its predictions.
 
@@ -82,8 +83,9 @@ def count_answers(
 def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -> Tensor:
     """Compute the reward of a mask proposal (PretrainZero's generator).
 
-    ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p`` the accuracy of its
-    predictions and ``target`` ``p*``. ``p* = 0`` gives the paper's ``1 - p``. A mask
+    ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p = successes / attempts``
+    the accuracy of its predictions and ``target`` ``p*``. ``successes``, ``attempts`` and the
+    result are ``[B]``. ``p* = 0`` gives the paper's ``1 - p``. A mask
     without a right prediction gets 0, since it may be noise; otherwise ``p* = 0.25`` would give it
     2/3.
 

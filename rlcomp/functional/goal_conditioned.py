@@ -13,6 +13,8 @@ from rlcomp.errors import ShapeError
 def energies(state_action: Tensor, goal: Tensor) -> Tensor:
     """Compute the energies ``f_ij = -||phi(s_i, a_i) - psi(g_j)||_2``, ``[N, M]``, nats.
 
+    ``state_action`` ``phi`` is ``[N, D]``, ``goal`` ``psi`` ``[M, D]``.
+
     Source: Eysenbach et al. 2022, arXiv:2206.07568; the distance as in Wang et al. 2025,
     arXiv:2503.14858, equation 1.
 
@@ -27,9 +29,10 @@ def energies(state_action: Tensor, goal: Tensor) -> Tensor:
 def info_nce(energy: Tensor, penalty: float) -> Tensor:
     """Compute ``mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``.
 
-    The diagonal of ``f`` holds the positive pairs: ``g_i`` was reached after ``(s_i, a_i)``.
-    Without penalty the minimum is ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number N of
-    rows; the penalty keeps ``c`` near ``-log N``. ShapeError if the matrix is not square.
+    ``energy`` ``f`` is ``[N, N]``, in nats; the result is a scalar. The diagonal of ``f`` holds the
+    positive pairs: ``g_i`` was reached after ``(s_i, a_i)``. Without penalty the minimum is
+    ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number N of rows; the penalty keeps ``c`` near
+    ``-log N``. ShapeError if the matrix is not square.
 
     Source: van den Oord et al. 2018, arXiv:1807.03748; Wang et al. 2025, arXiv:2503.14858, equation
     1.
@@ -47,8 +50,9 @@ def info_nce(energy: Tensor, penalty: float) -> Tensor:
 def episode_order(trajectory: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """Sort rows by episode, and locate the end of each row's episode in this order.
 
-    Two ``[R]``: the rows sorted by episode, then by step; and, for each position in that order, the
-    position of the last step of its episode.
+    ``trajectory`` and ``step`` are ``[R]``, int64. Return two int64 tensors ``[R]``: the rows
+    sorted by episode, then by step; and, for each position in that order, the position of the last
+    step of its episode.
 
     Examples:
         >>> order, last = episode_order(torch.tensor([1, 0, 1]), torch.tensor([1, 0, 0]))
@@ -65,8 +69,9 @@ def episode_order(trajectory: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
 def future_positions(position: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
     """Draw a later step of the same episode, or the step itself: ``f`` uniform in ``t..T-1``.
 
-    ``position`` and ``last`` ``[N]`` are from :func:`episode_order`; ``uniform`` is in [0, 1). The
-    goal is the state achieved *after* step ``f``: ``f = t`` selects the next state.
+    ``position`` ``[N]`` are positions in the order of :func:`episode_order`, ``last`` ``[N]`` the
+    ends of their episodes; ``uniform`` ``[N]`` is in [0, 1). The result ``f`` is ``[N]``, int64.
+    The goal is the state achieved *after* step ``f``: ``f = t`` selects the next state.
 
     Source: Andrychowicz et al. 2017, arXiv:1707.01495, section 3.3, strategy ``future``.
     """
@@ -78,9 +83,9 @@ def future_positions(position: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
 def geometric_positions(position: Tensor, last: Tensor, uniform: Tensor, gamma: float) -> Tensor:
     """Draw a later step of the same episode, ``k`` steps on with ``p(k) ~ gamma^k``, k >= 0.
 
-    Arguments as in :func:`future_positions`. The goal is the state achieved *after* that step,
-    ``k + 1`` steps away: a draw from the discounted future of the state and action, cut at the
-    episode's end.
+    Arguments and result are as in :func:`future_positions`; ``gamma`` is in (0, 1). The goal is the
+    state achieved *after* that step, ``k + 1`` steps away: a draw from the discounted future of the
+    state and action, cut at the episode's end.
 
     Source: Eysenbach et al. 2022, arXiv:2206.07568, section 4.1.
     """

@@ -34,7 +34,8 @@ def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 def combined_row(weights: Tensor, part: Tensor) -> Tensor:
     """Compute the weighted sum of the rows of one Jacobian block ``[K, *parameter]``.
 
-    In float32 at least; the result has the dtype of ``part``.
+    ``weights`` are ``[K]``, the result is ``[*parameter]``. The sum is in float32 at least; the
+    result has the dtype of ``part``.
 
     Source: Quinton & Rey 2024, arXiv:2406.16232, eq. 1.
 
@@ -62,17 +63,19 @@ def reachable_leaves(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
         if node is not None and node not in nodes:
             nodes.add(node)
             todo += [before for before, _ in node.next_functions]
-    own = {id(getattr(node, "variable", None)) for node in nodes}
-    return {id(leaf) for leaf in leaves} & own
+    reached = {id(getattr(node, "variable", None)) for node in nodes}
+    return {id(leaf) for leaf in leaves} & reached
 
 
 def fisher_product(
     kl: Tensor, parameters: Sequence[Tensor], damping: float
 ) -> Callable[[Tensor], Tensor]:
-    """Return the map ``v -> F v + damping v``; ``F`` is the Hessian of a KL divergence at 0.
+    """Return the map ``v -> F v + damping v``; ``F`` is the Fisher matrix of the policy.
 
-    ``F v = d/dtheta (d KL(pi_old || pi_theta)/dtheta . v)`` of flat vectors; F is never formed.
-    ``kl`` is the mean KL of the policy from its detached self, a scalar with graph.
+    ``F v = d/dtheta (d KL(pi_old || pi_theta)/dtheta . v)`` at ``theta = theta_old``, where the
+    Hessian of the KL is the Fisher matrix. ``v`` is flat, with an entry for each entry of the
+    ``parameters``; F is never formed. ``kl`` is the mean KL of the policy from its detached self, a
+    scalar with graph.
 
     Source: Schulman et al. 2015, arXiv:1502.05477, appendix C.1.
     """
@@ -92,7 +95,8 @@ def conjugate_gradient(
 ) -> Tensor:
     """Solve ``A x = b`` for a symmetric positive definite ``A``, with the product ``v -> A v``.
 
-    Exact after as many steps as ``A`` has different eigenvalues. ``tolerance`` is the squared norm
+    ``target`` ``b`` and the result are ``[N]``. The result is exact after as many steps as ``A``
+    has different eigenvalues. ``tolerance`` is the squared norm
     of the residual below which the iteration ends.
 
     Source: Hestenes and Stiefel 1952.

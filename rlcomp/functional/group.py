@@ -1,8 +1,10 @@
 """Group-relative advantages (GRPO, Dr. GRPO, RLOO, OPO, MaxRL, GPG, GDPO, ReMax, OTB).
 
-``reward``, ``group_id`` (int64, any values in any order) and ``valid`` (rows whose reward could be
-computed) are ``[B]``. Advantages are exactly 0 for invalid rows, groups of one and groups of equal
-rewards; std is unbiased (n - 1). NumericalError if a valid reward is not finite.
+``reward`` (in reward units), ``group_id`` (int64, any values in any order) and ``valid`` (rows
+whose reward could be computed) are ``[B]``. Advantages are ``[B]``: in reward units, or
+dimensionless where the equation divides by rewards. They are exactly 0 for invalid rows, groups of
+one and groups of equal rewards; std is unbiased (n - 1). NumericalError if a valid reward is not
+finite.
 """
 
 from __future__ import annotations
@@ -80,8 +82,9 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Subtract the length-weighted mean reward of the group (OPO).
 
-    ``A_i = R_i - sum_j n_j R_j / sum_j n_j``, with ``n`` tokens. The variance-optimal baseline
-    weights rewards by the squared norm of the score function, which grows with the length.
+    ``A_i = R_i - sum_j n_j R_j / sum_j n_j``; ``length`` ``n`` ``[B]`` counts tokens. The
+    variance-optimal baseline weights rewards by the squared norm of the score function, which grows
+    with the length.
 
     Source: Hao et al. 2025, arXiv:2505.23585 (OPO).
 
@@ -126,7 +129,8 @@ def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 def gpg_advantage(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Divide the group-centred reward by the share of non-zero rewards among valid rows (GPG).
 
-    ``A_i = (B / #{j: R_j != 0}) (R_i - mean_g(R))``.
+    ``A_i = (N / #{j: R_j != 0}) (R_i - mean_g(R))``; ``N`` and ``j`` count the valid rows of the
+    batch.
 
     Source: Chu et al. 2025, arXiv:2504.02546 (GPG), as in verl.
     """
@@ -144,8 +148,9 @@ def gdpo_advantage(
 ) -> Tensor:
     """Sum several rewards, each standardised in its group, and divide by the std (GDPO).
 
-    ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std(S) + epsilon)``. The
-    mean of ``S`` is 0 in every group, so it is not subtracted.
+    ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std_B(S) + epsilon)``, with
+    ``std_B`` over the valid rows of the batch. The mean of ``S`` is 0 in every group, so it is not
+    subtracted. ``rewards`` has ``[B]`` for each name of ``weights``.
 
     Source: Liu et al. 2026, arXiv:2601.05242 (GDPO).
     """
@@ -171,8 +176,8 @@ def greedy_reward(
 ) -> tuple[Tensor, Tensor]:
     """Compute the ReMax baseline: the mean reward of the greedy responses to the row's prompt.
 
-    Returns the baseline and its mask, ``[B]`` each; the mask is False where no greedy answer has a
-    valid reward. ConfigError if a group has no greedy answer.
+    Return the baseline, in reward units, and its mask, ``[B]`` each; the mask is False where no
+    greedy answer has a valid reward. ConfigError if a group has no greedy answer.
 
     Source: Li et al. 2023, arXiv:2310.10505 (ReMax), eq. 5.
 
@@ -198,7 +203,8 @@ def greedy_reward(
 def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
     """Compute the squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
 
-    Shape ``[B, T]``, from 0 to 2; this is ``|onehot(a) - pi|^2``, expanded. ``squared_probs`` is
+    This is ``|onehot(a) - pi|^2``, expanded. Arguments and result are ``[B, T]``; the result is
+    from 0 to 2, and 0 outside the mask. ``log_probs`` is ``log pi(a)``, ``squared_probs``
     ``sum_v pi(v)^2``.
 
     Examples:
@@ -206,9 +212,9 @@ def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -
         >>> squared_score_norm(half.log(), half, one)
         tensor([[0.5000]])
     """
-    energy = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
+    norm = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
     # Rounding can take the norm of a deterministic policy below 0.
-    return masked(energy.clamp(min=0), mask)
+    return masked(norm.clamp(min=0), mask)
 
 
 def weighted_token_baseline(
@@ -217,9 +223,10 @@ def weighted_token_baseline(
     """Subtract the weighted group mean at each position from returns (optimal token baseline).
 
     ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group with a token at
-    ``t``. Columns are comparable because a group shares its prompt. For the optimal baseline ``W``
-    is the summed :func:`squared_score_norm` up to the token. Exactly 0 where the returns of the
-    running answers are equal.
+    ``t``. Columns are comparable because a group shares its prompt. ``returns`` ``G``, ``weight``
+    ``W``, ``mask`` and the result are ``[B, T]``, the result in units of the returns. For the
+    optimal baseline ``W`` is the summed :func:`squared_score_norm` up to the token. The result is
+    exactly 0 outside the mask, and where the responses with a token at ``t`` have equal returns.
 
     Source: Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
     """
@@ -233,7 +240,10 @@ def weighted_token_baseline(
 
 
 def _differ(values: Tensor, mask: Tensor, index: Tensor, empty: Tensor) -> Tensor:
-    """Test, ``[G, T]``, if the values of a group differ in a column by more than rounding."""
+    """Test if the values of a group differ in a column by more than rounding, ``[G, T]``.
+
+    ``index`` ``[B]`` is the group of a row, from 0 to G - 1; ``empty`` has the shape ``[G, T]``.
+    """
     where, infinite = index[:, None].expand(values.shape), torch.full_like(empty, float("inf"))
     low = infinite.scatter_reduce(0, where, values.masked_fill(~mask, float("inf")), "amin")
     high = values.masked_fill(~mask, float("-inf"))

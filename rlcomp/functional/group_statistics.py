@@ -9,10 +9,12 @@ from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
-# Relative and absolute tolerance of equal rewards. The relative one is four steps of float32 at 1;
-# the absolute one is for finer numbers and for numbers near 0. Sums and means leave residues of
-# this size. A division by the spread of residues would turn them into signals.
-ROUNDING, SAME = 2.0**-21, 1e-8
+# Tolerances of equal rewards. Sums and means leave residues of this size, and a division by the
+# spread of residues would turn them into signals.
+# Relative, for numbers that float32 holds: four steps of float32 at 1.
+ROUNDING = 2.0**-21
+# Relative, for finer numbers; and the least absolute tolerance, for numbers near 0.
+_FINE_ROUNDING = 1e-8
 
 
 def is_rounding(low: Tensor, high: Tensor) -> Tensor:
@@ -26,12 +28,15 @@ def is_rounding(low: Tensor, high: Tensor) -> Tensor:
         tensor([ True, False,  True])
     """
     coarse = (low.float() == low) & (high.float() == high)
-    size = torch.maximum(low.abs(), high.abs()) * torch.where(coarse, ROUNDING, SAME)
-    return ~(high - low > size.clamp(min=SAME))
+    relative = torch.where(coarse, ROUNDING, _FINE_ROUNDING)
+    tolerance = (torch.maximum(low.abs(), high.abs()) * relative).clamp(min=_FINE_ROUNDING)
+    return ~(high - low > tolerance)
 
 
 def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
     """Return ``sum_k w_k x_k``, added up in float64; 0 where the terms cancel up to rounding.
+
+    All parts have one shape; the result has this shape and the dtype of the first part.
 
     Examples:
         >>> parts = {"a": torch.tensor([0.0, 300.0]), "b": torch.tensor([200.0, 100.0])}
@@ -45,14 +50,16 @@ def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) ->
 
 
 class Groups:
-    """Group statistics over valid rows, broadcast to every row; on the CPU.
+    """Group statistics over valid rows, broadcast to every row: ``[B]``, on the CPU.
 
     NumericalError if a valid reward is not finite.
 
     Attributes:
-        reward: ``[B]``, at least float32, 0 where not valid.
+        index: number of the row's group, int64, from 0 to ``groups - 1``.
+        groups: number of groups.
+        reward: at least float32, 0 where not valid.
         valid: bool.
-        count: valid rows of the row's group.
+        count: number of valid rows of the row's group, in the dtype of ``reward``.
         comparable: valid rows of groups with two or more valid rewards that are not all equal.
     """
 
@@ -71,9 +78,9 @@ class Groups:
         self.count = self.total(valid.to(reward.dtype))
         self.comparable = valid & (self.count >= 2) & ~self._all_equal()
 
-    def members(self, among: Tensor) -> list[Tensor]:
-        """Return the indices of the ``among`` rows, group by group; skip groups without one."""
-        rows = among.nonzero()[:, 0]
+    def members(self, selected: Tensor) -> list[Tensor]:
+        """Return the indices of the selected rows, group by group; skip groups without one."""
+        rows = selected.nonzero()[:, 0]
         rows = rows[self.index[rows].argsort(stable=True)]
         sizes = self.index[rows].bincount().tolist()
         return [part for part in torch.split(rows, sizes) if len(part)]
@@ -82,10 +89,10 @@ class Groups:
         """Sum ``values`` ``[B]`` over the row's group, shape ``[B]``."""
         return values.new_zeros(self.groups).index_add_(0, self.index, values)[self.index]
 
-    def highest(self, among: Tensor) -> Tensor:
-        """Return the highest reward among the ``among`` rows of the group; ``-inf`` if none."""
+    def highest(self, selected: Tensor) -> Tensor:
+        """Return the highest reward of the selected rows of the group; ``-inf`` without any."""
         start = self.reward.new_full((self.groups,), float("-inf"))
-        candidates = self.reward.masked_fill(~among, float("-inf"))
+        candidates = self.reward.masked_fill(~selected, float("-inf"))
         return start.scatter_reduce(0, self.index, candidates, "amax")[self.index]
 
     def where_comparable(self, values: Tensor) -> Tensor:
@@ -93,11 +100,11 @@ class Groups:
         return torch.where(self.comparable, values, torch.zeros_like(values))
 
     def centred(self) -> Tensor:
-        """Return ``R_i - mean_g(R)``."""
+        """Return ``R_i - mean_g(R)``, exactly 0 where ``comparable`` is False."""
         return self.where_comparable(self.reward - self.total(self.reward) / self.count)
 
     def std(self) -> Tensor:
-        """Return the unbiased standard deviation of the row's group."""
+        """Return the unbiased standard deviation of the row's group; 0 if its rewards are equal."""
         variance = self.total(self.centred() ** 2) / (self.count - 1).clamp(min=1)
         return variance.sqrt()
 
@@ -110,10 +117,10 @@ class Groups:
 
 
 def varying_groups(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Test if the rewards of a row's group vary beyond rounding (DAPO dynamic sampling).
+    """Test if the rewards of a row's group vary beyond rounding (DAPO dynamic sampling), ``[B]``.
 
-    False for groups with fewer than two valid rows. The standard deviation would not do: for 0.1,
-    0.1, 0.1 it is 1.4e-17 in float64, above 0.
+    False for groups with fewer than two valid rows. A standard deviation above 0 is no such test:
+    for 0.1, 0.1, 0.1 it is 1.4e-17 in float64.
 
     Source: Yu et al. 2025, arXiv:2503.14476, eq. 11.
 
@@ -130,7 +137,8 @@ def varying_groups(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
     """Compute the share of correct responses among the valid ones of a row's group, float32.
 
-    0 where a group has no valid row.
+    ``correct`` (bool), ``group_id``, ``valid`` and the result are ``[B]``. 0 where a group has no
+    valid row.
 
     Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3 (the ratio of right
     answers).
@@ -149,7 +157,8 @@ def difficulty_weight(
 ) -> Tensor:
     """Compute GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
 
-    ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``.
+    ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``, dimensionless, in the shape
+    of ``accuracy`` ``q``.
 
     Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
 
@@ -190,7 +199,8 @@ def equal_shares(share: Tensor, first: Tensor) -> Tensor:
     """Compute per-row factors that give two roles equal total weight.
 
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W`` the summed weight of a role; the total is
-    unchanged. 1 where one role has weight 0.
+    unchanged. 1 for all rows where one role has weight 0. ``share`` ``[B]`` is the weight of a row;
+    ``first`` ``[B]`` (bool) selects the rows of the first role.
 
     Source: PretrainZero, arXiv:2512.03442: the batches of two roles join with equal weight.
 
@@ -198,8 +208,9 @@ def equal_shares(share: Tensor, first: Tensor) -> Tensor:
         >>> equal_shares(torch.tensor([0.5, 1.0, 1.5]), torch.tensor([True, False, False]))
         tensor([3.0000, 0.6000, 0.6000])
     """
-    ours, theirs = share[first].sum(), share[~first].sum()
-    own, other = torch.where(first, ours, theirs), torch.where(first, theirs, ours)
-    # Compare the two sums with 0; a difference from the sum of all rows has rounding errors.
-    shared = (own > 0) & (other > 0)
-    return torch.where(shared, (own + other) / (2 * own), torch.ones_like(share))
+    # Sum each role by itself: a difference from the sum of all rows would have rounding errors.
+    total_first, total_second = share[first].sum(), share[~first].sum()
+    role_total = torch.where(first, total_first, total_second)
+    both_weigh = (total_first > 0) & (total_second > 0)
+    factor = (total_first + total_second) / (2 * role_total)
+    return torch.where(both_weigh, factor, torch.ones_like(share))

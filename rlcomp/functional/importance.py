@@ -2,7 +2,8 @@
 
 The gap of a token is ``log pi_old - log pi_rollout``: the log-prob of the trainer before the update
 minus the log-prob recorded by the sampler (another engine, or an older policy). Gaps, log-probs and
-log-weights are in nats, ``[B, T]``, gaps 0 outside the mask.
+log-weights are in nats, ``[B, T]``; gaps are 0 outside the mask. Weights (exponentials of
+log-weights) are dimensionless. Results are ``[B, T]``, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Aggregate = Literal["token", "sum", "mean", "max"]
 def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) -> Tensor:
     """Compute the gap per token, clamped to [-20, 20]; 0 where the sampler recorded NaN.
 
-    NumericalError if a log-prob inside the mask is infinite, or ``old_log_probs`` is NaN.
+    Detached. ShapeError if the shapes differ; NumericalError if a log-prob inside the mask is
+    infinite, or ``old_log_probs`` is NaN.
 
     Source: Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL
     training".
@@ -51,8 +53,10 @@ def fill_unrecorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
 def level_log_weight(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
     """Compute the log importance weight at token, sequence or geometric-mean level, in [-20, 20].
 
-    ``token``: ``x_t``; ``sequence``: ``sum_t x_t``; ``sequence_mean``: ``(1 / n) sum_t x_t``. A sum
-    grows with the length: 0.002 nats per token make e^8 over 4,000 tokens.
+    With the gaps ``x`` of a row of ``n`` tokens: ``token``: ``x_t``; ``sequence``: ``sum_t x_t``;
+    ``sequence_mean``: ``(1 / n) sum_t x_t``. The last two are the same at all positions of the row,
+    also outside the mask. A sum grows with the length: 0.002 nats per token make e^8 over 4,000
+    tokens.
 
     Source: Yao et al. 2025 (token, sequence); Zheng et al. 2025, arXiv:2507.18071, eq. 7 (mean).
 
@@ -116,6 +120,9 @@ def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
 def aggregate_rows(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
     """Return per-token values, or their sum, mean or maximum over the row; 0 in empty rows.
 
+    ``values`` are ``[B, T]``, 0 outside the mask. A sum, mean or maximum is the same at all
+    positions of the row, also outside the mask.
+
     Source: verl, rollout correction, ``compute_rollout_rejection_mask``.
 
     Examples:
@@ -138,10 +145,11 @@ def aggregate_rows(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor
 def off_policy_tokens(
     log_probs: Tensor, rollout_log_probs: Tensor, advantage: Tensor, mask: Tensor, delta: float
 ) -> Tensor:
-    """Return the tokens to drop by off-policy sequence masking (DeepSeek-V3.2).
+    """Return the mask of the tokens to drop by off-policy sequence masking (DeepSeek-V3.2).
 
-    ``A_it < 0`` and ``(1 / n_i) sum_t (log pi_rollout_t - log pi_t) > delta``; NaN counts as no
-    gap.
+    ``A_it < 0`` and ``(1 / n_i) sum_t (log pi_rollout_t - log pi_t) > delta``, ``delta`` in nats
+    per token. The difference is clamped to [-20, 20], and 0 where the sampler recorded NaN. Errors
+    are as in :func:`sampler_gap`.
 
     Source: DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.
 
@@ -157,8 +165,8 @@ def off_policy_tokens(
 def upper_quantile(values: Tensor, mask: Tensor, fraction: float) -> Tensor:
     """Compute the ``1 - fraction`` quantile of the entries inside the mask, interpolated linearly.
 
-    0 where nothing is inside the mask. ``torch.quantile`` refuses more than 16 million entries; a
-    sort does not.
+    A detached scalar; 0 where nothing is inside the mask. ``torch.quantile`` refuses more than 16
+    million entries; a sort does not.
 
     Source: Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
 
@@ -184,7 +192,8 @@ def gamma_weight(
     """Compute VESPO's weight of a ratio: ``phi(r) = r^k exp(lambda (1 - r))``, detached.
 
     It is 1 at ratio 1, largest at ``k / lambda``, and near 0 for ratios near 0 and for large ones.
-    ``shape`` is k, and ``rate`` lambda, for advantages of at least 0 and for negative ones.
+    ``shape`` holds ``k`` and ``rate`` holds ``lambda``: first for advantages of at least 0, then
+    for negative ones.
 
     Source: Shen et al. 2026 (VESPO), arXiv:2602.10693; scaled to ``phi(1) = 1`` as in TRL.
 

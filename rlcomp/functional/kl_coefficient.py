@@ -21,7 +21,7 @@ def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
     """Compute the mean KL over non-empty responses, in nats; NaN if all responses are empty.
 
     The KL of a response is the sum over its tokens (``sequence``) or their mean (``token``). ``kl``
-    is 0 outside the mask.
+    and ``mask`` are ``[B, T]``; ``kl`` is 0 outside the mask.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2 (per response).
 
@@ -42,11 +42,13 @@ def adaptive_kl_coef(
 ) -> float:
     """Return the coefficient after a proportional step: ``beta * (1 + e * n / horizon)``.
 
-    ``e = clip(kl / target - 1, -0.2, 0.2)``, with ``n`` and ``horizon`` in responses. A batch
-    counts as at most one horizon, so that a step changes the coefficient by at most 20 % and keeps
-    its sign. A KL that is not finite changes nothing, nor does one below 1e-4 of the target: while
-    the policy equals the reference the KL is 0 at every coefficient, and a phase that trains only a
-    critic would reduce the coefficient to 0.
+    ``e = clip(kl / target - 1, -0.2, 0.2)``, with ``kl`` and ``target`` in nats, ``n`` and
+    ``horizon`` in responses. A batch counts as at most one horizon, so that a step changes the
+    coefficient by at most 20 % and keeps its sign.
+
+    A KL that is not finite, or is below 1e-4 of the target, leaves the coefficient as it is. While
+    the policy equals the reference the KL is 0 at every coefficient: a phase that trains only a
+    critic would otherwise reduce the coefficient to 0.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
 
@@ -63,8 +65,9 @@ def adaptive_kl_coef(
 def doubling_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
     """Return the coefficient after an update of PPO's adaptive KL penalty, in [1e-8, 1e8].
 
-    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``. No update for
-    a KL that is not finite or below 1e-4 of the target, as in :func:`adaptive_kl_coef`.
+    ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``, with ``kl``
+    and ``target`` in nats. A KL that is not finite, or is below 1e-4 of the target, leaves the
+    coefficient as it is, for the reason in :func:`adaptive_kl_coef`.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, section 4.
 

@@ -1,7 +1,8 @@
 """Length-based rewards and penalties.
 
-``length`` counts response tokens. ``length``, ``correct``, ``group_id`` (int64) and ``valid`` are
-``[B]``; ``correct`` is False where the reward is not valid. Results are ``[B]``, in reward units.
+``length`` counts response tokens, and so do limits and targets of lengths. ``length``, ``correct``
+(bool), ``group_id`` (int64) and ``valid`` (bool) are ``[B]``; ``correct`` is False where the reward
+is not valid. Results are ``[B]``, in reward units.
 """
 
 from __future__ import annotations
@@ -114,8 +115,9 @@ def cosine_length(
 def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
     """Compute the z-score of the length among the selected rows of its group (population std).
 
-    0 for rows not selected, for a single row, and for equal lengths. NumericalError if a selected
-    length is not finite.
+    ``z_i = (L_i - mean_g(L)) / (std_g(L) + 1e-8)``, dimensionless; ``where`` selects rows. 0 for
+    rows not selected, for a single row, and for equal lengths. NumericalError if a selected length
+    is not finite.
 
     Source: Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.1.
 
@@ -173,10 +175,13 @@ def solved_length_penalty(
 
 
 def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
-    """Apply ProRL's stop-properly penalty: truncated rows get ``coef * R``, or ``coef`` if below 0.
+    """Apply ProRL's stop-properly penalty to the rewards of truncated rows.
 
-    Source: Liu et al. 2025 (ProRL), arXiv:2505.24864. OpenRLHF has the two readings of the
-    coefficient.
+    Their reward becomes ``coef * R`` if ``coef`` is at least 0, and ``coef`` itself if it is below
+    0. ``reward`` and ``truncated`` (bool) are ``[B]``.
+
+    Source: Liu et al. 2025 (ProRL), arXiv:2505.24864; the two meanings of the coefficient are
+    OpenRLHF's.
 
     Examples:
         >>> reward, cut = torch.tensor([1.0, 1.0]), torch.tensor([True, False])

@@ -1,7 +1,7 @@
 """The minimum-norm convex combination of gradients, and points of the simplex.
 
-``gram`` ``[K, K]`` are the inner products of K gradients; weights are float64, on the CPU, at least
-0, and sum to 1.
+``gram`` ``[K, K]`` are the inner products of K gradients. Weights are ``[K]``, float64, on the CPU,
+at least 0, and sum to 1. ``objectives`` is K.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROUNDING = 1e-5
 def lattice(objectives: int, levels: int) -> Tensor:
     """Return the simplex lattice (Das-Dennis): all compositions of ``levels`` into K parts.
 
-    Shape ``[C(n + K - 1, K - 1), K]``, int64; each row sums to ``levels``.
+    Shape ``[C(levels + K - 1, K - 1), K]``, int64; each row sums to ``levels``.
 
     Source: Das and Dennis 1998, doi:10.1137/S1052623496307510, section 3.
 
@@ -39,8 +39,9 @@ def lattice(objectives: int, levels: int) -> Tensor:
 def nearest_point(weights: Tensor, levels: int) -> Tensor:
     """Round weights to the nearest point of the simplex lattice (largest-remainder method).
 
-    Shape ``[..., K]``, int64, each row of sum ``levels``. At equal remainders the earlier objective
-    wins. ConfigError if a weight is negative or NaN, or a row does not sum to 1.
+    ``weights`` are ``[..., K]``; the result has their shape, int64, and its rows sum to ``levels``.
+    At equal remainders the earlier objective wins. ConfigError if a weight is negative or NaN, or a
+    row does not sum to 1.
 
     Source: Largest-remainder rounding (Hamilton's method); Balinski and Young 1982, Fair
     Representation.
@@ -60,19 +61,20 @@ def nearest_point(weights: Tensor, levels: int) -> Tensor:
         )
     steps = exact / total * levels
     floor = steps.floor()
-    left = levels - floor.sum(-1, keepdim=True)
+    missing = levels - floor.sum(-1, keepdim=True)
     rank = (floor - steps).argsort(stable=True).argsort(-1)
-    return (floor + (rank < left)).long()
+    return (floor + (rank < missing)).long()
 
 
 def dirichlet(rows: int, objectives: int, alpha: float, generator: torch.Generator) -> Tensor:
     """Draw weights ``[rows, K]`` from the symmetric Dirichlet distribution.
 
-    ``alpha`` 1 is uniform on the simplex, less prefers corners. Computed in logarithms, so that a
-    small ``alpha``, whose gamma variates underflow, gives corners. The generator is on the CPU.
+    ``alpha`` 1 is uniform on the simplex, less prefers corners. The weights are computed in
+    logarithms: a small ``alpha``, whose gamma variates underflow, then gives corners instead of
+    0 / 0. The generator is on the CPU.
 
     Source: Marsaglia and Tsang 2000, doi:10.1145/358407.358414, section 6: gamma variates of a
-    shape below 1 from those above 1.
+    shape below 1 from gamma variates of a shape above 1.
     """
     above = torch.full((rows, objectives), alpha + 1.0, dtype=torch.float64)
     gamma = torch._standard_gamma(above, generator=generator)
@@ -81,15 +83,16 @@ def dirichlet(rows: int, objectives: int, alpha: float, generator: torch.Generat
     return (gamma.log() + uniform.log() / alpha).softmax(-1)
 
 
-# A sum this much shorter than its terms together is a rounding error of 0.
-CANCELLED = 1e-6
+# A vector sum shorter than this share of the summed lengths of its terms is a rounding error of 0.
+_CANCELLED = 1e-6
 
 
 def cosines(gram: Tensor, weights: Tensor) -> Tensor:
     """Compute the cosine similarity ``[K]`` of ``sum_j w_j g_j`` with each vector ``g_i``.
 
-    Where the terms cancel (the sum is shorter than 1e-6 of their summed lengths), the divisor is
-    this bound instead of the sum's norm, so that rounding noise has a cosine near 0.
+    ``weights`` ``w`` may be negative here; the result is float64, and 0 for a zero vector. Where
+    the terms cancel (the sum is shorter than 1e-6 of their summed lengths), the divisor is this
+    bound instead of the sum's norm, so that rounding noise has a cosine near 0.
 
     Examples:
         >>> cosines(torch.tensor([[1.0, 0.0], [0.0, 4.0]]), torch.tensor([3.0, -2.0])).tolist()
@@ -98,15 +101,15 @@ def cosines(gram: Tensor, weights: Tensor) -> Tensor:
     gram, weights = gram.detach().cpu().double(), weights.detach().cpu().double()
     lengths, along = gram.diagonal().clamp(min=0).sqrt(), gram @ weights
     length = (weights @ along).clamp(min=0).sqrt()
-    whole = lengths * torch.maximum(length, CANCELLED * (weights.abs() @ lengths))
-    return torch.where(whole > 0, along / whole, torch.zeros_like(along)).clamp(-1, 1)
+    divisor = lengths * torch.maximum(length, _CANCELLED * (weights.abs() @ lengths))
+    return torch.where(divisor > 0, along / divisor, torch.zeros_like(along)).clamp(-1, 1)
 
 
 # Largest number of vectors with a search over supports (2^8 - 1 small systems); a QP is faster
 # above.
-ENUMERATED = 8
+MAX_SUPPORT_SEARCH = 8
 # Tolerance of a weight below 0, and of an optimality condition relative to its terms.
-SLACK = 1e-9
+_SLACK = 1e-9
 
 
 def min_norm(gram: Tensor) -> Tensor:
@@ -114,8 +117,8 @@ def min_norm(gram: Tensor) -> Tensor:
 
     Two vectors: the closed form, 1/2 each if they are equal. Up to 8: a search over all supports,
     small ones first, so that duplicates do not share a weight that one of them can carry alone.
-    More: a quadratic programme (quadprog; MissingExtra without it). The weights may not be unique;
-    the combined vector is.
+    More: a quadratic programme (quadprog; MissingExtra without it). If all vectors are 0, each
+    weight is 1/K. The weights may not be unique; the combined vector is.
 
     Source: Désidéri 2012 (MGDA); Sener & Koltun 2018, arXiv:1810.04650, eq. 3 and algorithm 1.
 
@@ -130,7 +133,7 @@ def min_norm(gram: Tensor) -> Tensor:
     gram = gram / scale
     if len(gram) == 2:
         return _two_vectors(gram)
-    return _support_search(gram) if len(gram) <= ENUMERATED else _quadratic_program(gram)
+    return _support_search(gram) if len(gram) <= MAX_SUPPORT_SEARCH else _quadratic_program(gram)
 
 
 def stationarity_gap(gram: Tensor) -> float:
@@ -173,7 +176,8 @@ def _support_search(gram: Tensor) -> Tensor:
                 continue
             along, terms = gram @ weights, gram.abs() @ weights
             square = weights @ along
-            if bool((along >= square - SLACK * (terms + weights @ terms)).all()):
+            # Optimal if no gradient's inner product with the combination is below its squared norm.
+            if bool((along >= square - _SLACK * (terms + weights @ terms)).all()):
                 return weights
             if float(square) < shortest:
                 best, shortest = weights, float(square)
@@ -181,17 +185,21 @@ def _support_search(gram: Tensor) -> Tensor:
 
 
 def _on_support(gram: Tensor, support: list[int]) -> Tensor | None:
-    """Solve ``M_S c = lambda 1``, ``sum c = 1``; None if a weight is negative."""
+    """Solve ``M_S c = lambda 1``, ``sum c = 1`` for the rows and columns ``S`` of the Gram matrix.
+
+    Return the weights ``[K]``, 0 outside the support; None if a weight is negative or there is no
+    solution.
+    """
     size = len(support)
     part = gram[support][:, support]
     system = gram.new_ones(size + 1, size + 1)
     # Scaled by its own maximum, so that short vectors are not lost in the rounding of long ones.
     system[:size, :size] = part / part.diagonal().max().clamp(min=torch.finfo(part.dtype).tiny)
     system[size, size] = 0
-    right = gram.new_zeros(size + 1)
-    right[size] = 1
-    solution = (torch.linalg.pinv(system, hermitian=True) @ right)[:size]
-    if float(solution.min()) < -SLACK or abs(float(solution.sum()) - 1) > SLACK:
+    target = gram.new_zeros(size + 1)
+    target[size] = 1
+    solution = (torch.linalg.pinv(system, hermitian=True) @ target)[:size]
+    if float(solution.min()) < -_SLACK or abs(float(solution.sum()) - 1) > _SLACK:
         return None
     weights = gram.new_zeros(len(gram))
     weights[support] = solution.clamp(min=0) / solution.clamp(min=0).sum()
@@ -203,11 +211,12 @@ def _quadratic_program(gram: Tensor) -> Tensor:
     size = len(gram)
     # The solver needs strict convexity: 1e-12 of the trace moves the norm by less than 1e-11.
     convex = gram + 1e-12 * gram.trace() * torch.eye(size, dtype=gram.dtype)
-    bounds = torch.cat([gram.new_ones(size, 1), torch.eye(size, dtype=gram.dtype)], 1)
-    right = torch.cat([gram.new_ones(1), gram.new_zeros(size)])
+    # The first constraint is an equation, sum_i w_i = 1; the others are w_i >= 0.
+    constraints = torch.cat([gram.new_ones(size, 1), torch.eye(size, dtype=gram.dtype)], 1)
+    bounds = torch.cat([gram.new_ones(1), gram.new_zeros(size)])
     zeros = gram.new_zeros(size)
     solution = quadprog.solve_qp(
-        convex.numpy(), zeros.numpy(), bounds.numpy(), right.numpy(), meq=1
+        convex.numpy(), zeros.numpy(), constraints.numpy(), bounds.numpy(), meq=1
     )[0]
     weights = torch.from_numpy(solution).clamp(min=0)
     return weights / weights.sum()

@@ -8,16 +8,17 @@ from torch import Tensor
 from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.returns import finite_values
 
-# Added to the variance before the square root.
+# Added to the variance before the square root, in squared units of the values.
 _EPSILON = 1e-8
 
 
 def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
     """Whiten inside the mask: ``(x - mean(x)) / sqrt(var(x) + 1e-8)``, unbiased variance.
 
-    Shape ``[B, T]``, 0 outside the mask, and 0 for entries that are equal up to rounding. Without
-    ``shift_mean`` the mean is added back. ShapeError if the shapes differ; NumericalError if a
-    value inside the mask is not finite.
+    Shape ``[B, T]``, dimensionless, 0 outside the mask. Without ``shift_mean`` the mean is added
+    back. Entries that are equal up to rounding become 0, or stay as they are without
+    ``shift_mean``. ShapeError if the shapes differ; NumericalError if a value inside the mask is
+    not finite.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, the authors' code.
 
@@ -36,7 +37,7 @@ def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
     return torch.where(mask, scaled if shift_mean else scaled + mean, torch.zeros_like(selected))
 
 
-# Least divisor.
+# Least standard deviation that values are divided by, in their units.
 _LEAST_STD = 1e-6
 # Count, mean, and sum of squared distances from the mean.
 Moments = tuple[Tensor, Tensor, Tensor]
@@ -45,7 +46,8 @@ Moments = tuple[Tensor, Tensor, Tensor]
 def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor) -> Moments:
     """Merge the moments of earlier and of further values (Chan's formula).
 
-    ``M' = M + d m / (n + m)``, ``S' = S + S_new + d^2 n m / (n + m)``, ``d = mean_new - M``.
+    ``M' = M + d m / (n + m)``, ``S' = S + S_new + d^2 n m / (n + m)``, ``d = mean_new - M``. Return
+    ``(n + m, M', S')``.
 
     Args:
         count: n, number of earlier values, a scalar.
@@ -72,9 +74,10 @@ def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor)
 
 
 def running_std(count: Tensor, mean: Tensor, squares: Tensor) -> Tensor:
-    """Return the population std of running moments, at least 1e-6, as a divisor.
+    """Return the population std of running moments, ``sqrt(S / n)``, at least 1e-6, as a divisor.
 
-    The std is infinite if the values differ only by rounding: divided values are then 0.
+    Arguments are as in :func:`merged_moments`; the result has the shape of ``mean``. It is infinite
+    if the values differ only by rounding: divided values are then 0.
 
     Examples:
         >>> running_std(torch.tensor(2.0), torch.tensor([2.0, 120.0]), torch.tensor([2.0, 1e-11]))

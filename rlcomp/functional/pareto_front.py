@@ -1,8 +1,8 @@
 """Pareto fronts and quality indicators (maximisation). Never imports torch.
 
-``points`` are ``[n, K]``, at least one, in the units of the objectives. ShapeError for another
-shape, NumericalError if a coordinate is not finite, MissingExtra where moocore is needed and not
-installed.
+``points`` are ``[n, K]``, at least one, in the units of the objectives; a reference front is
+``[m, K]``, a reference point ``[K]``. ShapeError for another shape, NumericalError if a coordinate
+is not finite, MissingExtra where moocore is needed and not installed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """Compute IGD+: the one-sided mean distance from a reference front to the points, by moocore.
 
-    Average over the reference the distance to the nearest of the points, in which only the
-    objectives count where that point falls short. 0 where all of the reference is reached; smaller
-    is better.
+    ``(1 / m) sum_b min_a sqrt(sum_i max(b_i - a_i, 0)^2)``; ``b`` is in the reference front, ``a``
+    in the points. An objective counts only where the point falls short of the reference. 0 where
+    the points reach all of the reference; smaller is better.
 
     Source: Ishibuchi et al. 2015, "Modified distance calculation in generational distance and
     inverted generational distance", EMO 2015.

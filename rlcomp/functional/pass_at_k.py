@@ -1,8 +1,9 @@
 """Estimators of pass@k, G-Pass@k and maj@k, and intervals of means.
 
-``n`` and ``c`` are answers and right answers per problem, int64, ``[P]``; ``k`` answers are drawn
-without replacement. Probabilities are computed in whole numbers and rounded once: exact to the last
-bit of a float64.
+``n`` and ``c`` are the numbers of answers and of right answers of each problem, int64, ``[P]``;
+``k`` answers are drawn without replacement. Results of functions of ``n`` and ``c`` are ``[P]``,
+float64. Probabilities are computed in whole numbers and rounded once: exact to the last bit of a
+float64.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 
-# Values in a block of resamples: indices and values take 16 MB.
+# Values in a block of resamples: indices (int64) and values (float64) take 8 MB each.
 _VALUES_PER_DRAW = 2**20
 
 
@@ -63,8 +64,9 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Compute the percentile-bootstrap confidence interval of the mean over problems.
 
-    ``level`` is the coverage, such as 0.95; the generator is on the CPU. ConfigError without
-    values, or for a level outside (0, 1).
+    Return the ``(1 - level) / 2`` and ``(1 + level) / 2`` quantiles of the means of ``resamples``
+    draws of P of the ``values`` ``[P]``, with replacement. ``level`` is the coverage, such as 0.95;
+    the generator is on the CPU. ConfigError without values, or for a level outside (0, 1).
 
     Source: Efron 1979, "Bootstrap methods: another look at the jackknife", Annals of Statistics
     7(1).
@@ -86,6 +88,8 @@ def bootstrap_interval(
 def wilson_interval(successes: float, trials: int, level: float) -> tuple[float, float]:
     """Compute Wilson's confidence interval of a binomial success rate; successes may be fractional.
 
+    ``(p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)``, within [0, 1], with
+    ``p = successes / n``, ``n`` trials and ``z`` the normal quantile at ``(1 + level) / 2``.
     ConfigError if counts or level are out of range.
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference",
@@ -165,9 +169,10 @@ _Counts = dict[tuple[int, int], int]
 def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
     r"""Compute maj@k: the probability that the majority answer of k drawn answers is right.
 
-    ``wrong`` are the sizes of the classes of equal wrong answers. If ``t`` wrong answers tie with
-    the right one, the right one is chosen with probability ``1 / (t + 1)``. Unreadable
-    (``invalid``) answers never win; a vote among unreadable answers alone is lost.
+    ``right`` and ``invalid`` are numbers of answers to one problem. ``wrong`` are the sizes of the
+    classes of equal wrong answers. If ``t`` wrong answers tie with the right one, the right one is
+    chosen with probability ``1 / (t + 1)``. Unreadable (``invalid``) answers never win; a vote
+    among unreadable answers alone is lost.
 
     For each number ``j`` of right answers drawn, the ways to draw the others, with at most ``j`` of
     every wrong answer, are the coefficients of a polynomial. A wrong answer with fewer than ``j``

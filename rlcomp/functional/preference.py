@@ -1,8 +1,8 @@
 """Preference losses of pairs, as functions of scores (:mod:`rlcomp.functional.preference_score`).
 
 A score of the chosen (``u_w``) or rejected answer (``u_l``) is a log-ratio to the reference, a
-log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function. Losses of ``U``
-pairs are ``[U]``.
+log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function. Scores and losses
+of ``U`` pairs are ``[U]``; ``argument`` ``z`` is ``[U]`` and dimensionless.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
     """Compute EXO's loss of a pair: reverse KL from the smoothed label to the preference.
 
     ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``, and
-    ``eps`` the probability that the label is wrong. ConfigError if it is not in (0, 1).
+    ``epsilon`` ``eps`` the probability that the label is wrong. ``argument`` is ``beta m``.
+    ConfigError if ``epsilon`` is not in (0, 1).
 
     Source: Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
 
@@ -173,7 +174,7 @@ def kto_loss(
 
     ``lambda_D (1 - s(b (h - z0)))`` for a desirable answer, ``lambda_U (1 - s(b (z0 - h)))`` for an
     undesirable one. ``baseline`` is ``z0``, ``[B]`` or ``[]``, detached; the weights are the
-    lambdas.
+    lambdas. ``score`` ``h``, ``desirable`` (bool) and the loss are ``[B]``.
 
     Source: Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without the constant.
 
@@ -193,8 +194,9 @@ def label_noise_loss(right: Tensor, flipped: Tensor, noise: Tensor, *, unbiased:
     """Correct the loss for labels that are wrong with a known probability ``e``.
 
     cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased): ``((1 - e) l - e l') / (1 - 2e)``,
-    whose expectation over wrong labels is ``l``. ``l'`` is the loss of the flipped label.
-    ConfigError if a label has ``e`` of at least 1/2 in the unbiased form.
+    whose expectation over wrong labels is ``l``. ``right`` ``l`` is the loss of the given label,
+    ``flipped`` ``l'`` the loss of the flipped label and ``noise`` ``e``, all ``[U]``. ConfigError
+    if a label has ``e`` of at least 1/2 in the unbiased form.
 
     Source: Mitchell 2023, "A note on DPO with noisy preferences" (cDPO); Chowdhury et al. 2024
     (rDPO), arXiv:2403.00409, eq. 12.

@@ -1,7 +1,8 @@
 """Scores of answers for preference losses: log-ratio, log-prob, log-odds and their variants.
 
-For a row with ``n`` response tokens ``t``: ``a = (1 / n) sum_t log pi_t`` and
-``h = sum_t log (pi_t / pi_ref_t)``, in nats, ``[B]``.
+For a row with ``n`` response tokens ``t``: ``mean`` is ``a = (1 / n) sum_t log pi_t``, and
+``log_ratio`` is ``h = sum_t log (pi_t / pi_ref_t)``, in nats, ``[B]``. Scores are ``[B]``. Values
+of tokens and masks are ``[B, T]``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def reduce_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
 
 
 def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """Compute ``log pi - log pi_ref`` of each response token, not clamped; 0 outside the mask."""
+    """Compute ``log pi - log pi_ref`` of each response token, not clamped, ``[B, T]``.
+
+    0 outside the mask; no gradient in the reference.
+    """
     # Mask both before the subtraction: NaN outside the mask must not reach the gradient.
     return masked(log_probs, mask) - masked(ref_log_probs.detach(), mask)
 
@@ -92,8 +96,9 @@ def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) ->
     """Compute f-DPO's score ``f'(pi / pi_ref)`` for a divergence other than the reverse KL.
 
     ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon),
-    ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha, not 1). The reverse KL's score is ``h``.
-    Exponents above 40 are cut.
+    ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha divergence, ``alpha`` other than 1). The
+    reverse KL's score is ``h``. Exponents above 40 count as 40. ``alpha`` is read only by the alpha
+    divergence.
 
     Source: Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1; signs and constants as in trl
     1.16.0.
@@ -112,8 +117,8 @@ def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) ->
 def ld_dpo_score(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> Tensor:
     """Weight tokens beyond the common length of a pair's answers by ``alpha`` (LD-DPO).
 
-    ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``, with ``common`` ``q`` ``[B]`` the tokens of the
-    shorter answer.
+    ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``; ``common`` ``q`` ``[B]`` is the number of tokens
+    of the pair's shorter answer, and ``t`` counts the response tokens from 1.
 
     Source: Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
 
@@ -129,8 +134,8 @@ def ld_dpo_score(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> 
 def forward_kl(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
     """Sum the KL of the reference to the policy over the response tokens, ``[B]``.
 
-    ``sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``; no gradient in the
-    reference.
+    ``sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``, in nats. The
+    distributions are log-probs ``[B, T, V]``; no gradient in the reference.
 
     Source: Zeng et al. 2024 (TDPO), arXiv:2404.11999, definition 4.2.
     """

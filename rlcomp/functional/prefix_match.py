@@ -25,8 +25,8 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
         >>> last_boxed(b"\\boxed{a}") is None
         True
     """
-    rest = text_after(text, after)
-    return None if rest is None else last_command(rest, b"boxed")
+    answer = text_after(text, after)
+    return None if answer is None else last_command(answer, b"boxed")
 
 
 def text_after(text: bytes, end: bytes) -> bytes | None:
@@ -40,7 +40,9 @@ def text_after(text: bytes, end: bytes) -> bytes | None:
 
 
 def last_command(text: bytes, name: bytes) -> bytes | None:
-    r"""Return the content of the last complete ``\name{...}``, as :func:`last_boxed`; or None.
+    r"""Return the content of the last complete ``\name{...}``, or None.
+
+    Braces count as in :func:`last_boxed`.
 
     Examples:
         >>> last_command(b"\\mask{Ada} or \\mask{King{s}}, not \\mask{Lo", b"mask")
@@ -75,10 +77,11 @@ def commands(text: bytes, name: bytes) -> list[bytes]:
 
 
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:
-    """Count the leading true tokens that a prediction equals exactly; 0 if it is no such prefix.
+    """Count the leading tokens of the true continuation that together equal the prediction.
 
-    ``truth`` is cut to its compared length: a longer prediction is wrong. ``ends`` are the ends of
-    its tokens, in bytes.
+    0 if the prediction is not the text of a number of leading tokens. ``truth`` is cut to its
+    compared length: a longer prediction is wrong. ``ends`` are the ends of the tokens of ``truth``,
+    in bytes.
 
     Source: Dong et al. 2025 (RPT), arXiv:2506.08007, the prefix matching reward.
 
@@ -95,6 +98,8 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 
 def begins_with_first(prediction: bytes, truth: bytes, ends: Collection[int]) -> bool:
     """Test if a prediction starts with the complete first token of the true continuation.
+
+    Arguments are as in :func:`matched_tokens`; tokens without bytes do not count.
 
     Source: Dong et al. 2025 (RPT), arXiv:2506.08007: the first-token reward, its baseline.
 

@@ -41,8 +41,8 @@ def step_advantage(
     peers = Groups(torch.zeros_like(group_id), group_id, judged).count.to(group_id.device)
     ends = step_end & (judged & (peers >= 2))[:, None]
     rows = ends.nonzero()[:, 0]
-    everyone = torch.ones_like(rows, dtype=torch.bool)
-    scores = group_standardised(token_reward[ends], group_id[rows], everyone, epsilon)
+    all_steps = torch.ones_like(rows, dtype=torch.bool)
+    scores = group_standardised(token_reward[ends], group_id[rows], all_steps, epsilon)
     steps = scores.new_zeros(ends.shape).masked_scatter(ends, scores)
     return steps.flip(1).cumsum(1).flip(1)
 
@@ -53,8 +53,8 @@ def implicit_process_advantage(
     """Compute PRIME's return of token rewards over a leave-one-out baseline.
 
     ``A_it = sum_{s >= t} gamma^(s - t) (r_is - b_i)``. ``b_i`` is the mean, over the other valid
-    answers of the group, of their mean token reward; in a group of one, the answer's own mean. 0
-    for invalid rows and outside the mask.
+    answers of the group, of their mean token reward; in a group of one, the answer's own mean. The
+    result is ``[B, T]``, in reward units; 0 for invalid rows and outside the mask.
 
     Source: Cui et al. 2025 (PRIME), arXiv:2502.01456, first term of eq. 6.
 
@@ -76,7 +76,9 @@ def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tens
     """Aggregate the scores of an answer's steps into one score, ``[B]``; 0 without a step.
 
     ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``, from ``log p_k`` at the last token of
-    each step. ``prod <= min <= mean``; a step with probability 1 changes neither of the first two.
+    each step. ``log_prob`` and ``step_end`` (bool) are ``[B, T]``, ``log_prob`` in nats; the score
+    is a probability. ``prod <= min <= mean``; a step with probability 1 changes neither ``prod``
+    nor ``min``.
 
     Source: Lightman et al. 2023, arXiv:2305.20050, appendix F (minimum, product); Wang et al. 2023
     (Math-Shepherd), arXiv:2312.08935, section 3.4 (minimum).
@@ -87,7 +89,6 @@ def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tens
         >>> [round(float(aggregate_steps(log_prob, ends, by)), 2) for by in ("min", "prod", "mean")]
         [0.5, 0.4, 0.65]
     """
-    some = step_end.any(1)
     inside = masked(log_prob, step_end)
     if by == "min":
         score = inside.amin(1).exp()
@@ -98,15 +99,16 @@ def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tens
         score = masked(inside, last).sum(1).exp()
     else:
         score = masked(log_prob.exp(), step_end).sum(1) / step_end.sum(1).clamp(min=1)
-    return masked(score, some)
+    return masked(score, step_end.any(1))
 
 
 def potential_shaping(potential: Tensor, mask: Tensor, gamma: float) -> Tensor:
     """Compute potential-based shaping, ``F_t = gamma Phi(s_{t+1}) - Phi(s_t)``; ``Phi`` ends at 0.
 
-    ``potential`` is ``Phi`` of the state before the token; ``s_{t+1}`` is the next step inside the
-    mask. The sum telescopes to ``sum_t gamma^t F_t = -Phi(s_0)``. All answers to a prompt share
-    this constant, so that neither policies nor answers of a group change their order.
+    ``potential`` ``[B, T]`` is ``Phi`` of the state before the token, in reward units; ``s_{t+1}``
+    is the next step inside the mask. The result is ``[B, T]``, 0 outside the mask. The sum
+    telescopes to ``sum_t gamma^t F_t = -Phi(s_0)``. All answers to a prompt share this constant, so
+    that neither policies nor answers of a group change their order.
 
     Source: Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1;
     episodes: Grzes 2017, "Reward shaping in episodic reinforcement learning".

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError, ShapeError
+from rlcomp.functional.reduction import masked
 
+# Nats. The ratio stays below e^20 = 4.9e8, which float32 holds.
 LOG_RATIO_BOUND = 20.0
 
 
 def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
     """Compute ``log pi - log pi_old`` per token, clamped to [-20, 20]; 0 outside the mask.
 
-    No gradient in ``old_log_probs``, nor beyond the bounds. ShapeError if the shapes differ;
-    NumericalError if a log-prob inside the mask is not finite.
+    ``old_log_probs`` has no gradient; ``log_probs`` has none beyond the bounds. ShapeError if the
+    shapes differ; NumericalError if a log-prob inside the mask is not finite.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, section 3 (the ratio); the bound is verl's.
 
@@ -33,8 +35,8 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
         )
     # Zero both before the subtraction: NaN outside the mask must not reach the gradient.
-    zero, mask = log_probs.new_zeros(()), mask.bool()
-    new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
+    mask = mask.bool()
+    new, old = masked(log_probs, mask), masked(old_log_probs.detach(), mask)
     for name, values in (("log_probs", new), ("old_log_probs", old)):
         if not bool(values.isfinite().all()):
             row, column = (~values.isfinite()).nonzero()[0].tolist()
@@ -46,7 +48,8 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
 def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
     """Compute GSPO's ratio ``s_i = exp(mean_t log_ratio_t)`` at each token of row i.
 
-    1 outside the mask. The gradient in each token's log-prob is ``s_i / n_i``.
+    ``[B, T]``, dimensionless, 1 outside the mask. The gradient in each token's log-prob is
+    ``s_i / n_i``.
 
     Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 7.
 
@@ -55,12 +58,14 @@ def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.1052, 1.1052, 1.0000]])
     """
-    mean = _inside(log_ratio, mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
-    return _inside(mean, mask).exp()
+    mean = masked(log_ratio, mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+    return masked(mean, mask).exp()
 
 
 def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
     """Compute GSPO-token's ratio ``sg[s_i] pi_t / sg[pi_t]``; ``s_i`` is :func:`sequence_ratio`.
+
+    ``[B, T]``, dimensionless, 1 outside the mask. The gradient in a token's log-prob is ``s_i``.
 
     Source: Zheng et al. 2025 (GSPO), arXiv:2507.18071, eq. 14.
 
@@ -69,15 +74,15 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> sequence_token_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.1052, 1.1052, 1.0000]])
     """
-    own = _inside(log_ratio - log_ratio.detach(), mask).exp()
-    return sequence_ratio(log_ratio.detach(), mask) * own
+    token_factor = masked(log_ratio - log_ratio.detach(), mask).exp()  # value 1, with a gradient
+    return sequence_ratio(log_ratio.detach(), mask) * token_factor
 
 
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
     """Compute RLOO's sequence ratio: the product of a row's token ratios, with gradient by token.
 
-    ``sg[r_i] (pi_t / sg[pi_t])^n_i`` with ``r_i = exp(sum_t log_ratio_t)``; 1 outside the mask. The
-    sum is clamped to +-20, without a gradient beyond.
+    ``sg[r_i] (pi_t / sg[pi_t])^n_i`` with ``r_i = exp(sum_t log_ratio_t)``; ``[B, T]``,
+    dimensionless, 1 outside the mask. The sum is clamped to [-20, 20], without a gradient beyond.
 
     The mean of ``r_it A_t`` over a row has the gradient ``r_i A_t`` in token t's log-prob. If the
     advantages of a row are equal, this is the gradient of ``r_i A_i``; otherwise it is the policy
@@ -90,16 +95,13 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         >>> whole_sequence_ratio(torch.tensor([[0.3, -0.1, 0.0]]), mask)
         tensor([[1.2214, 1.2214, 1.0000]])
     """
-    total = _inside(log_ratio.detach(), mask).sum(1, keepdim=True)
-    own = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())  # value 0, with a gradient
-    return _inside(total + own, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
+    total = masked(log_ratio.detach(), mask).sum(1, keepdim=True)
+    # Value 0, with a gradient.
+    token_term = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())
+    return masked(total + token_term, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 
-def _inside(values: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask.bool(), values, values.new_zeros(()))
-
-
-# Nats a token. In float32 two passes over the same tokens agree to about 1e-7: values nearer than
+# Nats per token. In float32 two passes over the same tokens agree to about 1e-7: values nearer than
 # this bound are equal.
 ROUNDING = 1e-5
 
@@ -107,8 +109,9 @@ ROUNDING = 1e-5
 def old_policy_kl(ratio: Tensor) -> Tensor:
     """Estimate KL(pi_old || pi) per token by k3 on samples of pi_old: ``r - 1 - log r``, >= 0.
 
-    The expectation under the old policy is the KL, and the expected gradient is the KL's gradient.
-    ``-log r`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
+    In nats, in the shape of the ratio. The expectation under the old policy is the KL, and the
+    expected gradient is the KL's gradient. ``-log r`` has the same two expectations, but it can be
+    negative, and its gradient in the log-prob is -1 at ratio 1, where k3's is 0.
 
     Source: Schulman et al. 2017, arXiv:1707.06347, eq. 8; estimator k3 of Schulman 2020,
     "Approximating KL divergence".
@@ -123,8 +126,8 @@ def old_policy_kl(ratio: Tensor) -> Tensor:
 def log_distance(ratio: Tensor) -> Tensor:
     """Compute the absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
 
-    Below 1e-5, the rounding of a log-prob, value and gradient are 0: at the old policy the sign of
-    the difference is noise.
+    In nats, in the shape of the ratio. Value and gradient are 0 up to 1e-5, the rounding of a
+    log-prob: at the old policy the sign of the difference is noise.
 
     Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2, as in its code.
 
@@ -138,6 +141,8 @@ def log_distance(ratio: Tensor) -> Tensor:
 
 def effective_sample_size(log_weight: Tensor) -> Tensor:
     """Compute ``(sum w)^2 / (n sum w^2)`` of log-weights ``[n]``, float64; 1 if there are none.
+
+    The result is the effective share of the ``n`` samples, a scalar in [1 / n, 1].
 
     Source: Kong 1992, "A note on importance sampling using standardized weights".
 

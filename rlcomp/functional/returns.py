@@ -20,7 +20,8 @@ from rlcomp.functional.reduction import masked
 def finite_values(name: str, values: Tensor, mask: Tensor) -> Tensor:
     """Return the values inside the mask, in float32 at least; exactly 0 outside.
 
-    ``name`` stands for the values in errors.
+    ``name`` is the name of the values in errors: ShapeError if the shapes differ, NumericalError if
+    a value inside the mask is not finite.
 
     Examples:
         >>> nan = float("nan")
@@ -39,6 +40,8 @@ def finite_values(name: str, values: Tensor, mask: Tensor) -> Tensor:
 def next_value(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tensor:
     """Return the value at the next position inside the mask; ``last`` where there is none.
 
+    ``last`` is ``[B]``; None is 0. The result is ``[B, T]`` and is also set outside the mask.
+
     Examples:
         >>> next_value(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]]))
         tensor([[2., 2., 0.]])
@@ -56,7 +59,8 @@ def accumulate(
 ) -> Tensor:
     """Compute the backward recurrence ``x_t = terms_t + decay_t * x_next(t)`` inside the mask.
 
-    ``decay`` broadcasts to ``[B, T]``; ``last`` is x after the last position inside the mask.
+    ``decay`` broadcasts to ``[B, T]``; ``last`` ``[B]`` is x after the last position inside the
+    mask (None: 0).
 
     Examples:
         >>> mask = torch.tensor([[True, False, True]])
@@ -183,13 +187,15 @@ def vtrace(
     c_max: float,
     last_value: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute V-trace advantages and returns (IMPALA).
+    """Compute V-trace advantages and returns ``vs`` (IMPALA), ``[B, T]`` each.
 
     ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
     ``rho_t = min(rho_max, ratio_t)``, ``c_t = min(c_max, ratio_t)``. The advantage is
     ``rho_t * (r_t + gamma * vs_{t+1} - V_t)``.
 
-    ``rho_max`` decides the policy of which ``vs`` is the value; ``c_max`` the speed of convergence.
+    ``ratio`` is pi / mu, the policy over the behaviour policy. ``rho_max`` decides whose value
+    ``vs`` estimates: a policy between ``mu`` and ``pi``, which is ``pi`` without a bound. ``c_max``
+    decides the speed of convergence.
     On-policy, with both caps at 1 or more, ``vs`` is the discounted return.
 
     Source: Espeholt et al. 2018, arXiv:1802.01561, eq. 1 and section 4.2.

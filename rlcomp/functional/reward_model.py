@@ -1,7 +1,7 @@
 """Losses of reward models, and ensembles of them.
 
-Scores of the chosen (``r_w``) and rejected answers (``r_l``) are ``[U]``; ``s`` is the logistic
-function. Losses are in nats.
+Scores of the chosen (``r_w``) and rejected answers (``r_l``) are ``[U]``, in log-odds; ``s`` is the
+logistic function. Losses are ``[U]``, in nats, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | float 
 
 
 def davidson_loss(chosen: Tensor, rejected: Tensor, log_nu: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute ``-log P(w)`` and ``-log P(tie)`` in Davidson's model.
+    """Compute ``-log P(w)`` and ``-log P(tie)`` in Davidson's model, ``[U]`` each.
 
     ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} / Z``,
-    ``Z = e^{r_w} + e^{r_l} + nu e^{(r_w + r_l) / 2}``. Given that there is no tie it is the
-    Bradley-Terry model; ``nu`` -> 0 gives :func:`bradley_terry_loss`. Equal answers tie with
-    probability ``nu / (2 + nu)``.
+    ``Z = e^{r_w} + e^{r_l} + nu e^{(r_w + r_l) / 2}``. ``log_nu`` is a scalar. Given that there is
+    no tie it is the Bradley-Terry model; ``nu`` -> 0 gives :func:`bradley_terry_loss`. Answers of
+    equal scores tie with probability ``nu / (2 + nu)``.
 
     Source: Davidson 1970, Journal of the American Statistical Association 65(329), eq. 2.3.
 
@@ -54,7 +54,7 @@ def davidson_loss(chosen: Tensor, rejected: Tensor, log_nu: Tensor) -> tuple[Ten
 
 
 def centring_penalty(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """Compute ``(r_w + r_l)^2``, which fixes the level of the scores.
+    """Compute ``(r_w + r_l)^2``, which fixes the level of the scores; ``[U]``, squared log-odds.
 
     Source: Eisenstein et al. 2023, arXiv:2312.09244.
 
@@ -69,8 +69,10 @@ def plackett_luce_loss(score: Tensor, rating: Tensor) -> Tensor:
     """Compute the negative log-likelihood of rankings ``[U, K]`` in the Plackett-Luce model.
 
     ``-log prod_k e^{r_(k)} / sum_{j >= k} e^{r_(j)}``, ``r_(1)`` the score of the best answer.
-    Equal ratings use Breslow's form: each of them is chosen out of all that are no better. With two
-    answers it is :func:`bradley_terry_loss`; if all ratings are equal it is 0.
+    ``score`` and ``rating`` are ``[U, K]``, the loss is ``[U]``. Equal ratings use Breslow's form:
+    each of these answers is chosen out of all answers that are no better. The answers of the lowest
+    rating add nothing. With two answers it is :func:`bradley_terry_loss`; if all ratings are equal
+    it is 0.
 
     Source: Plackett 1975; Luce 1959; ties: Breslow 1974, Biometrics 30.
 
@@ -79,18 +81,19 @@ def plackett_luce_loss(score: Tensor, rating: Tensor) -> Tensor:
         >>> round(float(plackett_luce_loss(score, rating).exp()), 4)  # 3! orders
         6.0
     """
-    no_better = rating[:, None, :] <= rating[:, :, None]  # [U, k, j]: j is one of those left to k
+    no_better = rating[:, None, :] <= rating[:, :, None]  # [U, k, j]: k is chosen out of these j
     # A finite stand-in for -inf, so that its gradient is never NaN.
     among = score[:, None, :].masked_fill(~no_better, torch.finfo(score.dtype).min)
     each = among.logsumexp(2) - score
-    beats_one = (rating[:, None, :] < rating[:, :, None]).any(2)
-    return torch.where(beats_one, each, torch.zeros_like(each)).sum(1)
+    beats_another = (rating[:, None, :] < rating[:, :, None]).any(2)
+    return torch.where(beats_another, each, torch.zeros_like(each)).sum(1)
 
 
 def uniform_thresholds(levels: int) -> list[float]:
-    """Return ``theta_k = log(k / (K - k))``, k = 1 to K - 1.
+    """Return the thresholds ``theta_k = log(k / (K - k))``, k = 1 to K - 1, of K ``levels``.
 
-    Under these thresholds a score of 0 makes all ``K`` categories equally likely.
+    They are in log-odds, for :func:`ordinal_log_probs`. Under these thresholds a score of 0 makes
+    all ``K`` categories equally likely.
 
     Examples:
         >>> [round(theta, 4) for theta in uniform_thresholds(4)]
@@ -102,9 +105,10 @@ def uniform_thresholds(levels: int) -> list[float]:
 def ordinal_log_probs(score: Tensor, first: Tensor, gaps: Tensor) -> Tensor:
     """Compute log-probabilities ``[N, K]`` of ordered categories (cumulative logit).
 
-    ``P(y <= k) = s(theta_k - r)``: a score moves all cumulative log-odds alike. ``first`` is
-    ``theta_1``, a scalar; ``gaps`` ``[K - 2]`` are the differences of the thresholds, above 0. The
-    result is finite even where ``P(y = k)`` rounds to 0.
+    ``P(y <= k) = s(theta_k - r)``: a score ``r`` moves all cumulative log-odds alike. ``score`` is
+    ``[N]``; ``first`` is ``theta_1``, a scalar; ``gaps`` ``[K - 2]`` are the differences of
+    adjacent thresholds, above 0. The result, in nats, is finite even where ``P(y = k)`` rounds
+    to 0.
 
     Source: McCullagh 1980, "Regression models for ordinal data", Journal of the Royal Statistical
     Society B 42(2), section 2.
@@ -123,11 +127,11 @@ def ordinal_log_probs(score: Tensor, first: Tensor, gaps: Tensor) -> Tensor:
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Compute the binary cross-entropy, averaged over the known labels ``[N, K]``.
+    """Compute the binary cross-entropy, averaged over the known labels, a scalar in nats.
 
-    A label is 1, 0, a probability, or NaN where unknown; unknown labels have no gradient. 0 if all
-    are unknown. ShapeError if the shapes differ; NumericalError if a label is neither NaN nor in
-    [0, 1].
+    ``logits`` and ``labels`` are ``[N, K]``. A label is 1, 0, a probability, or NaN where unknown;
+    unknown labels have no gradient. 0 if all are unknown. ShapeError if the shapes differ;
+    NumericalError if a label is neither NaN nor in [0, 1].
 
     Source: Masked binary cross-entropy with logits; Bishop 2006, Pattern Recognition and Machine
     Learning, eq. 4.90, for each label.
@@ -162,8 +166,8 @@ def combine_scores(scores: Tensor, by: Combination, penalty: float) -> Tensor:
     """Combine the scores ``[M, B]`` of an ensemble of ``M`` reward models into ``[B]``.
 
     ``mean_minus_std`` is ``m - penalty s`` (a lower confidence bound); ``mean_minus_variance`` is
-    ``m - penalty s^2`` (uncertainty-weighted optimisation). ``s`` is the population std over the
-    members. Normalise members of different scales first.
+    ``m - penalty s^2`` (uncertainty-weighted optimisation). ``m`` and ``s`` are mean and population
+    std over the members. Normalise members of different scales first.
 
     Source: Coste et al. 2023, arXiv:2310.02743, section 3 (mean, worst case, uncertainty-weighted).
 

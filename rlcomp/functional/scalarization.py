@@ -5,7 +5,8 @@ sample (ESR). Its policy gradient equals the gradient of the linear sum with wei
 the current expected returns. The weights below are for ascent.
 
 ``returns`` J, ``utopia`` z (the best returns), ``weights`` w and results of ``*_weights`` are
-``[K]``; returns are in reward units.
+``[K]``; returns are in reward units, weights dimensionless. Scalarised returns are scalars in
+reward units.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: flo
 def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
     """Compute the smooth Chebyshev scalarisation, ``mu * logsumexp_i(w_i (z_i - J_i) / mu)``.
 
-    To be minimised; it lies between the maximum and the maximum plus ``mu ln K``.
+    To be minimised; it lies between the maximum ``max_i w_i (z_i - J_i)`` and the maximum plus
+    ``mu log K``. ``mu``, above 0, is in reward units.
 
     Source: Lin et al. 2024, arXiv:2402.19078, eq. 8.
 
@@ -64,6 +66,8 @@ def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float
 def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
     """Compute the smooth Chebyshev weights, ``-dS / dJ = w * softmax(w (z - J) / mu)``.
 
+    ``S`` is :func:`smooth_chebyshev`.
+
     Examples:
         >>> smooth_chebyshev_weights(torch.zeros(2), torch.zeros(2), torch.ones(2), 0.1)
         tensor([0.5000, 0.5000])
@@ -74,7 +78,8 @@ def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, m
 def dual_ascent(multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float) -> Tensor:
     """Update Lagrange multipliers by dual ascent: ``max(0, lambda_i + step * (c_i - J_i))``.
 
-    ``thresholds`` are ``c``; a NaN return leaves the multiplier unchanged.
+    ``multipliers`` ``lambda``, ``returns`` ``J``, ``thresholds`` ``c`` and the result are ``[K]``.
+    A multiplier grows while its return is below its threshold; a NaN return leaves it unchanged.
 
     Source: Altman 1999 (constrained MDPs); Tessler et al. 2018, arXiv:1805.11074, eq. 9.
 
@@ -87,8 +92,9 @@ def dual_ascent(multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: 
 
 
 def projection(values: Tensor) -> float:
-    """Project 0 onto ``[min a, max a]``: the signed least ``|sum_i c_i a_i|`` (PAMA, theorem 1).
+    """Project 0 onto ``[min a, max a]`` (PAMA).
 
+    The result is ``sum_i c_i a_i`` for the ``c`` on the simplex that minimise its absolute value.
     ``values`` ``a`` ``[K]`` are the mean advantages of the objectives.
 
     Source: He et al. 2025, arXiv:2508.07768, theorem 1.
@@ -116,7 +122,7 @@ def scalar_weights(values: Tensor) -> Tensor:
     """
     values = values.detach().double().cpu()
     low, high = values.min(), values.max()
-    lowest, highest = _shared(values == low), _shared(values == high)
+    lowest, highest = _equal_weights(values == low), _equal_weights(values == high)
     if float(low) >= 0:
         return lowest
     if float(high) <= 0:
@@ -126,5 +132,5 @@ def scalar_weights(values: Tensor) -> Tensor:
     return share * lowest + (1 - share) * highest
 
 
-def _shared(among: Tensor) -> Tensor:
-    return among.double() / among.sum()
+def _equal_weights(selected: Tensor) -> Tensor:
+    return selected.double() / selected.sum()

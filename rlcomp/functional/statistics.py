@@ -26,7 +26,8 @@ class Bin(NamedTuple):
 def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
     """Compute the reliability diagram in bins of equal mass, by rising probability.
 
-    There are fewer ``bins`` where there are fewer predictions.
+    ``probability`` and ``happened`` are ``[N]``; ``happened`` is bool. With fewer than ``bins``
+    predictions each of them has a bin of its own.
 
     Source: Niculescu-Mizil and Caruana 2005; equal mass: Nguyen and O'Connor 2015,
     arXiv:1508.05154.
@@ -63,7 +64,8 @@ def expected_calibration_error(bins: list[Bin]) -> float:
 def roc_auc(score: Tensor, positive: Tensor) -> Tensor:
     """Compute the area under the ROC curve, ``P(s_+ > s_-) + P(s_+ = s_-) / 2`` over all pairs.
 
-    NaN if all or none of the texts have the label.
+    ``score`` and ``positive`` (bool: the text has the label) are ``[N]``; the result is a float64
+    scalar. NaN if all or none of the texts have the label.
 
     Source: Hanley and McNeil 1982, Radiology 143(1): the Wilcoxon statistic.
 
@@ -79,8 +81,9 @@ def roc_auc(score: Tensor, positive: Tensor) -> Tensor:
 def average_precision(score: Tensor, positive: Tensor) -> Tensor:
     """Compute the average precision: the mean precision down to each labelled text's score.
 
-    ``AP = mean_{i in +} #{j in +: s_j >= s_i} / #{j: s_j >= s_i}``. An uninformative score has the
-    share of labelled texts as its value. NaN if no text has the label.
+    ``AP = mean_{i in +} #{j in +: s_j >= s_i} / #{j: s_j >= s_i}``. Arguments and result are as in
+    :func:`roc_auc`. A constant score has the share of labelled texts as its value. NaN if no text
+    has the label.
 
     Source: Manning et al. 2008, Introduction to Information Retrieval, section 8.4.
 
@@ -106,7 +109,7 @@ def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
         >>> rank_correlation([0, 0.5, 1], [0.1, 0.2, 9.0])
         1.0
     """
-    values = [np.asarray(one, dtype=np.float64) for one in (first, second)]
+    values = [np.asarray(vector, dtype=np.float64) for vector in (first, second)]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
         raise ShapeError(
             f"rank_correlation: the shapes are {list(values[0].shape)} and "
@@ -114,14 +117,15 @@ def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
         )
     if not np.isfinite(values).all():
         raise NumericalError("rank_correlation: a number is not finite: leave such pairs out")
-    one, other = (_centred_ranks(vector) for vector in values)
-    size = np.sqrt((one @ one) * (other @ other))
-    return float(np.clip(one @ other / size, -1, 1)) if size > 0 else 0.0
+    x, y = (_centred_ranks(vector) for vector in values)
+    size = np.sqrt((x @ x) * (y @ y))
+    return float(np.clip(x @ y / size, -1, 1)) if size > 0 else 0.0
 
 
 def _centred_ranks(values: Array) -> Array:
-    above: Array = np.sign(values[:, None] - values).sum(1)
-    return above / 2
+    """Return the ranks minus their mean, ``[N]``: half of (lower values minus higher values)."""
+    lead: Array = np.sign(values[:, None] - values).sum(1)
+    return lead / 2
 
 
 class Estimate(NamedTuple):
@@ -134,8 +138,9 @@ class Estimate(NamedTuple):
 def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
     """Compute the mean over clusters of their means, and its variance.
 
-    ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``. Answers to one prompt are not
-    independent; prompts are. ConfigError if there are fewer than two clusters.
+    ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``. ``values`` and ``cluster``, the
+    prompt of each value, are ``[N]``. Answers to one prompt are not independent; prompts are
+    independent. ConfigError if there are fewer than two clusters.
 
     Source: Miller 2024, arXiv:2411.00640: standard errors clustered by question.
 
@@ -143,11 +148,11 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
         >>> clustered_mean(torch.tensor([1.0, 0.0, 1.0]), torch.tensor([7, 7, 3]))
         Estimate(mean=0.75, variance=0.0625)
     """
-    place = torch.unique(cluster, return_inverse=True)[1]
-    count = place.bincount().double()
+    index = torch.unique(cluster, return_inverse=True)[1]
+    count = index.bincount().double()
     if len(count) < 2:
         raise ConfigError(f"a variance over {len(count)} prompts: must be at least 2")
-    means = torch.zeros_like(count).index_add(0, place, values.double()) / count
+    means = torch.zeros_like(count).index_add(0, index, values.double()) / count
     return Estimate(float(means.mean()), float(means.var() / len(count)))
 
 
@@ -182,10 +187,11 @@ _EQUAL = 1e-12
 def share_interval(values: Tensor, level: float, generator: torch.Generator) -> tuple[float, float]:
     """Compute the interval of the mean over problems of shares in [0, 1].
 
-    Wilson's interval if every value is 0 or 1, otherwise the bootstrap's. If all values are equal,
-    a bootstrap has no width, at any number of problems. The interval then bounds the share of other
-    values that ``n`` problems can miss: the value plus or minus Wilson's upper end for 0 of ``n``,
-    within [0, 1]. The generator is on the CPU.
+    ``values`` are ``[P]``; ``level`` is the coverage, such as 0.95. Wilson's interval if every
+    value is 0 or 1, otherwise the bootstrap's. If all values are equal, a bootstrap has no width,
+    at any number of problems. The interval then bounds the share of other values that ``P``
+    problems can miss: the value plus or minus Wilson's upper end for 0 of ``P``, within [0, 1]. The
+    generator is on the CPU. ConfigError without values, or for a level outside (0, 1).
 
     Source: Efron 1979, Annals of Statistics 7(1); Wilson 1927, Journal of the American Statistical
     Association 22(158).
@@ -205,7 +211,8 @@ def difference_interval(
 ) -> tuple[float, float]:
     """Compute the interval of the mean over problems of paired differences of shares, in [-1, 1].
 
-    The bootstrap's interval; for equal values as in :func:`share_interval`.
+    The bootstrap's interval. If all values are equal, it is the value plus or minus the width in
+    :func:`share_interval`, within [-1, 1]. Arguments and errors are as there.
 
     Examples:
         >>> low, high = difference_interval(torch.zeros(4), 0.95, torch.Generator())
@@ -225,9 +232,8 @@ def _interval(
     return max(value - width, bounds[0]), min(value + width, bounds[1])
 
 
+# Largest number of Newton steps; they end once no coefficient moves by 1e-10.
 _STEPS = 50
-
-
 # Beyond these log-odds the columns count as determining an outcome with certainty.
 _MAX_LOG_ODDS = 30.0
 
@@ -242,7 +248,8 @@ class LogisticFit(NamedTuple):
 def logistic_regression(features: Tensor, outcome: Tensor, cluster: Tensor) -> LogisticFit:
     """Fit ``P(y = 1) = s(x b)`` by Newton's method, without a penalty.
 
-    Features are ``[N, K]``; a column of ones is the intercept. Standard errors are clustered,
+    ``s`` is the logistic function. ``features`` ``x`` are ``[N, K]``; a column of ones is the
+    intercept. ``outcome`` ``y`` and ``cluster`` are ``[N]``. Standard errors are clustered,
     ``V = H^-1 (sum_c g_c g_c^T) H^-1`` with ``H = sum p (1 - p) x x^T`` and ``g_c`` the sum of
     ``(y - p) x`` over the rows of a cluster: valid if rows of a cluster depend on one another, and
     if outcomes are shares in [0, 1].
@@ -284,7 +291,7 @@ def _information(x: Tensor, p: Tensor) -> Tensor:
 def _newton(x: Tensor, y: Tensor, b: Tensor) -> Tensor:
     p = torch.sigmoid(x @ b)
     information = _information(x, p)
-    if float(torch.linalg.cond(information)) > 1e12:
+    if float(torch.linalg.cond(information)) > 1e12:  # singular up to rounding
         raise DataError(
             "logistic regression: a column follows from others (or is the same in all rows): their "
             "coefficients are not unique; leave the column out"

@@ -1,7 +1,7 @@
 """Surrogates of the policy objective, per token.
 
-``ratio`` is pi / pi_old, dimensionless; ``advantage`` is in reward units, as are the results.
-Shapes are ``[B, T]``.
+``ratio`` is pi / pi_old, dimensionless. ``advantage`` and surrogates are in reward units
+(:func:`weighted_log_probs`: reward units times nats). Shapes are ``[B, T]``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from rlcomp.errors import ShapeError
 def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Return ratio and advantage, with ratio 1 and advantage 0 outside the mask.
 
-    To be called before the two are multiplied, so that NaN outside the mask cannot reach the
-    gradient.
+    Call it before multiplying the two, so that NaN outside the mask cannot reach the gradient.
 
     Examples:
         >>> ratio, advantage = torch.tensor([[2.0, torch.nan]]), torch.tensor([[3.0, torch.inf]])
@@ -92,7 +91,7 @@ def dual_clipped_surrogate(
     """Compute dual-clip PPO's surrogate, ``max(J, clip_dual * A)`` for ``A < 0``, else ``J``.
 
     ``J`` is :func:`clipped_surrogate`, ``clip_dual > 1``. If ``clip_dual`` is at least
-    ``1 + clip_high``, this equals a two-sided clip with ``clip_dual`` as cap of the ratio.
+    ``1 + clip_high``, the result equals ``J`` of the ratio ``min(r, clip_dual)``.
 
     Source: Ye et al. 2020, arXiv:1912.09729 (dual-clip PPO).
 
@@ -158,8 +157,8 @@ def geometric_mean_surrogate(
     The gradient in an unclipped token's log-prob is ``l_it``, or ``g_i A_it / n_i`` in the mean
     over a row. Where the advantages of the row are equal, this is the gradient of ``g_i A_i``.
 
-    Source: Zhao et al. 2025 (GMPO), arXiv:2507.20673. verl instead averages advantages that differ
-    between tokens; the gradient of that is not the policy gradient.
+    Source: Zhao et al. 2025 (GMPO), arXiv:2507.20673. verl instead averages the advantages of a
+    row; where they differ between tokens, its gradient is not the policy gradient.
 
     Examples:
         >>> mask, log_ratio = torch.ones(1, 2).bool(), torch.tensor([[0.9, -0.2]])
@@ -169,5 +168,5 @@ def geometric_mean_surrogate(
     clipped = torch.where(advantage > 0, log_ratio.clamp(max=clip_high), log_ratio.clamp(-clip_low))
     length = mask.sum(1, keepdim=True).clamp(min=1)
     mean = clipped.detach().sum(1, keepdim=True) / length
-    own = clipped - clipped.detach()  # value 0, with a gradient
-    return advantage * (mean + own).exp()
+    token_term = clipped - clipped.detach()  # value 0, with a gradient
+    return advantage * (mean + token_term).exp()

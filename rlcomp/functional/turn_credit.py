@@ -1,8 +1,8 @@
-"""Turn-level credit: returns of turns, GiGPO, MT-GRPO, GAE over turns, and VinePPO.
+"""Turn-level credit: returns of turns, GiGPO, MT-GRPO and VinePPO.
 
 ``reward``, ``value`` and results are ``[E, K]``, in reward units: K turns of E episodes. ``exists``
 is the mask of the turns that an episode has, the first ones; results are 0 elsewhere. ``gamma`` is
-a discount per turn, not per token.
+a discount per turn, not per token. GAE over turns is :func:`rlcomp.functional.returns.gae`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from rlcomp.functional.group_statistics import Groups
 def turn_returns(reward: Tensor, gamma: float) -> Tensor:
     """Compute the discounted return-to-go of turns, ``G_k = sum_{l >= k} gamma^(l - k) r_l``.
 
+    ``reward`` is 0 at turns that do not exist.
+
     Examples:
         >>> turn_returns(torch.tensor([[1.0, 0.0, 4.0]]), 0.5)
         tensor([[2., 2., 4.]])
@@ -28,7 +30,9 @@ def turn_returns(reward: Tensor, gamma: float) -> Tensor:
 
 
 def other_episodes_mean(value: Tensor, exists: Tensor, cell: Tensor, episode: Tensor) -> Tensor:
-    """Average the visits of other episodes to the same cell, ``[N]``; NaN if there are none.
+    """Average the values of the visits of other episodes to the same cell, ``[N]``.
+
+    NaN if there are no such visits.
 
     Args:
         value: value of each visit, shape ``[N]``.
@@ -36,18 +40,20 @@ def other_episodes_mean(value: Tensor, exists: Tensor, cell: Tensor, episode: Te
         cell: cell of each visit, int64, shape ``[N]``, from 0.
         episode: episode of each visit, int64, shape ``[N]``, from 0.
     """
-    own = cell * (int(episode.max()) + 1 if len(episode) else 1) + episode
+    # A number for each pair of a cell and an episode.
+    pair = cell * (int(episode.max()) + 1 if len(episode) else 1) + episode
     value = torch.where(exists, value, torch.zeros_like(value))
-    total, count = (_sums(each, cell) for each in (value, exists.to(value)))
-    mine, number = (_sums(each, own) for each in (value, exists.to(value)))
-    return (total - mine) / (count - number)  # 0 / 0 without visits of other episodes
+    cell_total, cell_count = (_sums(each, cell) for each in (value, exists.to(value)))
+    pair_total, pair_count = (_sums(each, pair) for each in (value, exists.to(value)))
+    # 0 / 0 without visits of other episodes.
+    return (cell_total - pair_total) / (cell_count - pair_count)
 
 
 def _sums(value: Tensor, index: Tensor) -> Tensor:
     """Return for each entry the sum over all entries with its index."""
-    _, place = torch.unique(index, return_inverse=True)
-    cells = int(place.max()) + 1 if len(place) else 0
-    return value.new_zeros(cells).index_add(0, place, value)[place]
+    _, number = torch.unique(index, return_inverse=True)
+    count = int(number.max()) + 1 if len(number) else 0
+    return value.new_zeros(count).index_add(0, number, value)[number]
 
 
 def gigpo_steps(
@@ -83,9 +89,10 @@ def gigpo_steps(
     valid = (countable & (anchor >= 0)).flatten()
     episodes, turns = returns.shape
     episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
-    _, place = torch.unique(group, return_inverse=True)
-    state = torch.stack([place[episode], anchor.flatten()], 1)
+    _, group_number = torch.unique(group, return_inverse=True)
+    state = torch.stack([group_number[episode], anchor.flatten()], 1)
     _, cell = torch.unique(state, dim=0, return_inverse=True)
+    # A visit that does not count has a negative cell of its own.
     cells = Groups(returns.flatten(), torch.where(valid, cell, -1 - torch.arange(len(cell))), valid)
     centred = cells.centred()
     if baseline == "others":
@@ -103,7 +110,9 @@ def mt_grpo_turns(
 ) -> Tensor:
     """Standardise a turn's reward over the same turns of the group (MT-GRPO), dimensionless.
 
-    Only turns that are not the last of their episode count; fewer than two of them give 0.
+    ``A_ik = (r_ik - mean_g(r_k)) / (std_g(r_k) + epsilon)``, ``[E, K]``. Only turns that are not
+    the last of their episode count; a group with fewer than two such turns, or with equal rewards,
+    has 0. ``valid`` (bool) and ``group`` (int64) are ``[E]``.
 
     Source: Zeng et al. 2025, arXiv:2505.11821.
     """
@@ -115,39 +124,11 @@ def mt_grpo_turns(
     return torch.stack(parts, 1)
 
 
-def turn_gae(
-    reward: Tensor,
-    value: Tensor,
-    exists: Tensor,
-    gamma: float,
-    gae_lambda: float,
-    last_value: Tensor | None = None,
-) -> Tensor:
-    """Compute the generalised advantage estimate over turns.
-
-    ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``. ``value``
-    is that before each turn's first token, ``last_value`` ``[E]`` that after the last turn (None:
-    0).
-
-    Examples:
-        >>> exists = torch.tensor([[True, True]])
-        >>> turn_gae(torch.tensor([[0.0, 1.0]]), torch.tensor([[0.25, 0.5]]), exists, 1.0, 1.0)
-        tensor([[0.7500, 0.5000]])
-    """
-    value = torch.where(exists, value, torch.zeros_like(value))
-    ahead = torch.cat([value[:, 1:], torch.zeros_like(value[:, :1])], 1)
-    if last_value is not None:
-        last = exists.flip(1).cumsum(1).flip(1) == 1
-        ahead = torch.where(last & exists, last_value[:, None], ahead)
-    delta = torch.where(exists, reward + gamma * ahead - value, torch.zeros_like(value))
-    return turn_returns(delta, gamma * gae_lambda)
-
-
 def vine_advantage(reward: Tensor, value: Tensor, exists: Tensor) -> Tensor:
     """Compute VinePPO's advantage of turns, ``A_k = V_{k+1} - V_k``; ``V_K`` is the reward ``[E]``.
 
-    ``value`` is the mean reward of episodes that continue from before a turn; NaN if unknown, with
-    advantage 0.
+    ``value`` is the mean reward of episodes that continue from before a turn, NaN if unknown. Where
+    either value is NaN, the advantage is 0. ``V_K`` follows an episode's last turn.
 
     Source: Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.
 

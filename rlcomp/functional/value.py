@@ -28,8 +28,8 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip:
     """Compute PPO's clipped value error.
 
     ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``; ``clip``
-    is in reward units. The gradient is 0 if ``V'`` is at a bound and its error is the larger one;
-    otherwise it is the gradient of the unclipped error.
+    is in reward units. Shapes ``[B, T]``; ShapeError if they differ. The gradient is 0 if ``V'`` is
+    at a bound and its error is the larger one; otherwise it is the gradient of the unclipped error.
 
     Source: The authors' code of PPO (openai/baselines, ppo2); the paper has no value clip.
 
@@ -75,6 +75,8 @@ def _check_shapes(value: Tensor, **others: Tensor) -> None:
 def priority_probability(priority: Tensor, alpha: float) -> Tensor:
     """Compute ``P(i) = p_i^alpha / sum_j p_j^alpha``, float64; ``alpha`` 0 is uniform.
 
+    ``priority`` ``p`` and the result are ``[R]``; priorities are above 0.
+
     Source: Schaul et al. 2016, arXiv:1511.05952, eq. 1.
 
     Examples:
@@ -86,10 +88,10 @@ def priority_probability(priority: Tensor, alpha: float) -> Tensor:
 
 
 def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
-    """Compute ``w_i = (R P(i))^-beta`` over the greatest of these weights; at most 1.
+    """Compute ``w_i = (R P(i))^-beta``, divided by the greatest of these weights, float32.
 
-    ``R`` is the number of rows to draw from; ``beta`` 1 corrects the priorities fully, 0 not at
-    all.
+    ``probability`` ``P(i)`` of the drawn rows and the result are ``[N]``; ``rows`` ``R`` is the
+    number of rows to draw from. ``beta`` 1 corrects the priorities fully, 0 not at all.
 
     Source: Schaul et al. 2016, arXiv:1511.05952, section 3.4.
 
@@ -103,6 +105,8 @@ def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
 
 def draw_by_probability(probability: Tensor, draws: Tensor) -> Tensor:
     """Draw rows by inversion: the first with a cumulative probability above the draw in [0, 1).
+
+    ``probability`` is ``[R]``, ``draws`` and the result (int64) are ``[N]``.
 
     Examples:
         >>> draw_by_probability(torch.tensor([0.25, 0.75]), torch.tensor([0.2, 0.25, 0.9]))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rlcomp.arguments import Checked
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.errors import ConfigError, NumericalError, nearest
-from rlcomp.functional.min_norm import ENUMERATED, cosines, stationarity_gap
+from rlcomp.functional.min_norm import MAX_SUPPORT_SEARCH, cosines, stationarity_gap
 from rlcomp.metrics import record
 
 
@@ -262,7 +262,7 @@ def _record(quantity: Quantity, objectives: Objectives, weights: Tensor) -> None
     if bool(active.any()):
         record(f"pareto/{quantity}/worst_cosine", float(cosine[active].min()))
     # More vectors would need a QP solver, only for a metric.
-    if 0 < int(active.sum()) <= ENUMERATED:
+    if 0 < int(active.sum()) <= MAX_SUPPORT_SEARCH:
         record(f"pareto/{quantity}/gap", stationarity_gap(objectives.gram[active][:, active]))
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from rlcomp.functional.clip_bounds import Path as Steps
 from rlcomp.functional.clip_bounds import (
+    BoundGrid,
     contributions,
     covariance,
     draw_eligible,
@@ -18,7 +18,7 @@ from rlcomp.functional.clip_bounds import (
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
-PAPER = Steps(0.6, 0.9, 0.02), Steps(1.2, 3.0, 0.05)
+PAPER = BoundGrid(0.6, 0.9, 0.02), BoundGrid(1.2, 3.0, 0.05)
 
 
 def row(*values):
@@ -52,7 +52,7 @@ def test_search_raises_the_ceiling_to_its_end_before_the_floor():
     # The positive token counts from a ceiling of 1.4 on: 1.35 / (1.35 + 0.7) = 0.66. The negative
     # one drops out when the floor passes 0.7.
     ratio, advantage, ones = row(1.35, 0.7), row(1, -1), row(1, 1)
-    paths = Steps(0.6, 0.8, 0.1), Steps(1.2, 1.5, 0.1)
+    paths = BoundGrid(0.6, 0.8, 0.1), BoundGrid(1.2, 1.5, 0.1)
 
     first = search_bounds(ratio, advantage, ones, 0.6, paths, "gradient")
     second = search_bounds(ratio, advantage, ones, 0.7, paths, "gradient")
@@ -81,7 +81,7 @@ def test_search_on_advantages_of_one_sign_ends_at_an_end(advantage, share, steps
 def test_search_weights_tokens():
     # 0.1 * 1 against 0.9 * 1.
     weight = row(0.1, 0.9)
-    path = Steps(0.6, 0.6, 0.1), Steps(1.2, 1.2, 0.1)
+    path = BoundGrid(0.6, 0.6, 0.1), BoundGrid(1.2, 1.2, 0.1)
 
     result = search_bounds(row(1, 1), row(1, -1), weight, 0.4, path, "gradient")
 
@@ -134,7 +134,7 @@ def test_search_does_not_raise_the_floor_first(number):
     )
     inside = mask.bool()
     ratio = torch.where(inside, (new - old).clamp(-20, 20), 0.0).exp()
-    paths = Steps(0.6, 0.8, 0.05), Steps(1.2, 2.0, 0.05)
+    paths = BoundGrid(0.6, 0.8, 0.05), BoundGrid(1.2, 2.0, 0.05)
 
     # Their target, positive / negative = 1, is a share of a half.
     result = search_bounds(ratio, torch.where(inside, advantage, 0.0), mask, 0.5, paths, "gradient")

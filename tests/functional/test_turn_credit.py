@@ -1,10 +1,10 @@
 import torch
 
+from rlcomp.functional.returns import gae
 from rlcomp.functional.turn_credit import (
     gigpo_steps,
     mt_grpo_turns,
     other_episodes_mean,
-    turn_gae,
     turn_returns,
     vine_advantage,
 )
@@ -88,20 +88,20 @@ def test_mt_grpo_standardises_turns_that_are_not_the_last():
     assert result[:, 1:].abs().sum() == 0
 
 
-def test_turn_gae_by_hand():
+def test_gae_over_turns_by_hand():
     reward, value = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 4.0]])
     there = torch.ones(1, 2, dtype=torch.bool)
 
     # delta_1 = 2 - 4 = -2; delta_0 = 1 + .5 * 4 - .5 = 2.5; A_0 = 2.5 + .5 * .8 * -2.
-    result = turn_gae(reward, value, there, 0.5, 0.8)
+    result = gae(reward, value, there, 0.5, 0.8)
 
     torch.testing.assert_close(result, torch.tensor([[1.7, -2.0]]))
 
 
-def test_turn_gae_of_one_turn_is_the_reward_less_the_value():
+def test_gae_over_turns_of_one_turn_is_the_reward_less_the_value():
     there = torch.tensor([[True, False]])
 
-    result = turn_gae(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 9.0]]), there, 1.0, 1.0)
+    result = gae(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 9.0]]), there, 1.0, 1.0)
 
     assert result.tolist() == [[2.0, 0.0]]
 

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.clip_bounds import Bounds, Measure, Path, search_bounds
+from rlcomp.functional.clip_bounds import BoundGrid, Bounds, Measure, search_bounds
 from rlcomp.functional.importance import fill_unrecorded
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import bounded_surrogate, neutral_outside, outside_bounds
@@ -34,7 +34,7 @@ class BAPO(LossPart):
     ``[B]``.
 
     Args:
-        share: rho_0, target share of tokens with positive advantage.
+        share: rho_0, target share of tokens with positive advantage in the sum of ``p_t m_t``.
         measure: ``gradient``: ``m_t = r_t |A_t|`` on unclipped tokens; raising either bound
             raises the share. ``value``: ``m_t = |l_t|``, as in the paper. Then raising the floor
             lowers the share, so a search that reaches the ceiling's end also reaches the floor's.
@@ -104,8 +104,8 @@ class BAPO(LossPart):
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         rollout_log_probs = fill_unrecorded(batch["rollout_log_probs"], batch["log_probs"])
         weight = masked(masked(rollout_log_probs, mask).exp(), mask)
-        floors = Path(self.floor_start, self.floor_end, self.floor_step)
-        ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)
+        floors = BoundGrid(self.floor_start, self.floor_end, self.floor_step)
+        ceilings = BoundGrid(self.ceiling_start, self.ceiling_end, self.ceiling_step)
         self.bounds = search_bounds(
             ratio, advantage, weight, self.share, (floors, ceilings), self.measure
         )

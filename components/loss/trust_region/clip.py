@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, Gt, NonNegativeFloat
@@ -72,14 +71,11 @@ class Clip(LossPart):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        # Mask both before the product: NaN outside the mask must not reach the gradient.
-        ratio = torch.where(mask, batch["ratio"], torch.ones_like(batch["ratio"]))
-        advantage = masked(batch["advantage"], mask)
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         batch["surrogate"] = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)
-        high = (advantage > 0) & (ratio > 1 + self.clip_high)
-        low = (advantage < 0) & (ratio < 1 - self.clip_low)
-        record("trust_region/clip_fraction_high", high, where=mask)
+        low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
         record("trust_region/clip_fraction_low", low, where=mask)
+        record("trust_region/clip_fraction_high", high, where=mask)
         return batch
 
 
@@ -91,7 +87,8 @@ class DualClip(LossPart):
 
     A token with negative advantage and ratio above ``c`` has no gradient, which bounds the loss on
     stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function if ``c`` is at
-    least ``1 + eps_high``. For a smaller ``c`` it also clips positive advantages at ``c``.
+    least ``1 + eps_high``. For a smaller ``c`` the two-sided clip also clips tokens of positive
+    advantage at ``c``; dual clip does not.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 

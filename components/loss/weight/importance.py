@@ -35,8 +35,8 @@ class DivergenceFilter(LossPart):
     k2 and k3 are never negative: they need no ``low``. k1 is ``log(pi_rollout / pi_old)``, so its
     bounds are logs. Dropped tokens stay in the denominator of the loss.
 
-    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
-    ``token_weight`` ``[B, T]``.
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: estimate 0),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
         estimator: k1, k2 or k3.
@@ -107,8 +107,8 @@ class MaskedWeight(LossPart):
         high: the largest accepted ratio.
 
     Source:
-        Ling team 2025, arXiv:2510.18855 (IcePop); at the level of sequences Liu et al. 2025, "When
-        speed kills stability".
+        Ling team 2025, arXiv:2510.18855 (IcePop, tokens); Liu et al. 2025, "When speed kills
+        stability" (sequences).
     """
 
     equation = "c_t = rho_t 1[{low} <= rho_t <= {high}], rho_t = pi_old / pi_rollout ({level})"
@@ -192,12 +192,14 @@ class TruncatedWeight(LossPart):
 class SelfNormalisedWeight(TruncatedWeight):
     """Self-normalised truncated importance sampling.
 
-    ``c_t = w_t / mean(w)`` with ``w_t`` of :class:`TruncatedWeight`.
+    ``c_t = w_t / mean(w)`` with ``w_t`` the weight of :class:`TruncatedWeight`.
 
-    The mean is over the tokens of the optimiser step, or at the sequence levels over its sequences.
+    The mean is over the tokens of the optimiser step. With ``level`` ``sequence`` or
+    ``sequence_mean`` the mean is over its sequences.
 
-    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
-    ``token_weight`` ``[B, T]``.
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: ``w_t`` is 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Prepares ``weight_scale``
+    ``[B]``.
 
     Source:
         Owen 2013, "Monte Carlo theory", section 9.2.
@@ -230,8 +232,8 @@ class GeometricFilter(LossPart):
     The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
     the loss.
 
-    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
-    ``token_weight`` ``[B, T]``.
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: log-ratio 0),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
         low: the least accepted ratio.

@@ -26,8 +26,8 @@ class BranchShareWeight(LossPart):
     number of trees, the expected gradient equals the gradient of independent episodes for every
     branching rule. Without the weights, rows from states with many branches weigh too much.
 
-    Reads ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B,
-    T]``.
+    Reads ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight``
+    ``[B, T]``. Prepares ``tree_weight`` ``[B]``.
 
     Source:
         Trees of Dong et al. 2025 (ARPO), arXiv:2507.19849; the weights are those of splitting in
@@ -49,7 +49,7 @@ class BranchShareWeight(LossPart):
         has_response = batch["response_mask"].any(1)
         share = masked(batch["branch_share"], has_response)
         total = share.sum()
-        scale = has_response.sum() / total.clamp(min=1e-12)
+        scale = has_response.sum() / total.clamp(min=1e-12)  # 0 / 0 if no row has a response
         return batch.select().set("tree_weight", share * scale)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -69,7 +69,7 @@ class EqualRoleWeight(LossPart):
     The total stays ``W_a + W_b`` for every reduction. ``W`` ignores other weights of the loss.
 
     Reads ``is_proposer`` ``[B]``, ``loss_weight``, ``response_mask`` ``[B, T]``. Writes
-    ``token_weight`` ``[B, T]``.
+    ``token_weight`` ``[B, T]``. Prepares ``role_weight`` ``[B]``.
 
     Source:
         PretrainZero, arXiv:2512.03442: the batches of both roles, joined with equal weight.
@@ -137,7 +137,8 @@ class TopEntropy(LossPart):
 
     Dropped tokens stay in the denominator of the loss.
 
-    Reads ``entropy``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
+    Reads ``entropy``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Prepares
+    ``entropy_floor`` ``[B]``.
 
     Args:
         fraction: rho, share of the tokens to keep; 1 keeps all.

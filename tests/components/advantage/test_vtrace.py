@@ -67,6 +67,15 @@ def test_the_share_of_capped_tokens_is_recorded():
     assert ledger.means()["advantage/rho_capped"] == 0.5
 
 
+def test_a_token_without_a_recorded_log_prob_has_the_ratio_1():
+    unrecorded, on_policy = batch(), batch()
+    unrecorded["rollout_log_probs"][0, 1] = torch.nan
+    on_policy["rollout_log_probs"][0, 1] = on_policy["old_log_probs"][0, 1]
+
+    for key in ("advantage", "returns"):
+        assert VTrace()(unrecorded.copy())[key].tolist() == VTrace()(on_policy.copy())[key].tolist()
+
+
 def test_on_policy_no_token_is_capped():
     rows = batch()
     rows["rollout_log_probs"] = rows["old_log_probs"]

@@ -20,7 +20,7 @@ from components.loss.trust_region.divergence import KLPenalty
 from components.loss.value import ValueLoss
 from components.pareto.scalarisation import RandomWeights
 from rlcomp.component import Component
-from rlcomp.errors import NonFiniteSteps, NumericalError
+from rlcomp.errors import CheckpointError, NonFiniteSteps, NumericalError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
@@ -218,6 +218,12 @@ def test_how_many_in_a_row_goes_along_with_a_checkpoint():
     other.load_run_state(first.run_state())
 
     assert other.count_skip()
+
+
+@pytest.mark.parametrize("count", [-5, "2", 1.5])
+def test_a_checkpoint_with_an_impossible_count_is_refused(count):
+    with pytest.raises(CheckpointError, match="in_a_row"):
+        SkipNonFinite().load_run_state({"in_a_row": count})
 
 
 def test_with_a_limit_of_one_the_first_stops_the_run():

@@ -56,6 +56,18 @@ def test_how_far_the_sampler_was_off_is_recorded():
     assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(2.4 / 6, abs=1e-5)
 
 
+def test_a_token_without_a_recorded_log_prob_is_not_in_the_distance():
+    policy = tiny_policy()
+    batch = encode_rows(policy.tokenizer, ["1+"], ["123"])
+    batch["rollout_log_probs"] = policy.log_probs(batch).detach() + 0.5
+    batch["rollout_log_probs"][0, -1] = torch.nan
+
+    with recording() as ledger:
+        RecomputedMoments(policy=policy)(batch)
+
+    assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(0.5, abs=1e-5)
+
+
 def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):
     policy = tiny_policy()
     batch = rollout(policy)
