@@ -24,7 +24,7 @@ from rlcomp.engine.scoring import (
 from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.fit_checks import check_vocabulary
-from rlcomp.text.special_tokens import special_ids
+from rlcomp.text.token_bytes import special_ids
 from rlcomp.text.tokenizer import suppressed_token_mask
 
 # Limits of a pass without gradient: its tokens, and its logits (4 GiB in float32).

@@ -28,8 +28,8 @@ from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
 from rlcomp.parallel.load_balancing import score_on_ranks
 from rlcomp.parallel.ranks import ranks
+from rlcomp.text.answer_tokens import note_stops
 from rlcomp.text.rows import pad_id, rollout_rows
-from rlcomp.text.tokenizer import note_stops
 
 
 class LanguageModel(Component):
