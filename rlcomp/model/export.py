@@ -128,8 +128,8 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
         )
     if any("lora_" in name for name, _ in critic.backbone.named_parameters()):
         raise ConfigError("the critic has adapters: export a critic without adapters")
-    weight = critic.value_head.weight
-    weight = weight.reshape(len(weight), -1).t()
+    value_weight = critic.value_head.weight
+    weight = value_weight.reshape(len(value_weight), -1).t()
     settings = {**config.to_dict(), "num_labels": len(weight)}
     classifier = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
     classifier = classifier.to(next(critic.backbone.parameters()).dtype)

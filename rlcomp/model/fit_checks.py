@@ -73,6 +73,6 @@ def check_same_tokens(
         raise ConfigError(
             f"tokenizer: the model at '{path}' has another one: its token {index} is {token!r} "
             f"({vocabulary.get(token, 'nothing')} in this one); choose tokenizer=pretrained "
-            f"tokenizer.path={path}, and for all "
-            "models of a run (base, teacher, reference) those that have the same tokenizer"
+            f"tokenizer.path={path}; all models of a run (base, teacher, reference) must have the "
+            "same tokenizer"
         )

@@ -140,7 +140,9 @@ def _check_rows(policy: str, rows: TensorDict, prompts: int, group_size: int) ->
     owner = f"{policy}.generate"
     missing = [key for key in _ROLLOUT if key not in rows.keys()]
     if missing:
-        raise ConfigError(f"{owner} returned no '{missing[0]}': rlcomp.text.rows.rollout_rows does")
+        raise ConfigError(
+            f"{owner} returned no '{missing[0]}': build the rows with rlcomp.text.rows.rollout_rows"
+        )
     rows = canonical(owner, rows, _ROLLOUT)
     expected = torch.arange(prompts).repeat_interleave(group_size)
     if not torch.equal(rows["group_id"].cpu(), expected):
