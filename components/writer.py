@@ -10,7 +10,7 @@ from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answer_prompts_in_context
-from rlcomp.text.chat import or_own_template
+from rlcomp.text.chat import prompt_format_of_model
 
 
 class LanguageModelWriter(metaclass=Checked):
@@ -38,7 +38,7 @@ class LanguageModelWriter(metaclass=Checked):
     ) -> None:
         self.model = model
         self.max_new_tokens = max_new_tokens
-        self.prompt = or_own_template(prompt, model.tokenizer)
+        self.prompt = prompt_format_of_model(prompt, model.tokenizer)
         self.prompt.check_policy(model)
         self.generator = new_generator()
 

@@ -22,8 +22,9 @@ from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.verdicts import read_verdict, verdict_options
 from rlcomp.metrics import record
 from rlcomp.model.weight_snapshot import WeightSnapshot
+from rlcomp.text.answer_tokens import answer_ids
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import answer_ids, decode_rows
+from rlcomp.text.tokenizer import decode_rows
 
 
 class SelfPlayWinRate(Component):

@@ -118,7 +118,7 @@ class JudgedSegment(Component):
     def _boxes(self, batch: TensorDict) -> list[bytes | None]:
         rows = zip(batch["tokens"].cpu(), batch["response_mask"].cpu(), strict=True)
         texts = [self._end.bytes_of(tokens[mask].tolist()) for tokens, mask in rows]
-        return [last_boxed(text, after=self._end.text) for text in texts]
+        return [last_boxed(text, after=self._end.end_bytes) for text in texts]
 
     def _score(self, box: bytes | None, answer: str) -> float | None:
         prediction = None if box is None else _decode(box)

@@ -93,7 +93,7 @@ class Curriculum(TaskSampler):
         examples = {index: self.task.example(index) for index in self._draw_band(count)}
         record("curriculum/in_band", len(examples) / count)
         record("curriculum/tried", len(self.pass_rates))
-        epochs = self.examples.numbered()
+        epochs = self.examples.indexed()
         while len(examples) < count:
             examples.setdefault(*next(epochs))
         return list(examples.items())

@@ -98,7 +98,7 @@ class DifficultyPools(TaskSampler):
         batch: dict[int, Example] = {}
         skipped: dict[int, Example] = {}
         resting, first_epoch = {*self.resting}, self.examples.epoch
-        for index, example in self.examples.numbered():
+        for index, example in self.examples.indexed():
             (skipped if self._skip(index) else batch)[index] = example
             if self.examples.epoch > first_epoch + 1:  # a whole epoch was read
                 skipped = {i: skipped[i] for i in skipped if i in self.resting}

@@ -16,7 +16,7 @@ from rlcomp.columns import DESIRABLE
 from rlcomp.data.examples import check_rows_fit, demonstrations
 from rlcomp.data.labelled_rows import label_rows, labelled_steps, step_rows
 from rlcomp.data.pairs import desirable, pair_weights, ratings
-from rlcomp.data.preference_rows import ranked
+from rlcomp.data.preference_rows import answers_of_ranking
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.interfaces.task import Example, Task
@@ -227,7 +227,7 @@ class Rankings(Demonstrations):
         return demonstrations(prompt, answers)
 
     def _answers(self, example: Example) -> list[Example]:
-        answers = ranked(example)
+        answers = answers_of_ranking(example)
         if len(answers) != self.group_size:
             raise DataError(
                 f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, but "

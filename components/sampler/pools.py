@@ -83,7 +83,7 @@ class TaskPools(PromptSampler):
         for number, (name, examples) in enumerate(self.examples.items()):
             rows = int((tasks == number).sum())
             record(f"pools/{name}", rows / count)
-            batch += islice(examples.numbered(), rows)
+            batch += islice(examples.indexed(), rows)
         return batch
 
     def shares(self, at: float) -> list[float]:

@@ -28,7 +28,7 @@ class Epochs(TaskSampler):
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples."""
-        return list(islice(self.examples.numbered(), count))
+        return list(islice(self.examples.indexed(), count))
 
     def run_state(self) -> dict[str, int]:
         """Return the position in the epoch."""

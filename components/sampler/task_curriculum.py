@@ -80,7 +80,7 @@ class Frontier(PromptSampler):
     def take(self, count: int) -> list[tuple[int, Example]]:
         """Return the next examples of the task at the frontier."""
         record("frontier/task", self.frontier + 1)
-        return list(islice(self.examples[self.frontier].numbered(), count))
+        return list(islice(self.examples[self.frontier].indexed(), count))
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
         """Move to the next task if the batch reached the threshold."""
@@ -191,7 +191,7 @@ class Families(PromptSampler):
         for name in names:
             level = self.level[name]
             record(f"families/{name}", level + 1)
-            examples = islice(self.examples[name][level].numbered(), slots.count(name))
+            examples = islice(self.examples[name][level].indexed(), slots.count(name))
             offset = self.offsets[name, level]
             batch += [(offset + index, example) for index, example in examples]
         return batch

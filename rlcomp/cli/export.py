@@ -195,7 +195,7 @@ def _write_policy(
         policy.tokenizer.chat_template = prompt.template.source
     base = base_model_path(config)
     adapted_base = None if base is None or is_run(base) else base
-    export_policy(_cast(policy, dtype), draft, merge=merge, adapts=adapted_base)
+    export_policy(_cast(policy, dtype), draft, merge=merge, base_model=adapted_base)
     return model_card(checkpoint, config, base=base)
 
 

@@ -34,8 +34,8 @@ class Fields:
             (:func:`rlcomp.data.conversations.conversation_of`).
         answer_field: column of the gold answer; a conversation without that column takes the
             assistant's last message, without its thought.
-        demonstration_field: column of the response to imitate; None: the answer itself, or the
-            conversation's response.
+        demonstration_field: column of the response to imitate; None: the answer, or in a
+            conversation its response.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
         prompt_template: wording of the prompt with ``{prompt}`` and any ``{column}``; a list of
             texts is filled in as lines.
@@ -76,6 +76,7 @@ class Fields:
         return examples
 
     def _text_columns(self) -> set[str]:
+        """Return the columns that are read as texts."""
         used = {self.prompt_field, self.answer_field, self.demonstration_field or self.answer_field}
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
@@ -120,7 +121,7 @@ class Fields:
                 completion=[{"role": "assistant", "content": text}]
             )
         others = self._other_columns(row, conversation.used)
-        others[CONVERSATION] = _column(row, CONVERSATION, conversation.column())
+        others[CONVERSATION] = _json_column(row, CONVERSATION, conversation.column())
         return Example(
             prompt=conversation.question,
             answer=self._extract_answer(row, self._answer(row, conversation)),
@@ -130,7 +131,7 @@ class Fields:
         )
 
     def _answer(self, row: Row, conversation: Conversation) -> str:
-        """Return the column of answers; without one, the assistant's last message."""
+        """Return the answer's column; without it, the assistant's last message without thought."""
         if self.answer_field in row.columns:
             return _text(row, self.answer_field)
         if not conversation.completion:
@@ -138,9 +139,14 @@ class Fields:
             raise DataError(no_answer(row, self.answer_field, taken))
         return conversation.outcome
 
-    def _other_columns(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
-        used = (*prompt, self.answer_field, self.demonstration_field)
-        return {n: _column(row, n, value) for n, value in row.columns.items() if n not in used}
+    def _other_columns(self, row: Row, prompt_columns: tuple[str, ...]) -> dict[str, object]:
+        """Return the columns that are neither prompt, answer nor demonstration."""
+        used = (*prompt_columns, self.answer_field, self.demonstration_field)
+        return {
+            name: _json_column(row, name, value)
+            for name, value in row.columns.items()
+            if name not in used
+        }
 
     def _extract_answer(self, row: Row, text: str) -> str:
         if self.answer_pattern is None:
@@ -229,6 +235,7 @@ def _template_names(template: str) -> set[str]:
 
 
 def _text(row: Row, column: str) -> str:
+    """Return a column that holds a text or a finite number, as a text."""
     value = row.columns[column]
     if isinstance(value, (float, Decimal)) and math.isfinite(value):
         return _positional(value)
@@ -252,11 +259,12 @@ def _lines(row: Row, column: str) -> str:
     return _text(row._replace(columns={column: "\n".join(value)}), column)
 
 
-def _column(row: Row, name: str, value: object) -> object:
+def _json_column(row: Row, name: str, value: object) -> object:
+    """Convert a column to JSON types; check its depth and its size."""
     check_depth(row.place, name, value)
-    plain = json_value(value)
-    column_text(row.place, name, plain)
-    return plain
+    converted = json_value(value)
+    column_text(row.place, name, converted)
+    return converted
 
 
 def _positional(value: float | Decimal) -> str:

@@ -9,7 +9,6 @@ from decimal import Decimal
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
-_DEMONSTRATIONS = ("demonstration", "completion", "solution", "response", "output")
 # Usual names of these columns in data sets.
 _USUAL_NAMES = {
     "prompt_field": ("prompt", "problem", "question", "instruction", "query", "input"),
@@ -25,7 +24,7 @@ _USUAL_NAMES = {
         "target",
         "label",
     ),
-    "demonstration_field": _DEMONSTRATIONS,
+    "demonstration_field": ("demonstration", "completion", "solution", "response", "output"),
 }
 _COLUMN_KINDS = {
     "prompt_field": "prompts",
@@ -69,7 +68,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
 
 
 def _input_column_hint(guesses: Mapping[str, str | None], row: Row) -> str:
-    """Return the hint for rows of Alpaca, with ``instruction`` and ``input``; '' for others."""
+    """Return the hint for Alpaca's rows (``instruction`` and ``input``); '' for other rows."""
     if guesses.get("prompt_field") != "instruction" or "input" in {None, *guesses.values()}:
         return ""
     if not isinstance(row.columns.get("input"), str):
@@ -92,8 +91,8 @@ def guess_columns(
 ) -> dict[str, str | None]:
     """Guess the column that each setting means; None where there is no good guess.
 
-    A column with a similar name comes first, then one with a usual name, then the only one left.
-    Settings get the same column only if they name the same one.
+    A column with a similar name comes first, then a column with a usual name, then the only column
+    left. Two settings get the same column only if they name the same missing column.
 
     Args:
         lacking: the missing column of each setting.
@@ -145,18 +144,21 @@ def prompt_remedy(row: Row) -> str:
 def _column_list(name: str, row: Row, guessed: Iterable[str | None]) -> str:
     """List the columns of a row; suggest the nearest name only if it is among ``guessed``."""
     guess, _, listed = nearest(name, row.columns).rpartition(" (known: ")
-    is_guessed = any(f"'{one}'" in guess for one in guessed)
+    is_guessed = any(f"'{column}'" in guess for column in guessed)
     return f"{guess if is_guessed else ''} (known: {listed}"
 
 
 def _remedy(guesses: Mapping[str, str | None]) -> str:
-    sure = " ".join(f"task.{setting}={guessed}" for setting, guessed in guesses.items() if guessed)
-    open_ = [
+    """Return the remedy: the guessed settings as overrides, and the others in words."""
+    overrides = " ".join(
+        f"task.{setting}={column}" for setting, column in guesses.items() if column
+    )
+    descriptions = [
         f"task.{setting} to the column of {_COLUMN_KINDS[setting]}"
-        for setting, guessed in guesses.items()
-        if not guessed
+        for setting, column in guesses.items()
+        if not column
     ]
-    return f"set {' and '.join([*([sure] if sure else []), *open_])}"
+    return f"set {' and '.join([*([overrides] if overrides else []), *descriptions])}"
 
 
 def _free_columns(setting: str, row: Row, taken: Collection[str]) -> list[str]:
@@ -174,22 +176,25 @@ def _free_columns(setting: str, row: Row, taken: Collection[str]) -> list[str]:
 
 def _similar_name(setting: str, name: str, free: list[str]) -> str | None:
     """Return a column with a similar name, unless it is a usual name of another setting."""
-    others = {one for kind, usual in _USUAL_NAMES.items() if kind != setting for one in usual}
-    own = [one for one in free if one not in others - {*_USUAL_NAMES[setting]}]
-    return next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
+    candidates = [column for column in free if column not in _names_of_other_settings(setting)]
+    return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=0.75)), None)
 
 
 def _usual_name(setting: str, name: str, free: list[str]) -> str | None:
     """Return a column with a usual name of the setting."""
-    return next((one for one in _USUAL_NAMES[setting] if one in free), None)
+    return next((column for column in _USUAL_NAMES[setting] if column in free), None)
 
 
 def _only_column(setting: str, name: str, free: list[str]) -> str | None:
-    """Return the only column left."""
+    """Return the only free column that neither describes the row nor belongs to another setting."""
     if setting == "demonstration_field":
         return None  # the last column may be anything
-    others = {one for kind, usual in _USUAL_NAMES.items() if kind != setting for one in usual}
-    left = [
-        one for one in free if one not in _DESCRIPTIVE_COLUMNS | (others - {*_USUAL_NAMES[setting]})
-    ]
-    return left[0] if len(left) == 1 else None
+    unlikely = _DESCRIPTIVE_COLUMNS | _names_of_other_settings(setting)
+    candidates = [column for column in free if column not in unlikely]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def _names_of_other_settings(setting: str) -> set[str]:
+    """Return the usual names of other settings that are no usual names of this one."""
+    names = {name for key, usual in _USUAL_NAMES.items() if key != setting for name in usual}
+    return names - {*_USUAL_NAMES[setting]}

@@ -14,9 +14,9 @@ from rlcomp.columns import CONVERSATION
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
-# The largest float32; an integer in a file may be larger than any float.
-_LARGEST = 3.4e38
-# Most answers of a row: n answers are n (n - 1) / 2 pairs.
+# About the largest float32; an integer in a file may be larger than any float.
+LARGEST_NUMBER = 3.4e38
+# Most answers of a row: n answers make n (n - 1) / 2 pairs.
 _MOST_ANSWERS = 128
 # Neither answer is preferred: each is the better one with probability 1/2.
 _TIE: Mapping[str, object] = {"tie": True, "label_noise": 0.5}
@@ -63,17 +63,17 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[ComparedPair]:
     columns = row.columns
     check_labels(row)
     if {"chosen", "rejected"} <= {*columns}:
-        pairs = _vote_pairs(row, ComparedPair(columns["chosen"], columns["rejected"], {}))
+        pair = _voted_pair(row, columns["chosen"], columns["rejected"])
     elif {"output_1", "output_2", "preference"} <= {*columns}:
-        second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
-        pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
-    elif battle := next((pair for pair in _BATTLES if {*pair, "winner"} <= {*columns}), None):
-        pairs = [_battle_pair(row, columns[battle[0]], columns[battle[1]])]
+        second = _bounded_number(row, "preference", columns["preference"], 1.0, 2.0) - 1
+        pair = _pair_by_probability(columns["output_1"], columns["output_2"], 1 - second)
+    elif battle := next((names for names in _BATTLES if {*names, "winner"} <= {*columns}), None):
+        pair = _battle_pair(row, columns[battle[0]], columns[battle[1]])
     elif "responses" in columns and {"ranking", "ratings"} & {*columns}:
         return _ranking_pairs(row, ties)
     else:
         raise _no_preference(row)
-    return [pair for pair in pairs if ties or "tie" not in pair.label_columns]
+    return [pair] if ties or "tie" not in pair.label_columns else []
 
 
 def _no_preference(row: Row) -> DataError:
@@ -117,7 +117,7 @@ def check_labels(row: Row) -> None:
     present = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
         if name in present:
-            _finite(row, name, present[name], 0.0, most, slack=0.0)
+            _bounded_number(row, name, present[name], 0.0, most, slack=0.0)
     for name, kind, description in (
         ("annotator", str, "a text"),
         ("desirable", bool, "true or false"),
@@ -135,23 +135,26 @@ def check_labels(row: Row) -> None:
         )
 
 
-def _vote_pairs(row: Row, pair: ComparedPair) -> list[ComparedPair]:
+def _voted_pair(row: Row, chosen: object, rejected: object) -> ComparedPair:
+    """Return the pair of ``chosen`` and ``rejected``, which ``votes`` may turn round."""
     votes = row.columns.get("votes")
     if row.columns.get("tie"):
-        return [pair._replace(label_columns=_TIE)]
+        return ComparedPair(chosen, rejected, _TIE)
     if votes is None:
-        return [pair]
+        return ComparedPair(chosen, rejected, {})
     if not isinstance(votes, Sequence) or isinstance(votes, str) or len(votes) != 2:
         raise DataError(
             f"{row.place}: column 'votes' is {votes!r:.60}: must be [for chosen, for rejected]"
         )
-    votes_for, votes_against = (_finite(row, "votes", vote, 0.0, math.inf) for vote in votes)
+    votes_for, votes_against = (
+        _bounded_number(row, "votes", vote, 0.0, math.inf) for vote in votes
+    )
     if votes_for + votes_against == 0:
         raise DataError(f"{row.place}: column 'votes' is {votes!r:.60}: nobody has voted")
-    return [_by_probability(pair.chosen, pair.rejected, votes_for / (votes_for + votes_against))]
+    return _pair_by_probability(chosen, rejected, votes_for / (votes_for + votes_against))
 
 
-def _by_probability(first: object, second: object, probability: float) -> ComparedPair:
+def _pair_by_probability(first: object, second: object, probability: float) -> ComparedPair:
     """Return the pair whose first answer is preferred with a probability; 1/2 is a tie."""
     if probability == 0.5:
         return ComparedPair(first, second, _TIE)
@@ -178,11 +181,13 @@ def rating_of(row: Row) -> float:
     Raises:
         DataError: the rating is no finite number; the message names file and line.
     """
-    return _finite(row, "rating", row.columns["rating"], -math.inf, math.inf)
+    return _bounded_number(row, "rating", row.columns["rating"], -math.inf, math.inf)
 
 
 def rated_answers(row: Row) -> list[tuple[object, float]]:
-    """Return all ``responses`` with ``ratings``; a ``ranking`` gives K - 1 (best) to 0.
+    """Return each of K ``responses`` with its rating.
+
+    Without ``ratings`` the ``ranking`` gives ratings of K - 1 (best) to 0.
 
     Raises:
         DataError: there is not one finite number for each response; the message names file and
@@ -190,16 +195,22 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
     """
     responses = _responses(row)
     if "ratings" in row.columns:
-        row = Row(row.place, {"ratings": row.columns["ratings"]})
-    values = _values(row, len(responses))
-    lowest = min(values) if "ranking" in row.columns else 0.0
-    return [(one, value - lowest) for one, value in zip(responses, values, strict=True)]
+        ratings = _ratings(row, len(responses))
+    else:
+        ratings = [len(responses) - 1.0 - rank for rank in _ranks(row, len(responses))]
+    return list(zip(responses, ratings, strict=True))
 
 
 def _ranking_pairs(row: Row, ties: bool) -> list[ComparedPair]:
-    """Return all pairs of answers that differ in rank, each with weight 1 / pairs of the row."""
+    """Return the pairs of answers that differ in rank or rating, each with weight 1 / their number.
+
+    With ``ties`` also the pairs that do not differ.
+    """
     responses = _responses(row)
-    value = _values(row, len(responses))
+    if "ranking" in row.columns:
+        value = [-float(rank) for rank in _ranks(row, len(responses))]
+    else:
+        value = _ratings(row, len(responses))
     pairs = [
         (i, j) if value[i] >= value[j] else (j, i)
         for i, j in combinations(range(len(responses)), 2)
@@ -229,42 +240,51 @@ def _responses(row: Row) -> Sequence[object]:
     return responses
 
 
-def _values(row: Row, count: int) -> list[float]:
-    """Return the score of each response; higher is better."""
-    name = "ranking" if "ranking" in row.columns else "ratings"
+def _ratings(row: Row, count: int) -> list[float]:
+    """Return the rating of each response; higher is better."""
+    values = _numbers(row, "ratings", count)
+    return [_bounded_number(row, "ratings", value, -math.inf, math.inf) for value in values]
+
+
+def _ranks(row: Row, count: int) -> list[int]:
+    """Return the rank of each response; 0 is the best."""
+    indices = _numbers(row, "ranking", count)
+    if sorted(map(str, indices)) != sorted(map(str, range(count))):
+        raise DataError(
+            f"{row.place}: column 'ranking' is {list(indices)!r:.60}: must be the indices of the "
+            f"responses, 0 to {count - 1}, best first, each once (for ties use 'ratings')"
+        )
+    ranks = {int(str(index)): rank for rank, index in enumerate(indices)}
+    return [ranks[index] for index in range(count)]
+
+
+def _numbers(row: Row, name: str, count: int) -> Sequence[object]:
+    """Return a column that is a list with an entry for each response."""
     values = row.columns[name]
     if not isinstance(values, (list, tuple)) or len(values) != count:
         raise DataError(
             f"{row.place}: column {name!r} is {values!r:.60}: must be a list with one number for "
             f"each of the {count} responses"
         )
-    if name == "ratings":
-        return [_finite(row, name, one, -math.inf, math.inf) for one in values]
-    if sorted(map(str, values)) != sorted(map(str, range(count))):
-        raise DataError(
-            f"{row.place}: column 'ranking' is {list(values)!r:.60}: must be the indices of the "
-            f"responses, 0 to {count - 1}, best first, each once (for ties use 'ratings')"
-        )
-    ranks = {int(str(index)): rank for rank, index in enumerate(values)}
-    return [float(-ranks[index]) for index in range(count)]
+    return values
 
 
-def _finite(
+def _bounded_number(
     row: Row, name: str, value: object, low: float, high: float, *, slack: float = 1e-4
 ) -> float:
     """Return a number clamped to bounds; it may lie outside by a rounding error (``slack``)."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    lowest, highest = max(low - slack, -_LARGEST), min(high + slack, _LARGEST)
+    lowest, highest = max(low - slack, -LARGEST_NUMBER), min(high + slack, LARGEST_NUMBER)
     # Compare before converting: a large int has no float. NaN fails both comparisons.
     if not is_number or not lowest <= value <= highest:  # type: ignore[operator]
         raise DataError(
             f"{row.place}: column {name!r} holds {_abbreviate(value)}: must be a number from "
-            f"{max(low, -_LARGEST):g} to {min(high, _LARGEST):g}"
+            f"{max(low, -LARGEST_NUMBER):g} to {min(high, LARGEST_NUMBER):g}"
         )
     return min(max(float(value), low), high)  # type: ignore[arg-type]
 
 
 def _abbreviate(value: object) -> str:
     # Python refuses to print integers with thousands of digits.
-    is_long = isinstance(value, int) and abs(value) > _LARGEST
+    is_long = isinstance(value, int) and abs(value) > LARGEST_NUMBER
     return "a number of more than 38 digits" if is_long else f"{value!r:.60}"

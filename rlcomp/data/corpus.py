@@ -17,6 +17,7 @@ from typing import IO, NamedTuple, cast
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError, nearest
 
+# Endings of plain texts, and of JSON Lines.
 _PLAIN = (".txt", ".txt.gz")
 _ROWS = (".jsonl", ".jsonl.gz")
 # In unpacked bytes: a corpus is held in memory, and a small archive can unpack to any size.
@@ -59,7 +60,7 @@ def read_documents(
     """
     documents = [
         Document(data[start:stop].decode(), place, start)
-        for place, data in _limited(path, field)
+        for place, data in _texts_within_limit(path, field)
         for start, stop in _ranges(data, separator, longest)
         if stop - start >= shortest
     ]
@@ -94,7 +95,7 @@ def corpus_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _limited(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
+def _texts_within_limit(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
     """Yield the texts of all files; refuse more than fit into memory."""
     total = 0
     for file in corpus_files(path):
@@ -115,13 +116,14 @@ def _too_large(file: Path) -> DataError:
 def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
     """Yield the texts of a file, each with its location."""
     if file.name.endswith(_PLAIN):
-        yield str(file), _plain(file)
+        yield str(file), _read_plain(file)
         return
     for row in read_rows(str(file), {field}):
-        yield row.place, _field(row, field)
+        yield row.place, _text_of_row(row, field)
 
 
-def _plain(file: Path) -> bytes:
+def _read_plain(file: Path) -> bytes:
+    """Return the bytes of a plain text file, unpacked; check that they are UTF-8."""
     try:
         with cast("IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")) as raw:
             blocks = iter(partial(raw.read, _BLOCK), b"")
@@ -139,7 +141,7 @@ def _plain(file: Path) -> bytes:
     return data
 
 
-def _field(row: Row, field: str) -> bytes:
+def _text_of_row(row: Row, field: str) -> bytes:
     if field not in row.columns:
         raise DataError(
             f"{row.place}: the row has no column {field!r}{nearest(field, row.columns)}"
@@ -165,6 +167,7 @@ def _ranges(data: bytes, separator: str | None, longest: int) -> Iterator[tuple[
 
 
 def _piece_end(data: bytes, start: int, stop: int, longest: int) -> int:
+    """Return the end of the piece that begins at ``start`` in a document that ends at ``stop``."""
     if stop - start <= longest:
         return stop
     end, middle = start + longest, start + longest // 2

@@ -46,7 +46,7 @@ def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, 
 
 
 def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
-    """Return ``count`` held-out examples, or all of fewer, fixed by the seed, each prompt once.
+    """Return ``count`` held-out examples with different prompts, fixed by the seed; all if fewer.
 
     The search ends when 1,000 examples in a row, and 20 for each prompt found, bring no new prompt.
 
@@ -103,7 +103,7 @@ def _no_examples_error(task: Task, held_out: bool, num_bad: int) -> ConfigError:
 
 
 def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
-    """Refuse a batch larger than the training part; ``otherwise`` is one more remedy.
+    """Refuse a batch larger than the training part; ``otherwise`` is one more remedy to name.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -119,10 +119,12 @@ def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
 
 def _size_remedy(task: Task, batch_size: int, available: int) -> str:
     """Return settings that fill a batch and leave held-out examples for an evaluator."""
-    own = fitting_share(task) if task.held_out > 0 and available == len(task) else None
-    if own is not None:  # otherwise the evaluator would refuse the next attempt
+    none_held_out = task.held_out > 0 and available == len(task)
+    split = fitting_share(task) if none_held_out else None
+    if split is not None:  # with a smaller batch alone, the evaluator would refuse the next attempt
         return (
-            f"set batch_size={own.training} or less, and as none is held out for evaluations, {own}"
+            f"set batch_size={split.training} or less, and as none is held out for evaluations, "
+            f"{split}"
         )
     smaller = [f"set batch_size={available} or less"] if available else []
     share = fitting_share(task, batch_size)
@@ -141,8 +143,9 @@ def check_prompts_fit(
     Every prompt is measured up to 10,000 examples, otherwise the last one and a sample of 256.
 
     Raises:
-        DataError: prompt and answer exceed the context; the message names the prompt and both
-            lengths.
+        DataError: a prompt and ``max_new_tokens`` exceed the context; the message names the prompt
+            and its length.
+        ConfigError: the task cuts its prompts from a text, and the prompt format is for answers.
     """
     examples, prompt = _examples_to_measure(task), resolve_prompt_format(prompt, tokenizer)
     _check_prompt_format(examples, prompt)
@@ -151,7 +154,7 @@ def check_prompts_fit(
     lengths = [len(ids) for ids in encoded]
     length, longest = max(zip(lengths, prompts, strict=True))
     if length + max_new_tokens > context_length:
-        num_long = sum(one + max_new_tokens > context_length for one in lengths)
+        num_long = sum(size + max_new_tokens > context_length for size in lengths)
         raise DataError(
             f"the prompt {_abbreviate(longest)} has {length} tokens, and with max_new_tokens "
             f"{max_new_tokens} that exceeds context_length {context_length}, as {num_long} of "
@@ -172,7 +175,8 @@ def check_demonstrations_fit(
 
     Raises:
         DataError: prompt and demonstration exceed the context; the message names the prompt and
-            both lengths.
+            the length of the row.
+        ConfigError: as :func:`check_prompts_fit`.
     """
     check_rows_fit(task, context_length, resolve_prompt_format(prompt, tokenizer), demonstrations)
 
@@ -188,15 +192,17 @@ def check_rows_fit(
     ``rows`` makes the rows of examples, in order, the same number for each.
 
     Raises:
-        DataError: a row exceeds the context; the message names the prompt and both lengths.
+        DataError: a row exceeds the context; the message names the prompt and the row's length.
+        ConfigError: as :func:`check_prompts_fit`.
     """
     examples = _examples_to_measure(task)
     _check_prompt_format(examples, prompt)
     lengths = [len(row.ids) for row in rows(prompt, examples)]
     length = max(lengths)
     if length > context_length:
-        longest = examples[lengths.index(length) * len(examples) // len(lengths)].prompt
-        num_long = sum(one > context_length for one in lengths)
+        rows_per_example = len(lengths) // len(examples)
+        longest = examples[lengths.index(length) // rows_per_example].prompt
+        num_long = sum(size > context_length for size in lengths)
         raise DataError(
             f"the prompt {_abbreviate(longest)}, its demonstration and EOS have {length} tokens, "
             f"which exceeds context_length {context_length}, as {num_long} of {len(lengths)} do; "

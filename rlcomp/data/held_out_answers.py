@@ -100,7 +100,7 @@ class HeldOutAnswers(Component):
 
         ``prompts`` are the texts for the policy; without ``decoding`` its own settings apply.
         """
-        answered = answer_prompts(
+        rows = answer_prompts(
             self.policy,
             prompts,
             prompt_ids=self.prompt.encode(prompts, self.columns),
@@ -109,15 +109,15 @@ class HeldOutAnswers(Component):
             decoding=decoding,
             generator=torch.Generator().manual_seed(self.seed),
         )
-        device = answered["tokens"].device
+        device = rows["tokens"].device
         for key, entry in prompt_batch(self.examples).items():
-            answered[key] = entry.repeat_interleave(group_size, 0).to(device)
+            rows[key] = entry.repeat_interleave(group_size, 0).to(device)
         with recording():  # drop the metrics of the reward: they describe training
-            return self.reward(answered)
+            return self.reward(rows)
 
-    def count_rows(self, rows: Tensor) -> Tensor:
-        """Return the number of marked rows of each prompt, int64 ``[P]``."""
-        return rows.cpu().view(len(self.examples), -1).sum(1)
+    def count_rows(self, mask: Tensor) -> Tensor:
+        """Return the number of true rows of a mask for each prompt, int64 ``[P]``."""
+        return mask.cpu().view(len(self.examples), -1).sum(1)
 
     def count_valid_and_right(self, answered: TensorDict) -> tuple[Tensor, Tensor]:
         """Return the number of valid and of right answers of each prompt, int64 ``[P]`` each."""

@@ -18,6 +18,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.text.reasoning import StepTokens
 from rlcomp.text.rows import demonstration_rows
 
+# Column of an example: its labels by name.
 COLUMN = "labels"
 
 
@@ -132,7 +133,7 @@ def step_rows(
     answers = demonstrations(prompt, list(examples))
     rows = demonstration_rows(tokenizer, answers)
     step_tokens = StepTokens(tokenizer)
-    label = torch.ones(rows["tokens"].shape)
+    label = torch.ones(rows["tokens"].shape)  # the highest label: the lowest of several counts
     ends = torch.zeros(rows["tokens"].shape, dtype=torch.bool)
     for row, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         steps, labels = labelled_steps(example)

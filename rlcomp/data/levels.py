@@ -88,5 +88,5 @@ def _quartile_levels(numbers: Sequence[float]) -> list[str]:
     members: dict[int, list[float]] = {}
     for quartile, number in zip(quartiles, numbers, strict=True):
         members.setdefault(quartile, []).append(number)
-    names = {quartile: f"{min(own):g}..{max(own):g}" for quartile, own in members.items()}
+    names = {quartile: f"{min(group):g}..{max(group):g}" for quartile, group in members.items()}
     return [names[quartile] for quartile in quartiles]

@@ -19,7 +19,7 @@ from rlcomp.data.records import Row
 from rlcomp.errors import DataError, require
 
 _COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
-_LARGEST_METADATA = 1 << 20
+_LARGEST_METADATA = 1 << 20  # in bytes
 
 
 def minari_rows(folder: Path) -> Iterator[Row]:

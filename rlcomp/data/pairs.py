@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.columns import CONVERSATION, DESIRABLE
+from rlcomp.data.comparisons import LARGEST_NUMBER
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import Demonstration, PromptFormat, Response
@@ -60,7 +61,7 @@ def pair_rows(
 
 
 def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> list[Demonstration]:
-    """Return the rows of pairs, the chosen one first.
+    """Return the rows of pairs: of each example the chosen answer, then the rejected one.
 
     Raises:
         DataError: an example has no rejected answer.
@@ -78,6 +79,7 @@ def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> li
 
 
 def _answers_of_pair(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
+    """Return the chosen and the rejected answer, each with the columns of its example."""
     rejected, conversation = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
     chosen: Response = example.turns or example.demonstration
     if isinstance(conversation, Mapping) and isinstance(rejected, (str, list)):
@@ -120,7 +122,7 @@ def ratings(examples: Sequence[Example]) -> Tensor:
     values = []
     for example in examples:
         value = example.columns.get(RATING, example.columns.get(DESIRABLE))
-        if not isinstance(value, (int, float)) or not -3.4e38 <= value <= 3.4e38:
+        if not isinstance(value, (int, float)) or not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
             raise DataError(
                 f"the example {example.prompt[:60]!r} has the rating {value!r:.60}: must be a "
                 "finite number; a file has 'completion' and 'rating' or 'label', or 'responses' "
@@ -185,8 +187,8 @@ def label_noise(examples: Sequence[Example], by_annotator: Mapping[str, float]) 
         return None
     probabilities = []
     for example, noise in zip(examples, values, strict=True):
-        value = 0.0 if noise is not None else _annotator_value(example, by_annotator, 0.0)
-        probabilities.append(_number(example, NOISE, noise, value, 1.0))
+        default = 0.0 if noise is not None else _annotator_value(example, by_annotator, 0.0)
+        probabilities.append(_number(example, NOISE, noise, default, 1.0))
     return torch.tensor(probabilities)
 
 
@@ -208,7 +210,7 @@ def _number(example: Example, name: str, value: object, default: float, highest:
         return default
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Compare before converting: an int may be larger than any float.
-    if not is_number or not 0 <= value <= min(highest, 3.4e38):  # type: ignore[operator]
+    if not is_number or not 0 <= value <= min(highest, LARGEST_NUMBER):  # type: ignore[operator]
         bounds = "from 0 to 1" if highest == 1 else "of at least 0"
         raise DataError(
             f"the example {example.prompt[:60]!r} has {name} {value!r:.60}: must be a finite "

@@ -13,12 +13,15 @@ def permutation(length: int, seed: int, name: str) -> Iterator[int]:
     It is a Feistel network with cycle walking and holds no list of size ``length``: a task of a
     million procedural examples needs no more memory than one of ten.
 
+    Source:
+        Luby and Rackoff 1988 (a network of four rounds); Black and Rogaway 2002 (cycle walking).
+
     Examples:
         >>> sorted(permutation(10, 0, "epoch 0")) == list(range(10))
         True
     """
     half = max((length - 1).bit_length() + 1, 2) // 2
-    keys = [named_seed(seed, f"{name}/{turn}") for turn in range(4)]
+    keys = [named_seed(seed, f"{name}/{turn}") for turn in range(4)]  # a key for each round
     for start in range(length):
         index = _feistel(start, half, keys)
         while index >= length:
@@ -27,6 +30,10 @@ def permutation(length: int, seed: int, name: str) -> Iterator[int]:
 
 
 def _feistel(index: int, half: int, keys: list[int]) -> int:
+    """Permute the integers of ``2 * half`` bits.
+
+    The round function multiplies by the constants of SplitMix64 (Steele et al. 2014).
+    """
     low = (1 << half) - 1
     left, right = index >> half, index & low
     for key in keys:

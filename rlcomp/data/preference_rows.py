@@ -27,12 +27,13 @@ from rlcomp.interfaces.task import Example
 Dialogues = Literal["text", "messages"]
 # Examples from several rated or ranked answers: one per pair, one per answer, or one per row.
 Ratings = Literal["pairs", "each", "ranking"]
-# Column of a whole ranking: the demonstration and the columns of each answer.
+# Column of an example that is a whole ranking: of each answer its text and its columns.
 RANKED = "ranked_answers"
 
 # Marks of the turns in the dialogues of Anthropic's HH.
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
+# Columns that are read here; all others become columns of the example.
 _READ_COLUMNS = {
     *("chosen", "rejected", "votes", "responses", "ranking", "ratings"),
     *("completion", "label", "rating"),
@@ -49,7 +50,9 @@ def preference_examples(
     ties: bool = False,
     ratings: Ratings = "pairs",
 ) -> list[Example]:
-    """Return the pairs of a row, each an example whose column ``rejected`` is the worse answer.
+    """Return the examples of a row; of a pair, the column ``rejected`` is the worse answer.
+
+    A row has one of these groups of columns:
 
     - ``chosen``, ``rejected``: texts, messages, or whole dialogues with a common beginning, the
       prompt; with ``votes: [for, against]`` of several annotators, the minority's share is the
@@ -64,13 +67,15 @@ def preference_examples(
 
     Args:
         row: a row of the file.
-        prompt_field: column of the prompt, a text or messages; without one ``instruction``.
+        prompt_field: column of the prompt, a text or messages; without that column, the column
+            ``instruction``.
         dialogues: dialogues of HH become a ``text`` that ends in ``Assistant:``, or ``messages``.
         ties: whether to include pairs without a preferred answer (equal ratings, a preference of
             1.5, equal votes, ``winner: tie``, ``tie: true``), with a column ``tie`` and a label
             noise of 1/2.
         ratings: the examples of ``responses`` with ``ratings`` or a ``ranking``: all ``pairs`` that
-            differ; ``each`` answer with a ``rating``; or one ``ranking`` of all (:func:`ranked`).
+            differ; ``each`` answer with a ``rating``; or one ``ranking`` of all
+            (:func:`answers_of_ranking`).
 
     Raises:
         DataError: the row has none of these columns, an answer is missing, both answers are the
@@ -92,7 +97,7 @@ def preference_examples(
     ]
 
 
-def ranked(example: Example) -> list[Example]:
+def answers_of_ranking(example: Example) -> list[Example]:
     """Return the answers of a ranking, each an example with its ``rating``.
 
     Raises:
@@ -130,10 +135,11 @@ def _labelled_example(row: Row, prompt_field: str) -> Example:
 
 
 def _one_answer_example(
-    row: Row, field: str, answer: object, columns: Mapping[str, object]
+    row: Row, prompt_field: str, answer: object, columns: Mapping[str, object]
 ) -> Example:
     """Return the example of a single answer."""
-    return _build_example(row, field, _conversations(row, field, [answer]), [answer], columns)
+    conversations = _conversations(row, prompt_field, [answer])
+    return _build_example(row, prompt_field, conversations, [answer], columns)
 
 
 def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: ComparedPair) -> Example:
@@ -146,9 +152,11 @@ def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: ComparedPa
     return _build_example(row, prompt_field, conversations, answers, pair.label_columns)
 
 
-def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
+def _conversations(
+    row: Row, prompt_field: str, answers: Sequence[object]
+) -> list[dict[str, object]]:
     """Return the prompt and each answer as messages; an empty list if all of them are texts."""
-    prompt = row.columns.get(_prompt_field(row, field))
+    prompt = row.columns.get(_prompt_column(row, prompt_field))
     message_lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
     if not message_lists and not isinstance(prompt, (list, tuple)):
         return []
@@ -190,44 +198,52 @@ def _common_beginning(
     return common
 
 
-def _prompt_field(row: Row, field: str) -> str:
-    return field if field in row.columns or "instruction" not in row.columns else "instruction"
+def _prompt_column(row: Row, prompt_field: str) -> str:
+    """Return the column of the prompt: ``prompt_field``, or ``instruction`` if it is missing."""
+    has_other = prompt_field not in row.columns and "instruction" in row.columns
+    return "instruction" if has_other else prompt_field
 
 
 def _build_example(
     row: Row,
-    field: str,
+    prompt_field: str,
     conversations: list[dict[str, object]],
     answers: Sequence[object],
     columns: Mapping[str, object],
 ) -> Example:
+    """Return the example of one answer, or of a pair, the better answer first.
+
+    ``conversations`` hold the prompt and each answer as messages; empty if they are texts.
+    """
+    prompt_column = _prompt_column(row, prompt_field)
     others = {
         name: value
         for name, value in row.columns.items()
-        if name not in {*_READ_COLUMNS, _prompt_field(row, field), "messages"} and value is not None
+        if name not in {*_READ_COLUMNS, prompt_column, "messages"} and value is not None
     }
     columns = {**others, **columns}
     if not conversations:
-        texts = [_text(row, "prompt", row.columns.get(_prompt_field(row, field)))]
-        if not texts[0]:
+        prompt = _text(row, "prompt", row.columns.get(prompt_column))
+        if not prompt:
             raise DataError(f"{row.place}: the prompt is empty: remove the row")
-        texts += [_text(row, "answer", answer) for answer in answers]
-        columns |= {"rejected": texts[2]} if len(texts) > 2 else {}
-        return _check_columns(row, Example(texts[0], texts[1], texts[1], columns=columns))
+        chosen, *rejected = [_text(row, "answer", answer) for answer in answers]
+        columns |= {"rejected": rejected[0]} if rejected else {}
+        return _check_columns(row, Example(prompt, chosen, chosen, columns=columns))
     tools = {"tools": row.columns["tools"]} if "tools" in row.columns else {}
-    parts = []
+    checked = []
     for answer_columns in conversations:
         conversation = conversation_of(Row(row.place, {**answer_columns, **tools}), "messages")
         if conversation is None or not conversation.completion:
             raise DataError(f"{row.place}: an answer has no message, or no prompt before it")
-        parts.append(conversation)
-    columns[CONVERSATION] = parts[0].column()
-    columns |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
+        checked.append(conversation)
+    first, *others_checked = checked
+    columns[CONVERSATION] = first.column()
+    columns |= {"rejected": others_checked[0].completion} if others_checked else {}
     example = Example(
-        prompt=parts[0].question,
-        answer=parts[0].outcome,
-        demonstration=parts[0].response,
-        source=parts[0].source,
+        prompt=first.question,
+        answer=first.outcome,
+        demonstration=first.response,
+        source=first.source,
         columns=columns,
     )
     return _check_columns(row, example)

@@ -24,9 +24,9 @@ from rlcomp.errors import DataError, RlcompWarning, require
 
 # In bytes; a whole line is held in memory.
 _LONGEST_LINE = 64 << 20
-# JSON packs to about a tenth. An archive is made to exhaust memory if it unpacks to more than this
-# multiple of its size and to more than this many bytes.
-_LARGEST_SHARE, _ALWAYS_ALLOWED = 200, 1 << 30
+# An archive may unpack to this multiple of its size, and in any case to this many bytes. JSON
+# unpacks to about ten times its size; a far larger multiple is an attack on memory.
+_LARGEST_RATIO, _ALWAYS_ALLOWED = 200, 1 << 30
 # Rows that Parquet unpacks at once, and the most bytes of the columns of a row group.
 _ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -53,16 +53,18 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     """Yield the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
 
     Args:
-        path: the file, or a pattern, ``shards/*.jsonl``, of several in the order of their names.
+        path: the file, or a pattern such as ``shards/*.jsonl``: the files are read in the order of
+            their names.
         columns: the columns to read from Parquet; None: all.
 
     Raises:
-        DataError: the file is missing or of another kind; while iterating: empty or malformed.
-        MissingExtra: Parquet, but pyarrow is not installed.
+        DataError: the file is missing or of another kind; while iterating: empty, malformed or too
+            large.
+        MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
     file = Path(path).expanduser()
     if not file.exists() and (files := sorted(glob.glob(str(file)))):
-        return chain.from_iterable(read_rows(one, columns) for one in files)
+        return chain.from_iterable(read_rows(match, columns) for match in files)
     if not file.exists():
         raise DataError(f"there is no file {path!r}{_suggest_path(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
@@ -92,7 +94,7 @@ def _refuse_empty(rows: Iterable[Row], message: str) -> Iterator[Row]:
 def _suggest_path(file: Path) -> str:
     """Return a suggestion for a file that does not exist."""
     path, folder = file, file.parent
-    while not folder.is_dir():
+    while not folder.is_dir():  # up to the first folder that exists
         file, folder = folder, folder.parent
     available = sorted(
         entry.name for entry in folder.iterdir() if _is_candidate(entry, file is path)
@@ -119,7 +121,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
     repeated: list[str] = []
     for number, line in enumerate(_lines(file), start=1):
         place = f"{file}:{number}"
-        text = _decoded(place, line.removeprefix(BOM_UTF8) if number == 1 else line)
+        text = _decode_line(place, line.removeprefix(BOM_UTF8) if number == 1 else line)
         if text.strip():
             yield Row(place, _json_row(place, text, repeated, file if number == 1 else None))
     if repeated:
@@ -132,9 +134,10 @@ def _json_rows(file: Path) -> Iterator[Row]:
 
 
 def _lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, unpacked, within the limits of a line and of an archive."""
     number, total = 0, 0
     try:
-        most = max(_LARGEST_SHARE * file.stat().st_size, _ALWAYS_ALLOWED)
+        most = max(_LARGEST_RATIO * file.stat().st_size, _ALWAYS_ALLOWED)
         with cast(
             "IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")
         ) as data:
@@ -148,7 +151,7 @@ def _lines(file: Path) -> Iterator[bytes]:
                 total += len(line)
                 if file.suffix == ".gz" and total > most:
                     raise DataError(
-                        f"{file}: it unpacks to more than {_LARGEST_SHARE} times its size: if that "
+                        f"{file}: it unpacks to more than {_LARGEST_RATIO} times its size: if that "
                         "is right, unpack it yourself"
                     )
                 yield line
@@ -156,7 +159,7 @@ def _lines(file: Path) -> Iterator[bytes]:
         raise DataError(f"{file}: cannot be read after line {number}: {error}") from error
 
 
-def _decoded(place: str, line: bytes) -> str:
+def _decode_line(place: str, line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -167,6 +170,11 @@ def _decoded(place: str, line: bytes) -> str:
 
 
 def _json_row(place: str, line: str, repeated: list[str], file: Path | None) -> dict[str, object]:
+    """Return the row of a line; add its place to ``repeated`` if a name occurs twice in an object.
+
+    ``file`` is the file if this is its first line, for a hint in the message.
+    """
+
     def columns_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         entries = dict(pairs)
         if len(entries) < len(pairs) and repeated[-1:] != [place]:
@@ -247,7 +255,7 @@ def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
         split: split of the data set.
 
     Raises:
-        DataError: there is no such data set, subset or split; while iterating: empty.
+        DataError: the data set cannot be loaded; while iterating: it is empty.
         MissingExtra: ``datasets`` is not installed.
     """
     if Path(name).expanduser().is_file():
@@ -258,7 +266,7 @@ def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
     except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
         raise DataError(f"data set {name!r}, split {split!r} cannot be loaded: {error}") from error
     media = (datasets.Image, datasets.Audio, datasets.Video)
-    readable = [name for name, kind in table.features.items() if not isinstance(kind, media)]
+    readable = [column for column, kind in table.features.items() if not isinstance(kind, media)]
     table = table.select_columns(readable)
     rows = (Row(f"{name}[{split}] row {number}", row) for number, row in enumerate(table, start=1))
     return _refuse_empty(rows, f"data set {name!r}, split {split!r} is empty: it has no rows")

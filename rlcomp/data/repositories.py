@@ -11,6 +11,7 @@ from rlcomp.data.software import Change
 from rlcomp.errors import DataError
 from rlcomp.sandbox.tree import LONGEST_FILE, LONGEST_TREE, MOST_FILES
 
+_LARGEST_FILE = 4 * LONGEST_FILE  # in bytes: a character has at most 4 in UTF-8
 _ISSUES = (".md", ".txt")  # endings of the issue's file, beside the diff
 _SECONDS = 60.0  # limit of a call of git
 _FILE_MODES = ("100644", "100755")  # modes of plain files in git; others are links, submodules
@@ -44,7 +45,7 @@ def read_folder(folder: Path) -> dict[str, str]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         for file in [Path(parent, name) for name in sorted(names) if not name.startswith(".")]:
-            if file.is_symlink() or not file.is_file() or file.stat().st_size > 4 * LONGEST_FILE:
+            if file.is_symlink() or not file.is_file() or file.stat().st_size > _LARGEST_FILE:
                 continue
             text = _as_text(file.read_bytes())
             if text is not None:
@@ -55,10 +56,12 @@ def read_folder(folder: Path) -> dict[str, str]:
 
 
 def changes_of_commits(folder: Path, commits: str) -> Iterator[Change]:
-    """Yield a change for each commit of a range ``A..B`` without merges; its message is the issue.
+    """Yield a change for each commit of a range ``A..B``; the commit's message is the issue.
+
+    Merges, and a commit without a parent, are left out.
 
     Raises:
-        DataError: git does not find the commits.
+        DataError: git does not find the commits, takes too long or is not installed.
     """
     git = _Git(folder)
     for commit in git("rev-list", "--reverse", "--no-merges", commits, "--").decode().split():
@@ -78,6 +81,7 @@ class _Git:
         self.folder = folder
 
     def __call__(self, *words: str) -> bytes:
+        """Return the output of a git command."""
         command = ["git", "-C", str(self.folder), "-c", "core.quotePath=false", *words]
         try:
             process = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
@@ -100,7 +104,7 @@ class _Git:
             path = name.decode(errors="replace")
             if mode not in _FILE_MODES or any(part.startswith(".") for part in path.split("/")):
                 continue
-            if int(length) > 4 * LONGEST_FILE:
+            if int(length) > _LARGEST_FILE:
                 continue
             text = _as_text(self("cat-file", "blob", blob))
             if text is not None:

@@ -34,7 +34,7 @@ class ShuffledEpochs:
         self._order = islice(order, cursor, None)
 
     def _indices(self) -> Iterator[int]:
-        """Yield indices without end: the rest of this epoch, then the next epochs."""
+        """Yield indices without end: the remainder of this epoch, then the next epochs."""
         while True:
             for index in self._order:
                 self.cursor += 1
@@ -46,10 +46,10 @@ class ShuffledEpochs:
 
         The task must have training examples (:func:`rlcomp.data.examples.check_enough`).
         """
-        return [example for _, example in islice(self.numbered(), count)]
+        return [example for _, example in islice(self.indexed(), count)]
 
-    def numbered(self) -> Iterator[tuple[int, Example]]:
-        """Yield index and example without end."""
+    def indexed(self) -> Iterator[tuple[int, Example]]:
+        """Yield training examples without end, each with its index in the task."""
         return indexed_examples(self.task, self._indices())
 
     def run_state(self) -> dict[str, int]:
@@ -57,7 +57,7 @@ class ShuffledEpochs:
         return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Restore a position of :meth:`run_state`.
+        """Restore the position that :meth:`run_state` has returned.
 
         Raises:
             CheckpointError: the state is no position in this task.
@@ -78,9 +78,9 @@ class TakesPassRates(Protocol):
 class PromptSampler(Component):
     """Base of samplers: a new batch of the prompts that :meth:`take` chooses.
 
-    Reads nothing. A subclass that lists ``example_id`` among its ``writes`` also writes the
-    examples' indices. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
-    (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any.
+    Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
+    (``[B, W]`` bool) of a new batch, and ``columns`` if an example has any. A subclass that lists
+    ``example_id`` among its ``writes`` also writes the examples' indices, int64 ``[B]``.
 
     Args:
         tokenizer: measures the prompts once, at construction.

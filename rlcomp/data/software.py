@@ -14,7 +14,7 @@ from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.sandbox.tree import Tree, is_test, job_of, path_fault, tree_fault, verdicts_by_name
 
-_MOST_TESTS = 300
+_MOST_TESTS = 300  # each runs three times, in a sandbox of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,9 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
     """Return the row of a change: issue, repository and hidden tests.
 
     The hidden tests are the test files after the change. Each test runs alone in the sandbox, once
-    before the change and twice after it. Tests in ``fail_to_pass`` fail before and pass after;
-    tests in ``pass_to_pass`` pass before and after; other tests do not count. At least one test
-    must fail before. Finally all of them run together, as in a verdict.
+    before the change and twice after it. Tests in ``fail_to_pass`` fail before and pass both times
+    after; tests in ``pass_to_pass`` pass each time; other tests do not count. ``fail_to_pass`` must
+    not be empty. Finally the tests that count run together, as in a verdict, and must pass.
 
     Raises:
         DataError: the change makes no task.
@@ -111,6 +111,8 @@ def _outcomes(
 def names_of_tests(path: str, source: str) -> list[str]:
     """Return the names of a file's tests, ``path::function`` and ``path::Class::method``.
 
+    Only files ``test*.py`` and ``*_test.py`` have tests.
+
     Raises:
         DataError: the file is a Python file that does not parse.
 
@@ -125,14 +127,15 @@ def names_of_tests(path: str, source: str) -> list[str]:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"{path} is no Python: {error}") from error
-    names = _functions(body)
+    names = _test_functions(body)
     for node in body:
         if isinstance(node, ast.ClassDef):
-            names += [f"{node.name}::{each}" for each in _functions(node.body)]
-    return [f"{path}::{each}" for each in names]
+            names += [f"{node.name}::{method}" for method in _test_functions(node.body)]
+    return [f"{path}::{name}" for name in names]
 
 
-def _functions(body: list[ast.stmt]) -> list[str]:
+def _test_functions(body: list[ast.stmt]) -> list[str]:
+    """Return the names of the functions of a body that begin with ``test``."""
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return [name for name in functions if name.startswith("test")]
 
@@ -165,7 +168,7 @@ def without_tests(diff: str) -> str:
     """Return the solution: a diff without its changes of tests.
 
     Raises:
-        DataError: the solution is no unified diff.
+        DataError: the text is no unified diff.
         MissingExtra: unidiff is not installed.
     """
     return "".join(str(patch) for patch in _parse_diff(diff) if not is_test(patch.path))
@@ -195,11 +198,13 @@ def _paths(patch: Any) -> tuple[str, str]:  # noqa: ANN401
 
 
 def _apply_hunks(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
+    """Return the text of a file after its hunks."""
     lines = [*io.StringIO(text, newline="\n")]
     result: list[str] = []
     num_copied = 0
     for hunk in patch:
         old, new = _hunk_sides(hunk)
+        # Lines count from 1. A hunk without old lines names the line before its place.
         start = hunk.source_start - 1 if old else hunk.source_start
         if start < num_copied or lines[start : start + len(old)] != old:
             raise DataError(f"the diff does not fit {path} at line {hunk.source_start}")

@@ -89,9 +89,9 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
 
     Args:
         document: the text.
-        start: a byte before its last one.
-        horizon: maximum number of tokens; fewer, so that the last one ends a character. The tokens
-            of the first character are always taken.
+        start: a byte offset in the text, before its end.
+        horizon: maximum number of tokens. Fewer are taken if the last one would end within a
+            character; the tokens of the first character are always taken.
 
     Returns:
         Offsets relative to ``start``, increasing.
@@ -103,25 +103,26 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
     data = document.text.encode()
     first = bisect_right(document.ends, start)
     count = len(document.ends)
-    complete = (n for n in range(first, count) if is_boundary(data, document.ends[n]))
-    least = next(complete)
-    last = max(takewhile(lambda n: n < first + horizon, complete), default=least)
+    # Indices of the tokens that end a character.
+    complete = (index for index in range(first, count) if is_boundary(data, document.ends[index]))
+    first_complete = next(complete)
+    last = max(takewhile(lambda index: index < first + horizon, complete), default=first_complete)
     return tuple(dict.fromkeys(end - start for end in document.ends[first : last + 1]))
 
 
 def context_start(document: Tokenised, start: int, max_context: int) -> int:
     """Return the offset where the last ``max_context`` tokens before a byte begin.
 
-    It is moved forward to the start of a character.
+    The offset is moved forward to the start of a character.
 
     Examples:
         >>> context_start(Tokenised("aébc", ids=range(5), ends=[1, 2, 3, 4, 5]), 4, 2)
         3
     """
-    before = bisect_right(document.ends, start)
-    begin = document.ends[before - max_context - 1] if before > max_context else 0
+    num_before = bisect_right(document.ends, start)
+    first = document.ends[num_before - max_context - 1] if num_before > max_context else 0
     data = document.text.encode()
-    return next(offset for offset in range(begin, start + 1) if is_boundary(data, offset))
+    return next(offset for offset in range(first, start + 1) if is_boundary(data, offset))
 
 
 def byte_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[Span]:
@@ -197,14 +198,14 @@ class Maskable:
         """Return the spans of each text that can be masked, in order."""
         chosen = self.position.spans(documents)
         return [
-            [span for span in spans if _maskable(document.text, span)]
+            [span for span in spans if _is_maskable(document.text, span)]
             for document, spans in zip(documents, chosen, strict=True)
         ]
 
 
-def _maskable(text: str, span: Span) -> bool:
-    wanted = text.encode()[span.start : span.stop].decode()
-    return span_problem(text, wanted, longest_words=len(text), largest_share=1.0) is None
+def _is_maskable(text: str, span: Span) -> bool:
+    hidden = text.encode()[span.start : span.stop].decode()
+    return span_problem(text, hidden, longest_words=len(text), largest_share=1.0) is None
 
 
 class SpanTask(metaclass=Checked):

@@ -65,7 +65,7 @@ def bpe_tokenizer(
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    documents = (each.answer for each in training_examples(corpus, range(len(corpus))))
+    documents = (example.answer for example in training_examples(corpus, range(len(corpus))))
     backend.train_from_iterator(documents, trainer)
     backend.add_tokens([AddedToken(word, normalized=False, special=False) for word in words])
     return small_tokenizer(backend)

@@ -41,13 +41,13 @@ def read_transitions(path: str) -> TensorDict:
     Raises:
         DataError: there is no such file, an entry is missing, unknown or malformed, sizes differ,
             or a number is not finite; the message names file and line.
-        MissingExtra: Minari or Parquet, but pyarrow is not installed.
+        MissingExtra: the file is of Minari or Parquet, and pyarrow is not installed.
     """
     place = Path(path).expanduser()
     if place.is_dir():
         return _to_torchrl(_stack_rows(minari_rows(place)))
     if place.suffix == ".safetensors":
-        return _to_torchrl(_safetensors(place))
+        return _to_torchrl(_read_safetensors(place))
     return _to_torchrl(_stack_rows(read_rows(path)))
 
 
@@ -71,6 +71,7 @@ def write_transitions(path: Path, rows: TensorDict) -> None:
 
 
 def _to_torchrl(flat: Mapping[str, Tensor]) -> TensorDict:
+    """Return steps under torchrl's names; a terminated step is not truncated."""
     rows = len(flat["reward"])
     terminated = flat["terminated"].view(rows, 1)
     truncated = flat["truncated"].view(rows, 1) & ~terminated
@@ -117,7 +118,7 @@ def _stack_rows(rows: Iterable[Row]) -> dict[str, Tensor]:
         for name in _FLAGS:
             columns[name].append(_flag(row.place, name, step[name]))
     place, before = sizes["observation"]
-    _check_ends(place, before, sizes["next_observation"][1])
+    _check_sizes(place, before, sizes["next_observation"][1])
     return {
         name: torch.tensor(values, dtype=torch.bool if name in _FLAGS else torch.float32)
         for name, values in columns.items()
@@ -133,10 +134,11 @@ def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, in
             f"{place}: '{name}' has {len(value)} numbers, but {size} at {first}: all steps must "
             "have the same number"
         )
-    return [_number(place, name, each) for each in value]
+    return [_number(place, name, number) for number in value]
 
 
-def _check_ends(place: str, before: int, after: int) -> None:
+def _check_sizes(place: str, before: int, after: int) -> None:
+    """Refuse observations of different sizes before and after a step."""
     if before != after:
         raise DataError(
             f"{place}: 'observation' has {before} numbers, 'next_observation' {after}: must be "
@@ -164,7 +166,8 @@ def _abbreviate(value: object) -> str:
     return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
 
-def _safetensors(place: Path) -> dict[str, Tensor]:
+def _read_safetensors(place: Path) -> dict[str, Tensor]:
+    """Return the checked entries of a file of tensors, ``[R, numbers]`` or ``[R]`` each."""
     if not place.is_file():
         raise DataError(f"there is no file '{place}': set another path")
     if (size := place.stat().st_size) > _MOST_BYTES:
@@ -182,12 +185,15 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
         raise DataError(f"{place}: it has no steps")
     tensors.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
     columns = {name: _column(place, name, value, rows) for name, value in tensors.items()}
-    _check_ends(str(place), *(columns[n].shape[1] for n in ("observation", "next_observation")))
+    _check_sizes(str(place), *(columns[n].shape[1] for n in ("observation", "next_observation")))
     return columns
 
 
 def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
-    """Check and return one entry of all steps."""
+    """Return one entry of all steps; refuse a wrong shape or dtype, and infinite numbers or NaN.
+
+    A vector has shape ``[R, numbers]``, any other entry ``[R]`` or ``[R, 1]``.
+    """
     shape = [rows, value.shape[-1]] if name in _VECTORS and value.dim() == 2 else [rows]
     fits = list(value.shape) in (shape, [rows, 1]) and (name not in _VECTORS or value.dim() == 2)
     if not fits or 0 in value.shape:

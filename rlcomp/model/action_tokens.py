@@ -29,8 +29,8 @@ class ActionTokenPolicy(Component):
     observation, the numbers of an action are independent: ``log pi(a|s) = sum_A log p_A(bin|s)``.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]`` (true on the tokens of actions). Writes
-    ``log_probs`` and ``entropy`` ``[B, T]``, nats, like a language model: its losses, references
-    and KL work unchanged.
+    ``log_probs`` and ``entropy`` ``[B, T]``, nats, like a language model; in a learner ``entropy``
+    only if a loss reads it. The losses, references and KL of language models work unchanged.
 
     Args:
         environment: defines the observations, and the bounds of its actions.
@@ -38,8 +38,8 @@ class ActionTokenPolicy(Component):
         num_cells: width of each hidden layer.
         action_bins: ``n``, for each number of an action.
         observation_bins: number of bins for each number of the observation.
-        low: least value of every observed number.
-        high: greatest value of every observed number.
+        low: lowest bin of every observed number; a lower number counts as ``low``.
+        high: highest bin of every observed number; a higher number counts as ``high``.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -154,30 +154,34 @@ class ActionTokenPolicy(Component):
 
     @property
     def _first_action(self) -> int:
+        """Token of the first bin of actions."""
         return 1 + self.observation_bins
 
     def _bin_log_probs(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
         """Compute log-probs of all bins ``[M, A, n]`` given observation tokens ``[M, D]``."""
         low, high = (torch.tensor(bound) for bound in (self.low, self.high))
         values = bin_value((tokens - 1).clamp(min=0), low, high, self.observation_bins)
-        own = self.weights() if weights is None else weights
-        logits = torch.func.functional_call(self.network, dict(own), (values,))
+        parameters = self.weights() if weights is None else weights
+        logits = torch.func.functional_call(self.network, dict(parameters), (values,))
         split = logits.view(len(tokens), self.action_size, self.action_bins)
         log_probs: Tensor = split.log_softmax(-1)
         return log_probs
 
-    def _steps(self, batch: TensorDict) -> Tensor:
-        """Return the tokens by step, ``[B H, D + A]``."""
+    def _step_tokens(self, batch: TensorDict) -> Tensor:
+        """Return the tokens of each step, ``[B H, D + A]``."""
         tokens: Tensor = batch["tokens"]
         return tokens.reshape(-1, self.width)
 
     def _log_distribution(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
         """Compute log-probs of all bins at every step, ``[B, H, A, n]``."""
-        log_probs = self._bin_log_probs(self._steps(batch)[:, : self.observation_size], weights)
+        log_probs = self._bin_log_probs(
+            self._step_tokens(batch)[:, : self.observation_size], weights
+        )
         return log_probs.view(len(batch["tokens"]), -1, *log_probs.shape[1:])
 
     def _action_log_probs(self, batch: TensorDict, distribution: Tensor) -> Tensor:
-        bins = self._steps(batch)[:, self.observation_size :] - self._first_action
+        """Return the log-probs of the batch's actions, ``[B, T]``; 0 outside ``response_mask``."""
+        bins = self._step_tokens(batch)[:, self.observation_size :] - self._first_action
         # Padding gets an arbitrary bin and is masked.
         bins = bins.clamp(0, self.action_bins - 1).view(distribution.shape[:-1])
         log_probs = distribution.gather(-1, bins[..., None])[..., 0]

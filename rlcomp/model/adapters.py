@@ -24,15 +24,16 @@ def lora(
     alpha: PositiveFloat = 16.0,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
-    """Freeze a model and add trainable LoRA adapters; they start as the identity.
+    """Freeze a model and add trainable LoRA adapters; at first they do not change its outputs.
 
     There is no adapter dropout, because a policy stays in eval mode (see ``LanguageModel``).
     Adapters are float32 if the model has a narrower dtype.
 
     Args:
         model: changed in place, and returned.
-        rank: ``r``, columns of each low-rank factor.
-        alpha: the adapter's output is scaled by ``alpha / rank``.
+        rank: ``r``: an adapter adds ``(alpha / r) B A`` to a weight ``[d, k]``, with ``B`` of shape
+            ``[d, r]`` and ``A`` of shape ``[r, k]``.
+        alpha: scale of the adapter, before the division by ``r``.
         target_modules: names of linear layers, or ``"all-linear"`` for all but the output head.
 
     Raises:
@@ -83,8 +84,8 @@ def has_adapters(model: PreTrainedModel) -> bool:
     Raises:
         MissingExtra: peft is not installed.
     """
-    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
-    return any(isinstance(module, layer) for module in model.modules())
+    tuner_class = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
+    return any(isinstance(module, tuner_class) for module in model.modules())
 
 
 @contextlib.contextmanager
@@ -116,7 +117,7 @@ def qlora(
         target_modules: as for that function.
 
     Raises:
-        ConfigError: there is no GPU.
+        ConfigError: there is no GPU, the model has no linear layer, or as :func:`lora`.
         MissingExtra: bitsandbytes or peft is not installed.
 
     Source:
@@ -142,7 +143,8 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
         model: changed in place, and returned.
 
     Raises:
-        ConfigError: the model has adapters, or no linear layer that can be rounded.
+        ConfigError: the model has no linear layer besides its head.
+        MissingExtra: bitsandbytes is not installed.
     """
     layers: Any = require("bitsandbytes", "qlora").nn
     head = model.get_output_embeddings()
@@ -165,8 +167,8 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
         )
         rounded.weight = layers.Params4bit(weight, requires_grad=False, quant_type="nf4")
         rounded.bias = module.bias
-        parent, _, own = name.rpartition(".")
-        setattr(model.get_submodule(parent), own, rounded.to(weight.device))
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, rounded.to(weight.device))
     # peft and rlcomp's engine read this flag.
     model.is_loaded_in_4bit = True
     return model
@@ -187,7 +189,7 @@ def dequantize(module: Any) -> nn.Linear:  # noqa: ANN401
 def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
     """Merge every LoRA adapter into its base layer.
 
-    If an adapter changes a head and an embedding that share their weight, they get separate
+    An adapter may change a head or an embedding that share one weight. Then they get separate
     weights first.
 
     Args:
@@ -195,23 +197,23 @@ def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
     """
     if not any("lora_" in name for name, _ in model.named_parameters()):
         return model
-    layer = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
-    _untie(model, layer)
+    tuner_class = require("peft.tuners.tuners_utils", "peft").BaseTunerLayer
+    _untie(model, tuner_class)
     for name, module in [*model.named_modules()]:
-        parent, _, own = name.rpartition(".")
-        if isinstance(module, layer) and own != "base_layer":
-            setattr(model.get_submodule(parent), own, _merge_layer(module, layer))
+        parent, _, child = name.rpartition(".")
+        if isinstance(module, tuner_class) and child != "base_layer":
+            setattr(model.get_submodule(parent), child, _merge_layer(module, tuner_class))
     # Otherwise save_pretrained would look for adapters to save.
     model._hf_peft_config_loaded = False
     model.is_loaded_in_4bit = False
     return model
 
 
-def _merge_layer(module: Any, layer: Any) -> Any:  # noqa: ANN401
+def _merge_layer(module: Any, tuner_class: Any) -> Any:  # noqa: ANN401
     """Return a layer with its adapters merged; four-bit weights are dequantised."""
     weight = getattr(module.get_base_layer(), "weight", None)  # None for experts
     if not hasattr(weight, "quant_state"):
-        while isinstance(module, layer):  # experts have a layer of adapters for each weight
+        while isinstance(module, tuner_class):  # experts have a layer of adapters for each weight
             module.merge()
             module = module.base_layer
         return module
@@ -222,9 +224,11 @@ def _merge_layer(module: Any, layer: Any) -> Any:  # noqa: ANN401
     return plain
 
 
-def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
+def _untie(model: PreTrainedModel, tuner_class: Any) -> None:  # noqa: ANN401
+    """Give the head a weight of its own if it shares one and an adapter changes either layer."""
     table, head = model.get_input_embeddings(), model.get_output_embeddings()
-    if table.weight is head.weight and (isinstance(table, layer) or isinstance(head, layer)):
-        plain = head.get_base_layer() if isinstance(head, layer) else head
+    is_adapted = isinstance(table, tuner_class) or isinstance(head, tuner_class)
+    if table.weight is head.weight and is_adapted:
+        plain = head.get_base_layer() if isinstance(head, tuner_class) else head
         plain.weight = nn.Parameter(head.weight.detach().clone(), head.weight.requires_grad)
         model.config.tie_word_embeddings = False

@@ -17,19 +17,20 @@ _CREATORS = {
     *(torch.rand, torch.randn, torch.randint, torch.arange, torch.eye),
 }
 _CLONES = {torch.clone, torch.Tensor.clone}
-# For buffers (a mask of 2048 x 2048 in every layer of a GPT-Neo), and for embeddings: one that the
-# head shares counts twice.
-_SLACK, _FACTOR = 1 << 27, 2
-# Least count of a tensor: many tiny layers have a cost too.
+# Numbers allowed for buffers, which are not stored: a GPT-Neo has a mask of 2048 x 2048 per layer.
+_BUFFER_ALLOWANCE = 1 << 27
+# Multiple of the stored numbers: an embedding that the head shares is stored once, created twice.
+_FACTOR = 2
+# Every tensor counts as this many numbers at least: many tiny layers have a cost too.
 _MIN_COUNT = 1 << 14
 
 
 class AllocationLimit(TorchFunctionMode):
     """Context that limits the numbers in created tensors to ``2 n + 2^27``, for ``n`` stored ones.
 
-    A config of some bytes can describe a model larger than any memory, but a file of weights has
-    their size. A tensor counts as 2^14 numbers at least, also on the meta device. An inner context
-    has its own limit.
+    A config of some bytes can describe a model larger than any memory. A file of weights cannot: it
+    is as large as its tensors. Each tensor, stored or created, counts as 2^14 numbers at least;
+    tensors on the meta device count too. Within an inner context only the inner limit counts.
 
     Args:
         sizes: number of elements of each stored tensor.
@@ -39,7 +40,8 @@ class AllocationLimit(TorchFunctionMode):
     def __init__(self, sizes: Iterable[int], owner: str) -> None:
         super().__init__()
         self.sizes = list(sizes)
-        self.left = _FACTOR * sum(max(size, _MIN_COUNT) for size in self.sizes) + _SLACK
+        stored = sum(max(size, _MIN_COUNT) for size in self.sizes)
+        self.left = _FACTOR * stored + _BUFFER_ALLOWANCE
         self.owner = owner
         self._outer: Token[AllocationLimit | None] | None = None
 

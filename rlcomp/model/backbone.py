@@ -29,8 +29,8 @@ _NO_GRAD_TOKENS = 32_768
 class BackboneCopy(Component):
     """Base of models with a copy of a language model's backbone.
 
-    The copy gets the model's weights again when the first phase with it begins. Given the policy's
-    model, it then starts from the policy after a warm start. From then on the two are separate. It
+    The copy gets the model's weights again when the first phase with it begins, so that a copy of
+    the policy starts after the policy's warm start. From then on the two are separate. The copy
     stays in eval mode, even while it is trained.
 
     Args:
@@ -84,8 +84,9 @@ def token_rows(
 
     Raises:
         KeyError: an entry is missing.
-        ConfigError: a token is none of the model's, or an entry does not match the schema.
-        ShapeError: there is no token, or the rows are not padded on the right.
+        ConfigError: a token id is outside the vocabulary, or an entry does not match the schema.
+        ShapeError: there is no token, the rows are not padded on the right, or an entry has another
+            number of dimensions than the schema says.
     """
     missing = [key for key in keys if key not in batch.keys()]
     if missing:
@@ -110,12 +111,12 @@ def read_values(
 ) -> Tensor:
     """Compute the output of a head at the state before each response token.
 
-    Without gradient some rows are read at a time, so that memory does not grow with the batch.
+    Without gradient each pass reads a part of the rows: memory does not grow with the batch.
 
     Args:
         backbone: a causal model without its output head, in eval mode.
-        transformer: rlcomp's own forward pass over it; None for the backbone's.
-        head: reads its hidden states.
+        transformer: rlcomp's forward pass over the backbone's weights; None: call the backbone.
+        head: reads the hidden states.
         batch: has ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``.
 
     Returns:
@@ -140,7 +141,10 @@ def read_values(
 
 
 def split_rows(rows: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
-    """Yield pieces of rows for passes without gradient, of at most ``tokens``."""
+    """Yield pieces of rows for passes without gradient.
+
+    A piece has at most ``tokens`` tokens, and never more than 32,768; None: 32,768.
+    """
     budget = _NO_GRAD_TOKENS if tokens is None else min(tokens, _NO_GRAD_TOKENS)
     return (rows[indices] for indices in split_by_tokens(rows, budget))
 

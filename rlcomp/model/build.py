@@ -1,10 +1,9 @@
-"""Causal language models from a config or from pretrained weights, and their checks."""
+"""Causal language models from a config or from pretrained weights."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.model.fit_checks import check_context, check_same_tokens, check_vocabulary
 from rlcomp.model.pretrained import (
     MAX_PARTS,
     check_filled,
@@ -31,12 +31,13 @@ from rlcomp.model.pretrained import (
 from rlcomp.text.folder import folder_errors
 from rlcomp.text.tokenizer import load_tokenizer
 
-# Names of settings in some architectures, in addition to their attribute_map.
+# Names of a setting in architectures whose attribute_map does not list them.
 _ALIASES = {
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
     "max_position_embeddings": ("max_seq_len",),
 }
-_TESTED = ("gpt2", "llama", "qwen2", "qwen3")
+# Architectures that the message about an unknown one suggests.
+_SUGGESTED = ("gpt2", "llama", "qwen2", "qwen3")
 
 
 def causal_lm(  # noqa: PLR0913
@@ -63,7 +64,7 @@ def causal_lm(  # noqa: PLR0913
         hidden_size: width of the residual stream.
         num_hidden_layers: number of transformer blocks.
         num_attention_heads: must divide ``hidden_size``.
-        num_key_value_heads: must divide ``num_attention_heads``; gpt2 needs them equal.
+        num_key_value_heads: must divide ``num_attention_heads``, and equal it for gpt2.
         intermediate_size: width of the feed-forward layer.
         context_length: maximum number of tokens of prompt and response together.
         tie_word_embeddings: share the input embedding with the output head.
@@ -72,7 +73,8 @@ def causal_lm(  # noqa: PLR0913
             (``{sliding_window: 8}``).
 
     Raises:
-        ConfigError: an unknown architecture or setting, or sizes that do not fit together.
+        ConfigError: an unknown architecture or setting, a vocabulary smaller than the tokenizer's,
+            more than 10,000 layers, or sizes that do not fit together.
     """
     _check_architecture(architecture)
     if num_hidden_layers > MAX_PARTS:
@@ -99,13 +101,15 @@ def causal_lm(  # noqa: PLR0913
         # transformers freezes the embedding of a pad id; EOS may have the same id.
         "pad_token_id": None,
     }
-    return _from_settings(architecture, _own_settings(architecture, settings, overrides or {}))
+    return _from_settings(
+        architecture, _translate_settings(architecture, settings, overrides or {})
+    )
 
 
 def _check_architecture(architecture: str) -> None:
     if architecture not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         close = difflib.get_close_matches(architecture, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-        known = nearest(architecture, {*_TESTED, *close})
+        known = nearest(architecture, {*_SUGGESTED, *close})
         raise ConfigError(f"model: architecture '{architecture}' is not known{known}")
 
 
@@ -119,36 +123,6 @@ def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrained
         ) from error
 
 
-def check_vocabulary(
-    owner: str,
-    vocab_size: int,
-    tokenizer: PreTrainedTokenizerBase,
-    otherwise: str = "a larger vocab_size",
-) -> None:
-    """Check that a model has an id for each token of a tokenizer.
-
-    Args:
-        owner: name of the vocabulary's owner, for messages.
-        vocab_size: number of ids of the model.
-        tokenizer: the run's tokenizer.
-        otherwise: a remedy, besides another tokenizer.
-
-    Raises:
-        ConfigError: the tokenizer has more tokens, or a greater id; the message names both numbers.
-    """
-    token, highest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", -1))
-    if highest >= max(vocab_size, len(tokenizer)):
-        raise ConfigError(
-            f"{owner}: the tokenizer's {token!r:.60} is token {highest}, beyond a vocabulary of "
-            f"{vocab_size}: use the tokenizer that belongs to the model, or {otherwise}"
-        )
-    if vocab_size < len(tokenizer):
-        raise ConfigError(
-            f"{owner}: vocab_size is {vocab_size}, but the tokenizer has {len(tokenizer)} tokens: "
-            f"use the tokenizer that belongs to the model, or {otherwise}"
-        )
-
-
 def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> None:
     if whole % part:
         raise ConfigError(
@@ -156,7 +130,7 @@ def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> No
         )
 
 
-def _own_settings(
+def _translate_settings(
     architecture: str, settings: dict[str, object], overrides: dict[str, Any]
 ) -> dict[str, object]:
     """Return the settings by their names in an architecture, with every dropout at 0.
@@ -166,13 +140,13 @@ def _own_settings(
     """
     blank: PreTrainedConfig = AutoConfig.for_model(architecture)
     known = blank.to_dict()
-    own_settings: dict[str, object] = {
+    translated: dict[str, object] = {
         name: 0.0 for name, value in known.items() if "drop" in name and isinstance(value, float)
     }
     for name, value in settings.items():
-        own = _own_name(blank, known, name)
-        if own is not None:
-            own_settings[own] = value
+        setting = _setting_name(blank, known, name)
+        if setting is not None:
+            translated[setting] = value
         elif name == "num_key_value_heads" and value != settings["num_attention_heads"]:
             raise ConfigError(
                 f"model: {architecture} has one key/value head per attention head: set "
@@ -188,17 +162,17 @@ def _own_settings(
             raise ConfigError(
                 f"model: overrides.{name} is no setting of '{architecture}'{nearest(name, known)}"
             )
-        own_settings[name] = value
-    return own_settings
+        translated[name] = value
+    return translated
 
 
-def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
-    """Return the architecture's name of a setting; None if it has none."""
-    mapped = blank.attribute_map.get(name, name)
-    own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
+def _setting_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
+    """Return the architecture's name of a setting; None if the architecture lacks the setting."""
+    candidates = (blank.attribute_map.get(name, name), *_ALIASES.get(name, ()))
+    listed = next((candidate for candidate in candidates if candidate in known), None)
     # Every config accepts these settings, even if it does not list them.
-    general = name.endswith("_token_id") or name == "max_position_embeddings"
-    return name if own is None and general else own
+    is_general = name.endswith("_token_id") or name == "max_position_embeddings"
+    return name if listed is None and is_general else listed
 
 
 def load_causal_lm(
@@ -210,12 +184,13 @@ def load_causal_lm(
 ) -> PreTrainedModel:
     """Load pretrained weights; check the config before any weight is read.
 
-    The embedding of a pad token is trained: transformers freezes it, and it may be that of EOS.
+    transformers does not train the embedding of a pad token; here it is trained, because the pad
+    token may be EOS.
 
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
-        context_length: maximum number of tokens the run will use; null for the model's own limit.
+        context_length: maximum number of tokens of the run; null: the model's own limit.
         dtype: dtype of the weights.
 
     Raises:
@@ -233,8 +208,8 @@ def load_causal_lm(
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")
     resized = f"call model.resize_token_embeddings({len(tokenizer)}) before you save it"
-    # First: a larger table is no remedy for other token ids.
-    _check_own_tokenizer(path, tokenizer)
+    # Before check_vocabulary: its remedy, a larger table, does not help against other token ids.
+    _check_saved_tokenizer(path, tokenizer)
     check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
     check_context(path, context_length, limit)
     weights = f"no weights at '{path}'"
@@ -246,51 +221,14 @@ def load_causal_lm(
     return model
 
 
-def check_context(path: str, context_length: int | None, limit: int | None) -> None:
-    """Check that a model's context is long enough.
-
-    Raises:
-        ConfigError: the context is too short; the message names both numbers.
-    """
-    if context_length is not None and limit is not None and context_length > limit:
-        raise ConfigError(
-            f"context_length is {context_length}, but the model at '{path}' holds {limit} tokens: "
-            f"set context_length={limit} or less, and take longer examples out of the task"
-        )
-
-
-def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
+def _check_saved_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Check the tokenizer against the one saved beside the weights, if there is one."""
     if Path(path).is_dir() and not (Path(path) / "tokenizer_config.json").is_file():
         return  # a folder of weights alone
     try:
-        own = load_tokenizer(path=path)
+        saved = load_tokenizer(path=path)
     except DataError:
         if Path(path).is_dir():
             raise
         return  # the hub has no tokenizer of the model
-    check_same_tokens(path, own, tokenizer)
-
-
-def check_same_tokens(
-    path: str, own: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """Check that a tokenizer has the ids of the model's own; it may have more tokens.
-
-    Otherwise the model would silently read the wrong tokens.
-
-    Raises:
-        ConfigError: names a token with another id.
-    """
-    vocabulary = tokenizer.get_vocab()
-    differing = sorted(
-        (index, token) for token, index in own.get_vocab().items() if vocabulary.get(token) != index
-    )
-    if differing:
-        index, token = differing[0]
-        raise ConfigError(
-            f"tokenizer: the model at '{path}' has another one: its token {index} is {token!r} "
-            f"({vocabulary.get(token, 'nothing')} in this one); choose tokenizer=pretrained "
-            f"tokenizer.path={path}, and for all "
-            "models of a run (base, teacher, reference) those that have the same tokenizer"
-        )
+    check_same_tokens(path, saved, tokenizer)

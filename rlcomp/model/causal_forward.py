@@ -23,11 +23,11 @@ from rlcomp.engine.scoring import (
 )
 from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.model.build import check_vocabulary
-from rlcomp.text.special_tokens import special_ids
+from rlcomp.model.fit_checks import check_vocabulary
+from rlcomp.text.token_bytes import special_ids
 from rlcomp.text.tokenizer import suppressed_token_mask
 
-# Limits of a pass without gradient: tokens, and numbers among the logits (4 GB).
+# Limits of a pass without gradient: its tokens, and its logits (4 GiB in float32).
 _NO_GRAD_TOKENS = 32_768
 _NO_GRAD_LOGITS = 2**30
 
@@ -49,7 +49,7 @@ class CausalForward:
         ConfigError: the model is not causal, has no cache, or has fewer tokens than the tokenizer.
     """
 
-    # A copy of the policy gets a copy of this object, which reads the weights of the copy.
+    # rlcomp.parallel.sharded reads this flag: a copy of the policy needs a copy of this object.
     reads_weights = True
 
     def __init__(
@@ -84,7 +84,8 @@ class CausalForward:
 
         Args:
             device: device of the mask.
-            stops: ids that end a response and are not suppressed; needed with ``more``.
+            stops: ids that end a response and are not suppressed unless they are in ``more``; read
+                only with ``more``.
             more: further ids to suppress.
         """
         suppressed = self.suppressed
@@ -115,8 +116,11 @@ class CausalForward:
 
         Args:
             columns: ``tokens``, ``attention_mask``, ``response_mask``, and recorded choices.
-            weights: parameters of ``model`` to use in place of its own, by name.
-            routers: replay the recorded routes; only with the model's own weights.
+            weights: parameters to use in place of the model's, by name; None: the model's.
+            routers: modules that replay the recorded routes; unused with other ``weights``.
+
+        Raises:
+            ConfigError: gradients at other ``weights`` under ``engine.checkpointing``.
         """
         if weights is not None and torch.is_grad_enabled() and self.engine.checkpointing:
             raise ConfigError(
@@ -143,15 +147,16 @@ class CausalForward:
 def stop_ids(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stop_tokens: Sequence[str] = ()
 ) -> list[int]:
-    """Return the ids that end a response: EOS, those of the model's config, and ``stop_tokens``.
+    """Return the ids that end a response: EOS, the model's stop ids, and ``stop_tokens``.
 
-    A chat model has several in its ``generation_config``: ends of a turn and of a text. Only
-    special tokens count: the id of a config made without a tokenizer may be an ordinary token.
+    The ``generation_config`` of a chat model has several stop ids: ends of a turn and of a text. An
+    id of it counts only if it is a special token: in a config made without a tokenizer it may be an
+    ordinary token.
 
     Args:
         model: the model with its ``generation_config``.
         tokenizer: has an EOS token.
-        stop_tokens: further ones, as text: ``["<|im_end|>"]``.
+        stop_tokens: further stop tokens, as text: ``["<|im_end|>"]``.
 
     Raises:
         ConfigError: a stop token is not a token of the tokenizer.

@@ -16,7 +16,7 @@ from torchrl.modules import MLP, DiffusionActor, ProbabilisticActor, TanhNormal
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.model.control import bounded_actions, observed_size
 
-# Bounds of the log of the scale.
+# Bounds of the natural log of the standard deviation.
 _LOG_SCALE = (-5.0, 2.0)
 
 
@@ -71,7 +71,7 @@ class UniformHead(nn.Module):
     """Head that draws actions uniformly, independent of its input.
 
     Args:
-        spec: spec of the action of one copy.
+        spec: spec of the action of one copy of the environment.
     """
 
     def __init__(self, spec: TensorSpec) -> None:
@@ -95,7 +95,7 @@ def gaussian_actor(
     Args:
         environment: defines the observations, and the bounds of its actions.
         num_cells: width of each hidden layer.
-        inputs: the observed vectors of the environment that it reads.
+        inputs: names of the observed vectors that the policy reads.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -111,8 +111,9 @@ def gaussian_network_actor(
 
     Args:
         environment: defines the observations, and the bounds of its actions.
-        inputs: the observed vectors of the environment that it reads.
-        network: called with ``in_features`` and ``out_features``; takes the inputs one by one.
+        inputs: names of the observed vectors that the policy reads.
+        network: called with ``in_features`` and ``out_features``; the network takes each input as
+            an argument of its own.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -143,7 +144,7 @@ def deterministic_actor(
     Args:
         environment: defines the observations, and the bounds of its actions.
         num_cells: width of each hidden layer.
-        inputs: the observed vectors of the environment that it reads.
+        inputs: names of the observed vectors that the policy reads.
         activation: activation of the hidden layers.
 
     Raises:
@@ -195,12 +196,12 @@ class ScaledTime(nn.Module):
 def diffusion_actor(
     *, environment: EnvBase, num_cells: list[PositiveInt], num_steps: PositiveInt = 40
 ) -> DiffusionActor:
-    """Create a diffusion policy (DDPM) over bounded vectors of actions, of torchrl.
+    """Create torchrl's diffusion policy (DDPM) over bounded vectors of actions.
 
     Reads ``observation``. Writes ``action`` ``[N, A]``, in the environment's units; the environment
-    clips it at its bounds. A greedy action starts from zeros and draws nothing. The total noise
-    equals that of the paper's 1,000 steps, so that nearly nothing of the action is left at the last
-    one (torchrl's own default of 100 steps leaves a third of its variance).
+    clips the action at its bounds. A greedy action starts from zeros and draws nothing. The betas
+    have the same sum as the paper's 1,000 steps, so that the last step leaves nearly nothing of the
+    action (torchrl's default of 100 steps leaves a third of the action's variance).
 
     Args:
         environment: defines the observations and the size of an action.

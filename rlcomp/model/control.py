@@ -24,7 +24,7 @@ def numbered_actions(environment: EnvBase) -> CategoricalSpec:
     """Return the spec of the discrete actions of one copy of an environment.
 
     Raises:
-        ConfigError: its actions are of another kind.
+        ConfigError: the actions are not discrete (torchrl's ``Categorical``).
     """
     spec = environment.action_spec_unbatched
     if not isinstance(spec, CategoricalSpec):
@@ -39,7 +39,7 @@ def bounded_actions(environment: EnvBase) -> Bounded:
     """Return the spec of the bounded actions of one copy of an environment.
 
     Raises:
-        ConfigError: its actions are of another kind.
+        ConfigError: the actions are not bounded vectors, or a lower bound is infinite.
     """
     spec = environment.action_spec_unbatched
     if not isinstance(spec, Bounded) or not bool(torch.isfinite(spec.space.low).all()):

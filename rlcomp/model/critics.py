@@ -21,8 +21,8 @@ class ValueHead(nn.Module):
     """Linear value head, initialised to 0: the first advantages equal those without a critic.
 
     Args:
-        model: its width and device are used.
-        objectives: K, for one value per objective; None for one value.
+        model: gives the width and the device.
+        objectives: K: the head computes a value for each objective; None: one value.
     """
 
     def __init__(self, model: PreTrainedModel, objectives: int | None = None) -> None:
@@ -51,8 +51,8 @@ class Critic(BackboneCopy):
         engine: the compute engine of the backbone.
 
     Source:
-        Stiennon et al. 2020, arXiv:2009.01325: policy and critic share no weights (theirs starts
-        from the reward model).
+        Stiennon et al. 2020, arXiv:2009.01325: policy and critic share no weights (their critic
+        starts from the reward model).
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -93,12 +93,12 @@ class Critic(BackboneCopy):
 class ActorCritic(LanguageModel):
     """A language model with a value head on its backbone.
 
-    Sampling and log-probs equal those of the :class:`LanguageModel`, bit for bit, until the value
-    loss changes the shared backbone. With adapters the head is trained as well.
+    Until the value loss changes the shared backbone, samples and log-probs are the same as without
+    the head, bit for bit. The head is trained even if adapters freeze the backbone.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes the entries of the
-    language model, and ``value`` ``[B, T]`` like :class:`Critic`, with a graph only if a loss of
-    the learner requests it.
+    :class:`LanguageModel`, and ``value`` ``[B, T]`` like :class:`Critic`; in a learner ``value``
+    has a graph only if a loss reads it.
 
     Args:
         model: as for :class:`LanguageModel`.

@@ -32,7 +32,9 @@ from rlcomp.text.rows import pad_id
 
 
 @no_progress_bars()
-def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
+def export_policy(
+    policy: LanguageModel, folder: Path, *, merge: bool, base_model: str | None
+) -> None:
     """Write a policy as a folder for ``AutoModelForCausalLM``, with tokenizer and configs.
 
     ``generate`` then samples like the policy: the generation config has its decoding, its stop
@@ -44,11 +46,11 @@ def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: s
         merge: whether to merge adapters into the model. Otherwise only the adapters are written,
             and transformers reads the generation config of their base model: pass the folder's
             generation config to ``generate``.
-        adapts: folder or hub name of the adapters' base model, if it has one.
+        base_model: folder or hub name of the adapters' base model; None if it has neither.
 
     Raises:
-        ConfigError: the policy reads preferences (transformers does not), or the base model of the
-            adapters has no name.
+        ConfigError: the policy reads preferences, which transformers cannot; or the adapters are
+            not merged and ``base_model`` is None.
     """
     model = policy.model
     if preference_points(policy.tokenizer) or any(
@@ -59,25 +61,26 @@ def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: s
             "use rlcomp-sample, or train with conditioning=text_prefix"
         )
     adapted = _has_adapters(model)
-    if adapted and not merge and adapts is None:
+    if adapted and not merge and base_model is None:
         raise ConfigError(
             "the policy has adapters, and their base model is neither a folder of save_pretrained "
             "nor on the hub: export one merged model with --merge"
         )
     if adapted and merge:  # in float32: bfloat16 rounds small changes of large weights away
-        narrow = model.dtype
-        model = merge_adapters(model.float()).to(narrow)
+        dtype = model.dtype
+        model = merge_adapters(model.float()).to(dtype)
     generation = generation_config(policy)
     model.generation_config = generation
     if adapted and not merge:
         peft: Any = model.peft_config["default"]
-        peft.base_model_name_or_path = adapts
+        peft.base_model_name_or_path = base_model
     model.save_pretrained(folder)
     generation.save_pretrained(folder)
     policy.tokenizer.save_pretrained(folder)
 
 
 def _has_adapters(model: PreTrainedModel) -> bool:
+    # The names come first: has_adapters needs peft, which a model without adapters does not.
     return any("lora_" in name for name, _ in model.named_parameters()) and has_adapters(model)
 
 
@@ -104,10 +107,10 @@ def generation_config(policy: LanguageModel) -> GenerationConfig:
 
 @no_progress_bars()
 def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write a critic as ``AutoModelForTokenClassification`` reads it, with one label.
+    """Write a critic as a folder for ``AutoModelForTokenClassification``, a label for each value.
 
-    ``logits[:, t, 0]`` is the value of the state after token t, in reward units. The critic writes
-    it as ``value`` at token t + 1.
+    ``logits[:, t, k]`` is value k of the state after token t, in reward units; a :class:`Critic`
+    has k = 0 only. The critic writes this value at token t + 1.
 
     Args:
         critic: a copy of a backbone with a value head.
@@ -125,8 +128,8 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
         )
     if any("lora_" in name for name, _ in critic.backbone.named_parameters()):
         raise ConfigError("the critic has adapters: export a critic without adapters")
-    values = critic.value_head.weight
-    weight = values.reshape(values.shape[0], -1).t()
+    value_weight = critic.value_head.weight
+    weight = value_weight.reshape(len(value_weight), -1).t()
     settings = {**config.to_dict(), "num_labels": len(weight)}
     classifier = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
     classifier = classifier.to(next(critic.backbone.parameters()).dtype)
@@ -144,10 +147,11 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
 
 @no_progress_bars()
 def export_scorer(scorer: Scorer, folder: Path) -> None:
-    """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with its labels.
+    """Write a reward model as a folder for ``AutoModelForSequenceClassification``, with its labels.
 
-    The logits of a text are ``model_score`` of a scorer or ``label_logits`` of a classifier, for a
-    row that ends with this text. A stop token after the text does not change them.
+    The logits of a text are ``model_score`` of a scorer or ``label_logits`` of a classifier, for
+    the row of this text. The row may end with a stop token, the text must not: the exported model
+    reads the state after the text's last token.
 
     Args:
         scorer: a copy of a backbone with a head.
@@ -197,7 +201,7 @@ def upload(folder: Path, name: str, *, private: bool) -> str:
         return str(
             api.upload_folder(repo_id=name, folder_path=folder, commit_message="rlcomp-export")
         )
-    except Exception as error:  # its HTTP library has its own errors
+    except Exception as error:  # the hub's HTTP library has its own errors
         raise UserError(
             f"{folder} is written, but was not uploaded as '{name}' ({in_one_line(error)}): log in "
             "with `hf auth login`, and check the name"

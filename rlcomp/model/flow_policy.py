@@ -33,8 +33,9 @@ class FlowPolicy(Component):
     tokens work unchanged.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``flow_state``, ``flow_next`` ``[B, T, D]``.
-    Writes ``log_probs``, summed over the dimensions, and ``entropy``, ``[B, T]``, nats. (The
-    reference code averages, which makes every ratio its D-th root.)
+    Writes ``log_probs``, summed over the dimensions, and ``entropy``, ``[B, T]``, nats; in a
+    learner ``entropy`` only if a loss reads it. (The reference code takes the mean over the
+    dimensions: its ratios are the D-th roots of the ratios here.)
 
     Args:
         velocity: ``v(x, t)``: from ``[..., D + 1]`` to ``[..., D]``.
@@ -93,8 +94,10 @@ class FlowPolicy(Component):
     ) -> Tensor:
         """Compute ``v(x, t)``, shape ``[..., D]``; ``time`` is ``[..., 1]``."""
         inputs = torch.cat([state, time], dim=-1)
-        own = self.weights() if weights is None else weights
-        velocity: Tensor = torch.func.functional_call(self.velocity_net, dict(own), (inputs,))
+        parameters = self.weights() if weights is None else weights
+        velocity: Tensor = torch.func.functional_call(
+            self.velocity_net, dict(parameters), (inputs,)
+        )
         return velocity
 
     def forward(self, batch: TensorDict) -> TensorDict:

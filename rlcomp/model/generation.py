@@ -40,7 +40,7 @@ from rlcomp.text.rows import check_room
 from rlcomp.text.token_bytes import token_bytes
 
 _LOG = logging.getLogger(__name__)
-# Most tokens of a row of episodes for a model without a limit.
+# Most tokens of a row of a session, for a model without a context limit.
 _LONGEST = 2**15
 
 
@@ -81,14 +81,14 @@ class Generation:
         decoding: the policy's decoding; the log names the decode loop for it.
     """
 
-    # A copy of the policy gets a copy of this object, which reads the weights of the copy.
+    # rlcomp.parallel.sharded reads this flag: a copy of the policy needs a copy of this object.
     reads_weights = True
 
     def __init__(self, forward: CausalForward, stops: list[int], decoding: Decoding) -> None:
         self.forward = forward
         self.stops = stops
         self._logged = ""
-        self._is_native(decoding)
+        self._is_native(decoding)  # logs the decode loop at construction
 
     def sample(
         self,
@@ -159,7 +159,10 @@ class Generation:
         generator: torch.Generator,
         seeds: Sequence[int] | None,
     ) -> SamplingSession:
-        """Return a session of turns with one row per prompt."""
+        """Return a session of turns with one row per prompt.
+
+        Arguments are those of :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
+        """
         table = token_bytes(self.forward.tokenizer)
         draw = self.draw(decoding)
         sampling = SamplingParams(self.stops, table, draw, generator, seeds)
@@ -175,7 +178,8 @@ class Generation:
 
         Args:
             decoding: the distribution to draw from.
-            reread: whether a change of the weights computes the KV cache again.
+            reread: whether the KV cache is computed again after a change of the weights. Slots
+                without a KV cache compute every context again in any case.
         """
         draw, transformer = self.draw(decoding), self.forward.transformer
         if transformer is None or self.forward.has_hooks() or not self._is_native(draw.decoding):
@@ -194,7 +198,12 @@ class Generation:
         return TokenDraw(decoding, suppressed)
 
     def decode_loop(self, draw: TokenDraw) -> Callable[..., SampledResponses]:
-        """Return the decode loop: packed, unless the model has hooks or is not supported."""
+        """Return the decode loop.
+
+        It is transformers' forward pass if the model has hooks or is not supported, otherwise the
+        native library, or packed torch code (as a CUDA graph on a GPU) where the native library
+        cannot decode.
+        """
         transformer = self.forward.transformer
         if transformer is None or self.forward.has_hooks():
             return partial(decode, self.forward.model, self.forward.signature)
@@ -211,9 +220,9 @@ class Generation:
         """Check that the model can answer prompts.
 
         Raises:
-            ConfigError: a prompt is a text.
-            DataError: a prompt has no tokens, an id outside the vocabulary, or no room for
-                ``max_new_tokens`` in the context.
+            ConfigError: a prompt is not a list of token ids.
+            DataError: there are no prompts, or a prompt has no tokens, an id outside the
+                vocabulary, or no room for ``max_new_tokens`` in the context.
         """
         if any(isinstance(prompt, str) for prompt in prompts):
             raise ConfigError(
@@ -234,9 +243,12 @@ class Generation:
                 f"a prompt has token id {unknown[0]}, outside the policy's 0 to {ids[-1]}: "
                 "encode it with the policy's own tokenizer"
             )
-        lengths, new = [len(prompt) for prompt in prompts], [max_new_tokens] * len(prompts)
-        limit, text = context_limit(self.forward.model.config), self.forward.tokenizer.decode
-        check_room(lengths, new, limit, lambda row: str(text(prompts[row])))
+        check_room(
+            [len(prompt) for prompt in prompts],
+            [max_new_tokens] * len(prompts),
+            context_limit(self.forward.model.config),
+            lambda row: str(self.forward.tokenizer.decode(prompts[row])),
+        )
 
     def _longest(self) -> int:
         return context_limit(self.forward.model.config) or _LONGEST

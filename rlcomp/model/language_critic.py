@@ -20,13 +20,15 @@ from rlcomp.text.tokenizer import encode_all
 
 # Most numbers of log_distribution in memory at once.
 _MAX_NUMBERS = 2**27
+_REMEDY = "take other words, or add them to the tokenizer (tokenizer.words=[...])"
 
 
 class LanguageCritic(LanguageModel):
     """Critic that is a copy of the policy and rates a state by one of a few words.
 
-    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the expected value under the distribution of the
-    words at the next token of the state, the prompt and the response so far.
+    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``. The state ``s`` is the prompt and the response
+    so far, ``p(w | s)`` the probability that the next token is the first token of the word ``w``,
+    and ``v_w`` the word's value.
 
     The copy starts from the policy at its first phase. It is trained like a language model:
     ``loss=sft`` on states and words (``value_targets``).
@@ -38,7 +40,8 @@ class LanguageCritic(LanguageModel):
         engine: the compute engine.
 
     Raises:
-        ConfigError: two words begin with the same token, or the tokenizer cannot write one.
+        ConfigError: there are fewer than two words, two words begin with the same token, or the
+            tokenizer cannot write a word.
 
     Source:
         Feng et al. 2024, arXiv:2411.14251 (natural language RL); there values are free texts.
@@ -85,8 +88,8 @@ class LanguageCritic(LanguageModel):
         return masked(torch.cat(pieces), batch["response_mask"])
 
     def _values(self, batch: TensorDict) -> Tensor:
-        first = [ids[0] for ids in self.word_ids.values()]
-        probs = self.log_distribution(batch)[..., first].softmax(-1)
+        first_ids = [ids[0] for ids in self.word_ids.values()]
+        probs = self.log_distribution(batch)[..., first_ids].softmax(-1)
         return probs @ torch.tensor([*self.words.values()], device=probs.device)
 
     def nearest(self, value: float) -> str:
@@ -97,6 +100,7 @@ class LanguageCritic(LanguageModel):
 def _word_ids(
     tokenizer: PreTrainedTokenizerBase, words: Mapping[str, float]
 ) -> dict[str, list[int]]:
+    """Return the token ids of each word; check that the first ids differ."""
     if len(words) < 2:
         raise ConfigError(f"critic.words is {dict(words)}: name at least two words with values")
     try:
@@ -114,6 +118,3 @@ def _word_ids(
                 f"read off the first: {_REMEDY}"
             )
     return word_ids
-
-
-_REMEDY = "take other words, or add them to the tokenizer (tokenizer.words=[...])"

@@ -28,8 +28,8 @@ from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
 from rlcomp.parallel.load_balancing import score_on_ranks
 from rlcomp.parallel.ranks import ranks
+from rlcomp.text.answer_tokens import note_stops
 from rlcomp.text.rows import pad_id, rollout_rows
-from rlcomp.text.tokenizer import note_stops
 
 
 class LanguageModel(Component):
@@ -43,12 +43,14 @@ class LanguageModel(Component):
 
     Scoring under filters and with recorded choices: :class:`rlcomp.model.row_scoring.RowScoring`.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes, in nats,
-    ``log_probs`` ``[B, T]``: ``log p(tokens[t] | tokens[<t])`` under ``decoding``, 0 at t = 0 and
-    outside ``response_mask``; ``entropy`` ``[B, T]``, at the temperature and before any filter,
-    with a graph only if a loss of the learner reads it; ``log_distribution`` ``[B, T, V]``, of the
-    same distribution, in a learner only if a loss reads it: it needs memory for several times
-    ``B * T * V`` numbers.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes, in nats, 0 at t = 0
+    and outside ``response_mask``:
+
+    - ``log_probs`` ``[B, T]``: ``log p(tokens[t] | tokens[<t])`` under ``decoding``
+    - ``entropy`` ``[B, T]`` of the distribution at the temperature, before any filter; in a learner
+      with a graph only if a loss reads it
+    - ``log_distribution`` ``[B, T, V]``: log-probs of that unfiltered distribution; in a learner
+      only if a loss reads it, because it needs memory for several times ``B * T * V`` numbers
 
     Args:
         model: a causal model of transformers.
@@ -56,8 +58,8 @@ class LanguageModel(Component):
             prompts start with BOS.
         decoding: the distribution to sample from and to score under.
         engine: the compute engine.
-        stop_tokens: tokens that end a response, beside EOS and those of the model's
-            ``generation_config``: ``["<|im_end|>"]``.
+        stop_tokens: tokens that end a response, such as ``["<|im_end|>"]``, in addition to EOS and
+            the stop tokens of the model's ``generation_config``.
         sampler_engine: the decoder of :meth:`generate`; null for rlcomp's own loop.
 
     Raises:
@@ -142,7 +144,7 @@ class LanguageModel(Component):
         """Compute log-probs ``[B, T]`` of response tokens, nats; 0 elsewhere and at t = 0.
 
         Arguments are those of :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient
-        some rows are read at a time, so that memory does not grow with the batch.
+        each pass reads a part of the rows, so that memory does not grow with the batch.
         """
         return self._logit_values(batch, log_prob_function, weights, decoding or self.decoding)
 
@@ -246,8 +248,9 @@ class LanguageModel(Component):
         :func:`rlcomp.text.answers.answer_prompts` takes texts.
 
         Raises:
-            ConfigError: ``group_size`` or ``max_new_tokens`` is below 1, or a prompt is a text.
-            DataError: a prompt has no tokens or leaves no room for ``max_new_tokens``.
+            ConfigError: ``group_size`` or ``max_new_tokens`` is below 1, or as
+                :meth:`check_prompts`.
+            DataError: as :meth:`check_prompts`.
             NumericalError: the model's output is not finite.
         """
         request = GenerationRequest(
@@ -271,18 +274,15 @@ class LanguageModel(Component):
         those of :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
 
         Raises:
-            ConfigError: a prompt is a text.
-            DataError: a prompt has no tokens or leaves no room for one more.
+            ConfigError: the policy cannot sample in turns, or as :meth:`check_prompts`.
+            DataError: as :meth:`check_prompts`, for one token more.
         """
         check_turns(self)
         self.check_prompts(prompts, 1)
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
     def decode_slots(self, *, reread: bool = False) -> DecodeSlots:
-        """Return decode slots under the policy's own decoding distribution.
-
-        With ``reread``, or without the native loop, contexts are computed again after a change of
-        the weights.
+        """Return slots under ``decoding`` (:meth:`rlcomp.model.generation.Generation.slots`).
 
         Raises:
             ConfigError: a sampler engine decodes, or routes are recorded.

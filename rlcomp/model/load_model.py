@@ -26,13 +26,9 @@ from rlcomp.files.untrusted import read_saved_config
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.model.adapters import merge_adapters
 from rlcomp.model.allocation_limit import AllocationLimit
-from rlcomp.model.build import (
-    check_context,
-    check_same_tokens,
-    check_vocabulary,
-    load_causal_lm,
-)
+from rlcomp.model.build import load_causal_lm
 from rlcomp.model.critics import Critic
+from rlcomp.model.fit_checks import check_context, check_same_tokens, check_vocabulary
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.scorer import Scorer
 from rlcomp.text.prompt import TextPrompt
@@ -50,7 +46,8 @@ def load_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictCon
 
     Raises:
         CheckpointError: the checkpoint has no config (only the command line writes it); the config
-            names such code, or describes another model; or the run has no language model.
+            names such code, or describes another model; the run has no language model; or its chain
+            of base models is a cycle or too long.
     """
     policy, config, _ = load_node(path, "policy", LanguageModel, trust)
     return policy, config
@@ -78,9 +75,9 @@ def load_node(
         return _build_node(checkpoint, name, kind, trust)
 
 
-# Chain of checkpoints in loading: each may name another one as its base.
+# Checkpoints that are being loaded: each is the base of the one before it.
 _CHAIN: ContextVar[tuple[Path, ...]] = ContextVar("_CHAIN", default=())
-_MAX_CHAIN = 16
+_MAX_CHAIN = 16  # each loads a whole model
 
 
 @contextmanager
@@ -111,9 +108,9 @@ def _build_node(
             f"{checkpoint.path} has no config.yaml: build the {name} and use restore()"
         )
     config = update_classes(read_saved_config(file, trust))
-    old = of_version_0_1(config)
-    if old is not None:
-        raise CheckpointError(f"{checkpoint.path}: {old}; train it again, or take rlcomp 0.1")
+    fault = of_version_0_1(config)
+    if fault is not None:
+        raise CheckpointError(f"{checkpoint.path}: {fault}; train it again, or take rlcomp 0.1")
     if "sampler_engine" in config:
         config["sampler_engine"] = None  # the run's server serves only the run
     node = saved_node(config, name, file, trust, (*POLICY, "value", "scorer"))
@@ -126,9 +123,9 @@ def _build_node(
         part = builder.build(node_plan)
     if not isinstance(part, kind):
         raise CheckpointError(missing)
-    own = owned_tensors(builder.built)
-    check_tensors(checkpoint.path, own, tensors)
-    copy_tensors(own, tensors)
+    built_tensors = owned_tensors(builder.built)
+    check_tensors(checkpoint.path, built_tensors, tensors)
+    copy_tensors(built_tensors, tensors)
     return part, config, checkpoint.path
 
 
@@ -146,7 +143,7 @@ def pretrained_model(
         path: a folder written by ``save_pretrained``, a run's directory or one of its checkpoints,
             or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
-        context_length: maximum number of tokens the run will use; null for the model's own limit.
+        context_length: maximum number of tokens of the run; null: the model's own limit.
         dtype: dtype of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost:
             use it for models that are frozen under adapters.
         trust: as for :func:`load_policy`.
@@ -157,7 +154,7 @@ def pretrained_model(
         ConfigError: the tokenizer or the context does not fit, or the model embeds preferences.
         CheckpointError: as :func:`load_policy`.
     """
-    path = _required("model", path)
+    path = _require_path("model", path)
     if not is_run(path):
         return load_causal_lm(
             path=path, tokenizer=tokenizer, context_length=context_length, dtype=dtype
@@ -175,7 +172,7 @@ def pretrained_model(
 def pretrained_tokenizer(
     *, path: NonEmptyText | None, trust: bool = False
 ) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a pretrained model; EOS is the pad token if there is none.
+    """Load the tokenizer of a pretrained model; without a pad token, EOS pads.
 
     Args:
         path: as for :func:`pretrained_model`.
@@ -185,7 +182,7 @@ def pretrained_tokenizer(
         CheckpointError: as :func:`load_policy`.
         DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
     """
-    path = _required("tokenizer", path)
+    path = _require_path("tokenizer", path)
     if not is_run(path):
         return load_tokenizer(path=path)
     policy, _ = load_policy(Path(path), trust)
@@ -201,7 +198,7 @@ def base_model_path(config: DictConfig) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _required(node: str, path: str | None) -> str:
+def _require_path(node: str, path: str | None) -> str:
     if path is None:
         raise ConfigError(
             f"{node}: there is no base model; set base=DIR, a folder of save_pretrained, a "

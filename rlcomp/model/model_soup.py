@@ -12,6 +12,7 @@ from rlcomp.arguments import NonNegativeFloat
 from rlcomp.errors import ConfigError, ShapeError, nearest
 from rlcomp.model.adapters import merge_adapters
 
+# Largest deviation of the sum of weights from 1, by rounding.
 _ROUNDING = 1e-6
 
 
@@ -22,21 +23,21 @@ def soup(
     tokenizer: PreTrainedTokenizerBase,
     trust: bool = False,
 ) -> PreTrainedModel:
-    """Average models fine-tuned from the same weights, weighted (rewarded soup).
+    """Return the weighted mean of models fine-tuned from the same weights (rewarded soup).
 
     Adapters are merged into their models first: the mean of ``B A`` is not the product of the means
     of ``B`` and ``A``.
 
     Args:
-        runs: by name: a run's directory, one of its checkpoints, or a folder written by
-            ``save_pretrained``.
-        weights: by the same names, of sum 1.
-        tokenizer: the tokenizer that they were trained with.
+        runs: a run's directory, one of its checkpoints, or a folder written by ``save_pretrained``,
+            by a name for each.
+        weights: the weight of each run, by the same names; they sum to 1.
+        tokenizer: the tokenizer that the models were trained with.
         trust: whether a run's config may name code that rlcomp does not ship; such code is run.
 
     Raises:
-        ConfigError: the names of ``weights`` are not those of ``runs``, or the sum is not 1; or a
-            run had another tokenizer.
+        ConfigError: ``weights`` has other names than ``runs``, or another sum; or a run had another
+            tokenizer.
         CheckpointError: a run's config names such code.
         ShapeError: the models differ in a tensor.
 
@@ -60,16 +61,16 @@ def mix_models(
     """Store the weighted mean of models in the first one, make it trainable, and return it.
 
     Args:
-        models: by name, of one architecture; their adapters are merged in place.
-        weights: by the same names, of sum 1.
+        models: models of one architecture, by name; their adapters are merged in place.
+        weights: the weight of each model, by the same names; they sum to 1.
 
     Raises:
-        ConfigError: the names of ``weights`` are not those of ``models``, or the sum is not 1.
+        ConfigError: ``weights`` has other names than ``models``, or another sum.
         ShapeError: the models differ in a tensor.
     """
-    first, *_ = plain = [merge_adapters(model) for model in models.values()]
-    experts = dict(zip(models, map(_tensors, plain), strict=True))
-    mean = average(experts, weights)
+    merged = {name: merge_adapters(model) for name, model in models.items()}
+    mean = average({name: _tensors(model) for name, model in merged.items()}, weights)
+    first = next(iter(merged.values()))
     with torch.no_grad():
         for key, tensor in _tensors(first).items():
             tensor.copy_(mean[key])
@@ -82,9 +83,9 @@ def average(
     """Return the weighted mean of states, summed in float64.
 
     Args:
-        experts: by name: tensors by key.
-        weights: by the same names, at least 0, of sum 1. With all weight on one expert, the result
-            equals that expert, bit by bit.
+        experts: the state of each fine-tuned model, its tensors by key, by a name for each.
+        weights: the weight of each state, by the same names: at least 0, of sum 1. With all weight
+            on one expert, the result equals that expert, bit by bit.
 
     Returns:
         New tensors in the experts' dtypes; integer tensors are those of the first expert.
@@ -137,6 +138,7 @@ def _check_weights(names: list[str], weights: Mapping[str, float]) -> None:
 def _check_alike(
     first: str, wanted: Mapping[str, Tensor], name: str, other: Mapping[str, Tensor]
 ) -> None:
+    """Check that two states have the same keys and shapes."""
     for key in sorted({*wanted} ^ {*other}):
         raise ShapeError(f"soup: only one of {first!r} and {name!r} has the tensor '{key}'")
     for key, tensor in wanted.items():

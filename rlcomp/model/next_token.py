@@ -33,7 +33,7 @@ def next_token_entropies(
         model: a causal language model; its device and mode are restored at the end.
         rows: tokens of each text.
         top_k: as in :func:`~rlcomp.functional.divergence.top_entropy`.
-        renormalise: as in that function.
+        renormalise: as in ``top_entropy``.
         device: device of the forward passes.
 
     Returns:
@@ -46,7 +46,7 @@ def next_token_entropies(
     """
     _check_fits(model, rows)
     results = [torch.zeros(len(row)) for row in rows]
-    home, training = model.device, model.training
+    original_device, training = model.device, model.training
     model.to(device).eval()
     try:
         for batch in _batches(rows):
@@ -54,7 +54,7 @@ def next_token_entropies(
             for index, entropy in zip(batch, entropies.cpu(), strict=True):
                 results[index][1:] = entropy[: len(rows[index]) - 1]
     finally:
-        model.to(home).train(training)
+        model.to(original_device).train(training)
     if not all(bool(entropy.isfinite().all()) for entropy in results):
         raise NumericalError("the proxy's output is not finite: its positions would be left out")
     return results
@@ -88,7 +88,10 @@ def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 def _entropies(
     model: PreTrainedModel, rows: Sequence[Sequence[int]], top_k: int, renormalise: bool
 ) -> Tensor:
-    """Compute the next token's entropy at each position, ``[B, T]``; padding is not attended."""
+    """Compute the next token's entropy at each position, ``[B, T]``.
+
+    Padding is on the right, where no token of a causal model attends to it.
+    """
     width = len(rows[0])
     tokens = torch.tensor([[*row] + [0] * (width - len(row)) for row in rows], device=model.device)
     columns = max(1, _LOGITS // (len(rows) * model.config.get_text_config().vocab_size))

@@ -63,7 +63,7 @@ def optimizer_groups(
     return optimizer([{"params": members, "lr": lr[prefix]} for prefix, members in groups.items()])
 
 
-# Fine enough that a warm-up of 1 % is a ramp of 100 values.
+# Steps of the grid of a schedule: a warm-up of 1 % of the phase has 100 values.
 _STEPS = 10_000
 
 
@@ -71,8 +71,9 @@ _STEPS = 10_000
 class Schedule:
     """Multiplier of the learning rate: transformers' formulas on a grid of 10,000 steps.
 
-    ``t / w`` up to ``t = w``, the end of the warm-up. Later, with ``p = (t - w) / (1 - w)``: 1,
-    ``(1 - f) (1 - p) + f`` (linear) or ``(1 - f) (1 + cos(pi p)) / 2 + f`` (cosine).
+    With progress ``t`` in the phase, ``warmup`` w and ``final`` f: ``t / w`` up to ``t = w``, the
+    end of the warm-up. Later, with ``p = (t - w) / (1 - w)``: 1 (constant), ``(1 - f) (1 - p) + f``
+    (linear) or ``(1 - f) (1 + cos(pi p)) / 2 + f`` (cosine).
 
     Attributes:
         name: shape after the warm-up.
@@ -99,10 +100,10 @@ class Schedule:
         """Return the multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
         step = round(progress * _STEPS)
         # At least one step remains: the formulas divide by the number of steps after the warm-up.
-        ramp = min(round(self.warmup * _STEPS), _STEPS - 1)
-        if step < ramp:
-            return step / ramp
-        share = (step - ramp) / (_STEPS - ramp)
+        warmup = min(round(self.warmup * _STEPS), _STEPS - 1)
+        if step < warmup:
+            return step / warmup
+        share = (step - warmup) / (_STEPS - warmup)
         if self.name == "linear":
             return (1 - self.final) * (1 - share) + self.final
         if self.name == "cosine":
@@ -111,6 +112,7 @@ class Schedule:
         return 1.0
 
 
+# Usual names of embeddings and output heads, which Muon must not train.
 NOT_MUON = r"embed|wte|wpe|lm_head|value_head|(^|[._])(head|score|output|classifier)\.weight"
 
 
@@ -152,7 +154,7 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         betas: tuple[Fraction, Fraction] = (0.9, 0.95),
         weight_decay: NonNegativeFloat = 0.0,
     ) -> None:
-        matrices, others = _split(list(params), not_muon)
+        matrices, others = _split_parameters(list(params), not_muon)
         muon = Muon(
             matrices,
             lr=lr,
@@ -166,9 +168,9 @@ class MuonAdamW(Optimizer, metaclass=Checked):
                 AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
             )
         super().__init__([group for part in self.parts for group in part.param_groups], {})
-        self._share()
+        self._share_state()
 
-    def _share(self) -> None:
+    def _share_state(self) -> None:
         """Give both optimisers the groups and the state of this one."""
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
@@ -182,10 +184,10 @@ class MuonAdamW(Optimizer, metaclass=Checked):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the moments of both."""
         super().load_state_dict(state_dict)
-        self._share()
+        self._share_state()
 
 
-def _split(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
+def _split_parameters(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
     """Split named parameters into Muon's and the others."""
     if any(isinstance(entry, Tensor) for entry in params):
         raise ConfigError("MuonAdamW splits parameters by name: give it named_parameters()")
@@ -221,6 +223,8 @@ def check_dense(optimizer: torch.optim.Optimizer) -> None:
 
 def match_strides(parameters: Iterable[Tensor]) -> None:
     """Give each gradient the strides of its parameter.
+
+    Fused optimisers on a CPU require it (:func:`check_dense`).
 
     Examples:
         >>> weight = torch.nn.Parameter(torch.zeros(2, 3))

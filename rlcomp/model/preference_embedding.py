@@ -20,7 +20,11 @@ class PreferenceEmbedding(nn.Embedding):
 
     Args:
         table: the embedding of all other tokens; its weight is shared, not copied.
-        points: steps of each objective, by token id.
+        points: the preference of each preference token, by token id: a whole number of steps for
+            each of K objectives. The weight of an objective is its share of the steps.
+
+    Attributes:
+        points: weights of the objectives by token id, ``[V, K]``; 0 for other tokens.
     """
 
     points: Tensor
@@ -34,7 +38,8 @@ class PreferenceEmbedding(nn.Embedding):
         weights = torch.zeros(table.num_embeddings, steps.shape[1], dtype=table.weight.dtype)
         weights[list(points)] = steps / steps.sum(1, keepdim=True)
         self.register_buffer("points", weights.to(table.weight.device))
-        # The scale of other embeddings: a norm would amplify a smaller one, and its gradient.
+        # The scale of other embeddings: a norm layer would amplify a smaller embedding, and its
+        # gradient.
         scale = float(table.weight.detach().std())
         drawn = torch.randn(table.embedding_dim, steps.shape[1]) * scale
         self.preference_map = nn.Parameter(drawn.to(table.weight))
@@ -48,16 +53,18 @@ class PreferenceEmbedding(nn.Embedding):
 
 
 def conditioned(*, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Replace the embedding of a model by a :class:`PreferenceEmbedding` (global generator).
+    """Replace the embedding of a model by a :class:`PreferenceEmbedding`.
 
-    With adapters, wrap the adapted model: ``lora`` would freeze this embedding.
+    torch's global generator draws the embedding's map. If the model gets adapters, add them first:
+    ``lora`` would freeze this embedding.
 
     Args:
         model: changed in place, and returned; its vocabulary must hold the tokenizer's tokens.
         tokenizer: must have preference tokens.
 
     Raises:
-        ConfigError: the tokenizer has none, or the model has no rows for them.
+        ConfigError: the tokenizer has no preference tokens, or the model has no rows for them or
+            has a :class:`PreferenceEmbedding` already.
     """
     points = preference_points(tokenizer)
     table = model.get_input_embeddings()

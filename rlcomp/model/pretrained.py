@@ -21,7 +21,8 @@ from rlcomp.text.folder import folder_errors, local_only
 from rlcomp.text.untrusted_input import check_regular, json_object
 
 _INDEX = "model.safetensors.index.json"
-_LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+# Names of the context length in configs, the most usual first.
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # Settings that count parts: a config creates lists of this length before any part is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MAX_PARTS = 10_000
@@ -69,6 +70,7 @@ def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
 
 
 def _check_counts(file: Path, value: object, name: str = "") -> None:
+    """Check the counts of parts in a value of a config, at any depth; ``name`` is its key."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_counts(file, item, key)
@@ -141,6 +143,7 @@ def read_weights(
 
 
 def _allocation_limit(folder: Path, dtype: str) -> AllocationLimit:
+    """Return the limit for a folder's weights; refuse weights larger than the memory."""
     sizes = [size for file in _weight_files(folder) for size in _tensor_sizes(file)]
     needed, (memory, _) = sum(sizes) * getattr(torch, dtype).itemsize, machine_memory()
     if needed > memory:
@@ -186,6 +189,10 @@ def _tensor_sizes(file: Path) -> list[int]:
 
 
 def _check_header(file: Path) -> None:
+    """Check the size of a safetensors header, the first 8 bytes of the file.
+
+    ``safe_open`` itself refuses a header larger than the file.
+    """
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
     if _MAX_HEADER < size < file.stat().st_size:
@@ -219,7 +226,7 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
             "of model=soup"
         )
     missing = sorted(report["missing_keys"])
-    shapes = [f"{key} {[*saved]} for {[*own]}" for key, saved, own in report["mismatched_keys"]]
+    shapes = [f"{key} {[*saved]} for {[*built]}" for key, saved, built in report["mismatched_keys"]]
     faults = [f"no {key}" for key in missing] + sorted(shapes) + list(report["error_msgs"])
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
@@ -233,8 +240,8 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
 def context_limit(config: PreTrainedConfig) -> int | None:
     """Return the context length in a model's config, under any of its names.
 
-    It is None for models without a table of positions (ALiBi, recurrent ones).
+    Return None for models without a limit of positions (ALiBi, recurrent models).
     """
     text_config = config.get_text_config()
-    limits = (getattr(text_config, name, None) for name in _LIMITS)
+    limits = (getattr(text_config, name, None) for name in _CONTEXT_NAMES)
     return next((int(limit) for limit in limits if limit is not None), None)

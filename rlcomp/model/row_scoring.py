@@ -43,7 +43,7 @@ class RowScoring:
             layers.
     """
 
-    # A copy of the policy gets a copy of this object, which reads the weights of the copy.
+    # rlcomp.parallel.sharded reads this flag: a copy of the policy needs a copy of this object.
     reads_weights = True
 
     def __init__(self, forward: CausalForward, decoding: Decoding) -> None:
@@ -113,7 +113,7 @@ class RowScoring:
             columns: result of :meth:`columns`.
             make: maker of the logit function.
             decoding: the distribution.
-            weights: parameters of the model to use in place of its own, by name.
+            weights: parameters to use in place of the model's, by name; None: the model's.
             device: device of the result.
         """
         budget = self.forward.budget()

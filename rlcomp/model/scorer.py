@@ -25,9 +25,9 @@ class ScoreHead(nn.Module):
     """Linear head without bias, as in sequence classifiers of transformers.
 
     Args:
-        model: its width and device are used.
+        model: gives the width and the device.
         generator: draws the weights, ``N(0, 1 / (width + 1))``.
-        outputs: K, for several scores; None for one score.
+        outputs: K: the head computes K scores; None: one score.
 
     Source:
         Stiennon et al. 2020, arXiv:2009.01325, appendix B.1, for the initialisation.
@@ -50,9 +50,10 @@ class ScoreHead(nn.Module):
 class Scorer(BackboneCopy):
     """Reward model ``r(x, y) = w . h``: a copy of a policy's backbone with a scalar head.
 
-    ``h`` is the state after the last token of the answer that is no stop token. A sequence
-    classifier of transformers reads the same state of the text ``x y``. The copy starts from the
-    policy at its first phase (after a warm start, for instance); from then on the two are separate.
+    ``h`` is the state after the last token of the answer, or after the token before it if the last
+    one is a stop token. A sequence classifier of transformers reads the same state of the text
+    ``x y``. The copy starts from the policy at the scorer's first phase (after a warm start, for
+    instance); from then on the two are separate.
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``model_score`` ``[B]``, dimensionless,
     differentiable. It is not called ``reward``, because a learner needs both entries.
@@ -96,8 +97,8 @@ class Scorer(BackboneCopy):
 
     def _answer_ends(self, batch: TensorDict) -> TensorDict:
         """Return rows with one more column; ``response_mask`` is true after the token to read."""
-        own = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
-        tokens, mask = own["tokens"], own["attention_mask"]
+        answers = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
+        tokens, mask = answers["tokens"], answers["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         ends = torch.isin(tokens, torch.tensor(self.policy.stops, device=tokens.device))
         last = (column * mask).amax(1, keepdim=True)
@@ -114,12 +115,13 @@ class Scorer(BackboneCopy):
 class TokenScorer(Scorer):
     """Process reward model ``q_t = w . h_t``: a copy of a policy's backbone with a scalar head.
 
-    ``h_t`` is the state after token t; ``s(q_t)`` is the probability that the step ending there is
-    right, or that the answer will be. The score of the whole answer is that of :class:`Scorer`.
+    ``h_t`` is the state after token t. ``sigmoid(q_t)`` is the probability that the step ending
+    there is right, or that the answer will be right, depending on the labels. The whole answer is
+    scored at the same state as by :class:`Scorer`.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``token_score`` ``[B,
-    T]``, log-odds, differentiable, 0 outside the response; and ``model_score`` ``[B]``, the score
-    of the last token.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``token_score``
+    ``[B, T]``, log-odds, differentiable, 0 outside the response; and ``model_score`` ``[B]``, the
+    ``token_score`` of the last token that is no stop token, 0 if this token is not in the response.
 
     Args:
         policy: its model is copied; it defines the tokens that end an answer.
@@ -136,7 +138,7 @@ class TokenScorer(Scorer):
     writes = ("token_score", "model_score")
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the scores, with gradient where gradients are enabled."""
+        """Write the scores, with gradient if gradients are enabled."""
         score = batch["token_score"] = self.token_scores(batch)
         rows = self._answer_ends(batch)
         last = rows["response_mask"][:, 1:] & batch["response_mask"]
@@ -145,15 +147,15 @@ class TokenScorer(Scorer):
 
     def token_scores(self, batch: TensorDict) -> Tensor:
         """Compute the scores after the response tokens of a batch, shape ``[B, T]``, log-odds."""
-        own = token_rows(type(self).__name__, batch)
+        rows = token_rows(type(self).__name__, batch)
         # The state after token t is the state before column t + 1.
-        rows = {
-            "tokens": F.pad(own["tokens"], (0, 1)),
-            "attention_mask": F.pad(own["attention_mask"], (1, 0), value=True),
-            "response_mask": F.pad(own["response_mask"], (1, 0)),
+        shifted = {
+            "tokens": F.pad(rows["tokens"], (0, 1)),
+            "attention_mask": F.pad(rows["attention_mask"], (1, 0), value=True),
+            "response_mask": F.pad(rows["response_mask"], (1, 0)),
         }
-        read = TensorDict(rows, batch_size=batch.batch_size)
-        return read_values(self.backbone, self._transformer, self.score_head, read)[:, 1:]
+        shifted_rows = TensorDict(shifted, batch_size=batch.batch_size)
+        return read_values(self.backbone, self._transformer, self.score_head, shifted_rows)[:, 1:]
 
     def scores_before(self, batch: TensorDict) -> Tensor:
         """Compute the scores before the response tokens of a batch, shape ``[B, T]``, log-odds."""
@@ -163,8 +165,8 @@ class TokenScorer(Scorer):
 class LabelClassifier(Scorer):
     """Multi-label classifier ``log p_k / (1 - p_k) = w_k . h``: log-odds of the labels of a text.
 
-    ``h`` is that of :class:`Scorer`. As a reward model (``reward=scored``), its score is the
-    log-odds of one label.
+    ``h`` is the same state as in :class:`Scorer`. As a reward model (``reward=scored``), its score
+    is the log-odds of one label.
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``label_logits`` ``[B, K]``,
     differentiable.
@@ -176,7 +178,7 @@ class LabelClassifier(Scorer):
         engine: the compute engine of the backbone.
 
     Raises:
-        ConfigError: a label occurs twice, or ``score`` is none of them.
+        ConfigError: a label occurs twice, or ``score`` is not a label.
     """
 
     writes = ("label_logits",)
@@ -199,7 +201,7 @@ class LabelClassifier(Scorer):
         self.score_head = ScoreHead(policy.model, new_generator(), len(labels))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the log-odds, with gradient where gradients are enabled."""
+        """Write the log-odds, with gradient if gradients are enabled."""
         batch["label_logits"] = self.logits(batch)
         return batch
 
@@ -219,7 +221,7 @@ class PolicyCopy(LanguageModel):
     entries of :class:`rlcomp.model.language_model.LanguageModel`.
 
     Args:
-        policy: its model is copied; its tokenizer, decoding and engine are used.
+        policy: its model is copied; its tokenizer, decoding, engine and stop tokens are used.
     """
 
     policy: LanguageModel

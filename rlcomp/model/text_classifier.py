@@ -32,7 +32,7 @@ def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         path: a folder with both, written by ``save_pretrained`` (safetensors).
 
     Raises:
-        DataError: the folder is missing or incomplete.
+        DataError: the folder is missing or incomplete, or a file in it cannot be read.
     """
     if not Path(path).is_dir():
         raise DataError(f"no reward model: '{path}' is not a folder")
@@ -72,13 +72,16 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
 def classify(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> Tensor:
-    """Compute the raw outputs of a classifier, each at the last token of its text.
+    """Compute the raw outputs of a classifier at the last token of each of ``N`` texts.
+
+    Changes the model's ``pad_token_id`` to the tokenizer's.
 
     Returns:
         Shape ``[N, K]``, float32, on the model's device.
 
     Raises:
-        DataError: a text has no token, or more than the model's context.
+        DataError: a text has no token, more tokens than the model's context, or a character that
+            the tokenizer cannot write.
     """
     ids = encode_all(tokenizer, texts)
     width, limit = max(map(len, ids)), context_limit(model.config)
@@ -86,7 +89,7 @@ def classify(
         raise DataError(f"a text has {width} tokens, but the reward model holds {limit}")
     if not all(ids):
         raise DataError(f"text {[bool(row) for row in ids].index(False)} has no token to read")
-    # The model reads the last token that is not padding.
+    # The model reads the last token that is not padding, by the pad id in its config.
     pad = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = pad
     tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in ids])
@@ -107,7 +110,7 @@ def train_classifier(
     lr: float = 1e-4,
     seed: int = 0,
 ) -> list[float]:
-    """Fit a sequence classifier to labels; NaN marks unknown ones.
+    """Fit a sequence classifier to labels (mean binary cross-entropy of the known labels).
 
     Args:
         model: classifier with ``K`` outputs; trained in place, left in eval mode without gradients.
@@ -123,7 +126,8 @@ def train_classifier(
         The mean loss of each epoch, in nats per known label.
 
     Raises:
-        ShapeError: not one row of labels per text, or not one column per output.
+        ShapeError: ``labels`` is not ``[N, K]``.
+        DataError: as :func:`classify`.
     """
     if labels.shape != (len(texts), model.num_labels):
         raise ShapeError(
@@ -132,10 +136,10 @@ def train_classifier(
         )
     model.train().requires_grad_(True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
-    draw = torch.Generator().manual_seed(named_seed(seed, "train_classifier"))
+    generator = torch.Generator().manual_seed(named_seed(seed, "train_classifier"))
     history = []
     for _ in range(epochs):
-        order = torch.randperm(len(texts), generator=draw).tolist()
+        order = torch.randperm(len(texts), generator=generator).tolist()
         batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
         losses = [
             _step(model, tokenizer, optimizer, [texts[row] for row in rows], labels[rows])
@@ -155,7 +159,7 @@ def _step(
     texts: list[str],
     labels: Tensor,
 ) -> float:
-    """Take a step of the optimiser; return the loss before it."""
+    """Take a step of the optimiser; return the loss before the step."""
     with torch.enable_grad():
         logits = classify(model, tokenizer, texts)
         loss = multi_label_loss(logits, labels.to(logits))

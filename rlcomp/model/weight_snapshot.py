@@ -14,11 +14,12 @@ from rlcomp.interfaces.policy import ScoresRows
 class WeightSnapshot(nn.Module):
     """Snapshot of a policy's trainable weights, swapped into the policy to run it.
 
-    With adapters it has the size of the adapters, not of a second model. Tied weights are copied
-    once. The copies are buffers: they are saved with the component of the snapshot.
+    With adapters the snapshot has the size of the adapters, not of a second model. Tied weights are
+    copied once. The copies are buffers: a checkpoint saves them with the component that holds the
+    snapshot.
 
     Args:
-        policy: it keeps its own tensors.
+        policy: the policy; its tensors stay its own, and swaps copy values into them.
     """
 
     policy: ScoresRows
@@ -28,11 +29,11 @@ class WeightSnapshot(nn.Module):
         # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
         for name, parameter in policy.weights().items():
-            self.register_buffer(_buffer(name), parameter.detach().clone())
+            self.register_buffer(_buffer_name(name), parameter.detach().clone())
 
     def weights(self) -> dict[str, Tensor]:
         """Return the copies by the names of the policy's weights."""
-        return {name: self.get_buffer(_buffer(name)) for name in self.policy.weights()}
+        return {name: self.get_buffer(_buffer_name(name)) for name in self.policy.weights()}
 
     def take(self) -> None:
         """Copy the policy's current weights into the snapshot."""
@@ -47,23 +48,23 @@ class WeightSnapshot(nn.Module):
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Swap the snapshot into the policy within the context."""
+        """Swap the snapshot into the policy within the context; this counts no update."""
         trainable = self.policy.weights()
-        own = {name: parameter.detach().clone() for name, parameter in trainable.items()}
+        current = {name: parameter.detach().clone() for name, parameter in trainable.items()}
         try:
             _write(trainable, self.weights())
             yield
         finally:
-            _write(trainable, own)
+            _write(trainable, current)
 
     def follow(self, share: float) -> None:
-        """Update by EMA / Polyak: ``copy <- share * model + (1 - share) * copy``."""
+        """Update by EMA (Polyak): ``copy <- share * model + (1 - share) * copy``."""
         trainable = self.policy.weights()
         for name, copy in self.weights().items():
             copy.lerp_(trainable[name].detach(), share)
 
 
-def _buffer(name: str) -> str:
+def _buffer_name(name: str) -> str:
     # The name of a buffer must not contain a dot.
     return name.replace(".", "/")
 

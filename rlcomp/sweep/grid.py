@@ -25,7 +25,10 @@ TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
 
 
 class Grid(BasicSweeper):
-    """Sweeper over all combinations of multi-valued overrides; each must fit at least one job."""
+    """Sweeper over all combinations of multi-valued overrides.
+
+    An override must fit at least one job; a job that it does not fit fails alone.
+    """
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -38,15 +41,15 @@ class Grid(BasicSweeper):
         """Run all jobs."""
         assert self.config is not None
         assert self.hydra_context is not None
-        whole = restore_hidden_words(arguments, self.config)
-        overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(whole)
+        words = restore_hidden_words(arguments, self.config)
+        overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(words)
         check_count([*overrides], product=True)
-        requested = [*self._parse_config(), *whole]
+        requested = [*self._parse_config(), *words]
         check_known(requested, self.hydra_context, self.config)
         loader: Any = self.hydra_context.config_loader
         (jobs,) = self.split_arguments([*overrides_of(requested, loader).values()], None)
         warn_of_refused_jobs(jobs, loader, self.config, swept_keys(requested))
-        return super().sweep(whole)
+        return super().sweep(words)
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Accept every batch: each job is checked by itself when it starts."""

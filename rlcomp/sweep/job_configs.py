@@ -31,7 +31,7 @@ class JobConfigs(ConfigLoaderImpl):
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
         """Compose the config of a job, with a note on refused overrides."""
-        config, refused = self.filtered(master_config, sweep_overrides)
+        config, refused = self.compose_known(master_config, sweep_overrides)
         if refused:
             message = describe_refused(refused, [config])
             with open_dict(config):
@@ -39,8 +39,10 @@ class JobConfigs(ConfigLoaderImpl):
                 config.hydra.overrides.task = list(sweep_overrides)
         return config
 
-    def filtered(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
-        """Return the config of a job without its unknown overrides, and these."""
+    def compose_known(
+        self, master: DictConfig, overrides: Sequence[str]
+    ) -> tuple[DictConfig, Refused]:
+        """Return the config of a job without its unknown overrides, and these with their errors."""
         load = super().load_sweep_config
         return filter_overrides(lambda texts: load(master, texts), overrides)
 
@@ -52,7 +54,7 @@ def with_job_configs(context: HydraContext) -> HydraContext:
 
 
 def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
-    """Describe the faults of overrides, with the nearest names in some configs."""
+    """Describe the faults of overrides, with the nearest names in the configs of jobs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below
 
@@ -60,14 +62,19 @@ def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
         return [key for config in configs for key in keys_below(config, parent) if key != "hydra"]
 
     sources = OmegaConf.select(configs[-1], "hydra.runtime.config_sources", default=[])
-    own = [source.path for source in sources if source.provider not in ("main", "hydra", "schema")]
-    choices = _chosen(configs[-1])
+    directories = [
+        source.path for source in sources if source.provider not in ("main", "hydra", "schema")
+    ]
+    choices = _choices(configs[-1])
     recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
-    line = CommandLine(recipe, own, configs[-1], choices) if len(configs) == 1 and choices else None
-    return "\n".join(explain_composition(error, own, keys, line) for _, error in refused)
+    line = None
+    if len(configs) == 1 and choices:
+        line = CommandLine(recipe, directories, configs[-1], choices)
+    return "\n".join(explain_composition(error, directories, keys, line) for _, error in refused)
 
 
-def _chosen(config: DictConfig) -> dict[str, str]:
+def _choices(config: DictConfig) -> dict[str, str]:
+    """Return the chosen option of each group."""
     choices: Any = OmegaConf.select(config, "hydra.runtime.choices", default={})
     return {str(group): str(option) for group, option in choices.items()}
 
@@ -88,31 +95,35 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
     """
     loader: Any = context.config_loader
     overrides = overrides_of(arguments, loader)
-    rows = [_choices(override, loader, master) for override in overrides.values()]
-    unknown, idle, configs, errors = set(overrides), set(overrides), [], {}
-    for job in itertools.product(*rows):
-        config, refused = loader.filtered(master, list(job))
+    texts_by_override = [_texts_to_check(value, loader, master) for value in overrides.values()]
+    # Overrides that no job so far knows, and that no job so far reads.
+    unknown, unused, configs, errors = set(overrides), set(overrides), [], {}
+    for job in itertools.product(*texts_by_override):
+        config, refused = loader.compose_known(master, list(job))
         configs.append(config)
         errors = dict(refused)
         override_of = dict(zip(job, overrides, strict=True))
         unknown &= {override_of[text] for text in errors}
-        idle &= {override_of[text] for text in (*unread(config, job), *errors)}
-        if not unknown and not idle:
+        unused &= {override_of[text] for text in (*unread(config, job), *errors)}
+        if not unknown and not unused:
             return
     if not unknown:
-        texts = [text for text in job if override_of[text] in idle]
-        raise ConfigErrors(messages(check_unread(config, texts, _chosen(config))))
+        texts = [text for text in job if override_of[text] in unused]
+        raise ConfigErrors(messages(check_unread(config, texts, _choices(config))))
     faults = [(text, error) for text, error in errors.items() if override_of[text] in unknown]
     raise ConfigErrors(describe_refused(faults, configs).splitlines())
 
 
-def _choices(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -> list[str]:
-    """Return the texts of an override for these jobs: all options of a group, else one."""
+def _texts_to_check(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -> list[str]:
+    """Return the texts of an override that :func:`check_known` composes.
+
+    Each option of a group has other keys and is composed; of other values only the first.
+    """
     texts, group = texts_of(override), override.key_or_group
     if not override.is_sweep_override() or not override.is_discrete_sweep():
         return texts
-    own = [str(text) for text in master.hydra.overrides.hydra]
-    options = loader.get_group_options(group, config_name="config", overrides=own)
+    hydra_overrides = [str(text) for text in master.hydra.overrides.hydra]
+    options = loader.get_group_options(group, config_name="config", overrides=hydra_overrides)
     for option in [text.partition("=")[2] for text in texts] if options else []:
         if option not in (*options, "null") and "/" not in option and option[:1] not in "['\"":
             known = nearest(option, options)
@@ -120,6 +131,7 @@ def _choices(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -
     return texts if options else texts[:1]
 
 
+# Words that hide_words has hidden, and the command line with them, until the sweep restores both.
 _HIDDEN: list[str] = []
 _ARGV: list[str] = []
 
@@ -138,9 +150,9 @@ def hide_words(words: Sequence[str]) -> Iterator[None]:
 
 def restore_hidden_words(arguments: Sequence[str], master: DictConfig) -> list[str]:
     """Return the overrides of a sweep, including those hidden from its own config."""
-    whole = [*arguments, *_HIDDEN]
+    words = [*arguments, *_HIDDEN]
     if _HIDDEN:
         with open_dict(master):
-            master.hydra.overrides.task = whole
+            master.hydra.overrides.task = words
         sys.argv = list(_ARGV)
-    return whole
+    return words

@@ -17,7 +17,7 @@ from rlcomp.config.options import config_directory
 from rlcomp.errors import ConfigError
 from rlcomp.files.untrusted import check_no_aliases
 
-# A run takes at least a second, and a day has 86,400.
+# Most jobs of a sweep: three hours at the least, for a run takes at least a second.
 MOST_JOBS = 10_000
 
 
@@ -45,11 +45,15 @@ def overrides_of(
     Raises:
         ConfigError: a range has too many values to list.
     """
-    texts = [t for t in arguments if t.startswith("~") or (not t.startswith("-") and "=" in t)]
+    texts = [
+        word
+        for word in arguments
+        if word.startswith("~") or (not word.startswith("-") and "=" in word)
+    ]
     overrides = OverridesParser.create(config_loader).parse_overrides(texts)
     check_count(overrides)
     keys = (override.get_key_element() for override in overrides)
-    # Removal and addition of a key are two entries.
+    # The removal of a key (~key) and its addition are two entries.
     return {
         key if key.startswith("~") else plain_key(key): override
         for key, override in zip(keys, overrides, strict=True)
@@ -88,7 +92,7 @@ def _count(override: Override) -> int:
 
 
 def texts_of(override: Override) -> list[str]:
-    """Write an override for each of its values; for an interval its start."""
+    """Return a text ``key=value`` for each value of an override; of an interval only its start."""
     key = override.get_key_element()
     if override.is_sweep_override():
         if override.is_discrete_sweep():
@@ -118,8 +122,8 @@ def requested_overrides(directory: Path) -> list[str]:
         return []
     # Unresolved: interpolations have another value in every job.
     check_no_aliases(file)
-    whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-    hydra = whole["hydra"]
+    config: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    hydra = config["hydra"]
     params = hydra["sweeper"].get("params") or {}
     return [*(f"{key}={value}" for key, value in params.items()), *hydra["overrides"]["task"]]
 
@@ -143,7 +147,7 @@ def jobs_of_sweep(directory: Path) -> list[list[str]]:
 
 
 def _config_loader(hydra: DictConfig) -> ConfigLoader:
-    """Return a loader for the options of a sweep, ours and those in the user's directories."""
+    """Return a loader for the options of rlcomp and of the user's directories."""
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
     from hydra.core.plugins import Plugins

@@ -44,7 +44,7 @@ def warn_of_refused_jobs(
         for fault, number in first.items()
     ]:
         more = [f"... and {len(refusals) - _MAX_SHOWN} more"] if len(refusals) > _MAX_SHOWN else []
-        remedies = _accepted_values(rejected - accepted, jobs, varied)
+        remedies = _remedies(rejected - accepted, jobs, varied)
         lines = [
             *refusals[:_MAX_SHOWN],
             *more,
@@ -68,10 +68,10 @@ def _jobs_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
             yield number
 
 
-def _accepted_values(
+def _remedies(
     rejected: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
 ) -> list[str]:
-    """Suggest each swept key without the values in ``rejected``."""
+    """Return a hint for each swept key that has refused values: the key with its other values."""
     hints = []
     for key in varied:
         words = dict.fromkeys(
@@ -84,12 +84,13 @@ def _accepted_values(
 
 
 def _job_name(job: Sequence[str], varied: Sequence[str]) -> str:
+    """Return the job's values of the varied keys."""
     return " ".join(word for word in job if word.lstrip("+").partition("=")[0] in varied) or "all"
 
 
 def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[str]:
     """Return the reasons to refuse a job's config."""
-    config, refused = loader.filtered(master, job)
+    config, refused = loader.compose_known(master, job)
     if refused:
         return describe_refused(refused, [config]).splitlines()
     words = [*job]

@@ -41,7 +41,9 @@ class Space:
     def __init__(self, arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> None:
         overrides = overrides_of(arguments, config_loader)
         seeds = overrides.get("seed")
-        swept = {key: o for key, o in overrides.items() if o.is_sweep_override()}
+        swept = {
+            key: override for key, override in overrides.items() if override.is_sweep_override()
+        }
         self.searched = {key: override for key, override in swept.items() if key != "seed"}
         if not self.searched:
             raise ConfigError(
@@ -51,7 +53,11 @@ class Space:
         if seeds is not None and seeds.is_sweep_override() and not seeds.is_discrete_sweep():
             raise ConfigError("seed is an interval: list the seeds of a trial, seed=0,1,2")
         self.seeds = [""] if seeds is None else texts_of(seeds)
-        self.fixed = [texts_of(o)[0] for key, o in overrides.items() if key not in {*swept, "seed"}]
+        self.fixed = [
+            texts_of(override)[0]
+            for key, override in overrides.items()
+            if key not in {*swept, "seed"}
+        ]
 
     def jobs(self, trial: Any) -> list[list[str]]:  # noqa: ANN401
         """Return the overrides of every run of an ``optuna.Trial``, one run a seed."""
@@ -83,13 +89,13 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
     ``hydra.sweeper.params`` or in an experiment: ``lr=interval(1e-4,1e-2)``,
     ``lr=tag(log,interval(1e-4,1e-2))``, ``n=int(interval(1,8))``,
     ``advantage=group_mean,leave_one_out``. Seeds are not part of it: every trial runs all of them,
-    and their mean counts. A trial with a failed run fails, the search continues, and its exit code
+    and their mean counts. A trial with a failed run fails; the search continues, but its exit code
     is not 0. The search is saved in the sweep's directory (``study.log``): the same command line
     continues a stopped one.
 
     Args:
         metric: the objective; its last value in a run's ``metrics.jsonl`` counts.
-        direction: direction of better values.
+        direction: whether high (``maximize``) or low (``minimize``) values are better.
         n_trials: number of points.
         n_jobs: number of points at a time, for launchers that run jobs in parallel.
         n_random: number of random points at the beginning.
@@ -134,12 +140,12 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         Raises:
             ConfigError: the search space is empty, or runs do not record the metric.
             UserError: every trial failed.
-            RlcompError: some of them failed; the best is printed first.
+            RlcompError: some trials failed; the best point is printed first.
         """
         assert self.config is not None
         assert self.hydra_context is not None
-        whole = restore_hidden_words(arguments, self.config)
-        requested = [*(f"{key}={value}" for key, value in self.params.items()), *whole]
+        words = restore_hidden_words(arguments, self.config)
+        requested = [*(f"{key}={value}" for key, value in self.params.items()), *words]
         check_known(requested, self.hydra_context, self.config)
         space = Space(requested, self.hydra_context.config_loader)
         directory = Path(self.config.hydra.sweep.dir)
@@ -166,8 +172,8 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
             load_if_exists=True,
         )
         # A continued search must not repeat its draws.
-        draws = self.seed + len(study.trials)
-        study.sampler = optuna.samplers.TPESampler(seed=draws, n_startup_trials=self.n_random)
+        seed = self.seed + len(study.trials)
+        study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=self.n_random)
         terms = [self.metric, self.direction, *sorted(overrides)]
         if study.user_attrs.get("terms", terms) != terms:
             raise ConfigError(
@@ -188,14 +194,19 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         return new
 
     def _run(self, trials: Sequence[Sequence[Sequence[str]]], first: int) -> list[float | None]:
-        """Launch the jobs of some trials; return the value of each, None if it failed."""
+        """Launch the jobs of trials; return the value of each trial, None if it failed.
+
+        ``first`` is the number of the first trial.
+        """
         jobs = [job for trial in trials for job in trial]
-        seeds = len(trials[0])
-        results = self.launcher.launch(jobs, initial_job_idx=first * seeds)  # type: ignore[union-attr]
+        num_seeds = len(trials[0])
+        results = self.launcher.launch(jobs, initial_job_idx=first * num_seeds)  # type: ignore[union-attr]
         values = [self._value(result) for result in results]
-        groups = [values[start : start + seeds] for start in range(0, len(values), seeds)]
+        groups = [values[start : start + num_seeds] for start in range(0, len(values), num_seeds)]
         return [
-            None if None in group else sum(v for v in group if v is not None) / seeds
+            None
+            if None in group
+            else sum(value for value in group if value is not None) / num_seeds
             for group in groups
         ]
 
@@ -224,8 +235,8 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
             {"trial": trial.number, "value": trial.value, "jobs": trial.user_attrs["jobs"]}
             for trial in study.trials
         ]
-        whole = {"metric": self.metric, "direction": self.direction, "trials": trials}
-        (directory / "search.json").write_text(json.dumps(whole, indent=1), encoding="utf-8")
+        record = {"metric": self.metric, "direction": self.direction, "trials": trials}
+        (directory / "search.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
         failed = sum(trial["value"] is None for trial in trials)
         if failed == len(trials):
             raise UserError(f"all {failed} trials failed: see rlcomp-report {directory}")

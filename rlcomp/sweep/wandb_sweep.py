@@ -22,11 +22,12 @@ from rlcomp.trackers.metric_names import better
 
 METRIC = "evaluation/sampled"  # default objective of a search
 _DIRECTORY = "runs/wandb"  # with a directory for each run, so that a preempted run continues
-_OURS = ("directory", "tracker", "hydra/sweeper", "hydra/launcher")
+# Keys that the conversion sets itself.
+_SET_HERE = ("directory", "tracker", "hydra/sweeper", "hydra/launcher")
 
 
 def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
-    """Write the config of a W&B sweep: grid if every value is listed, else Bayesian search.
+    """Return the config of a W&B sweep: grid if every value is listed, else Bayesian search.
 
     Args:
         arguments: a sweep line. ``directory`` names the folder of the runs' directories,
@@ -37,7 +38,7 @@ def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
         ConfigError: no override has several values, or no direction of the objective is known.
     """
     overrides = overrides_of(arguments)
-    swept = {key: o for key, o in overrides.items() if o.is_sweep_override()}
+    swept = {key: override for key, override in overrides.items() if override.is_sweep_override()}
     if not swept:
         raise ConfigError(
             "nothing has several values: list them, recipe=grpo,dapo, or give a range, "
@@ -46,22 +47,25 @@ def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
     fixed = [
         texts_of(override)[0]
         for key, override in overrides.items()
-        if key not in swept and key not in _OURS and not key.startswith("hydra.sweeper.")
+        if key not in swept and key not in _SET_HERE and not key.startswith("hydra.sweeper.")
     ]
     folder = _value(overrides, "directory", _DIRECTORY)
-    # W&B leaves macros without a value of its own to Hydra.
-    own = ["tracker=wandb", f"directory={folder}/${{oc.env:WANDB_RUN_ID}}"]
-    searched = not all(override.is_discrete_sweep() for override in swept.values())
+    # W&B fills in only its own macros and leaves ${oc.env:...} to Hydra.
+    settings = ["tracker=wandb", f"directory={folder}/${{oc.env:WANDB_RUN_ID}}"]
+    is_search = not all(override.is_discrete_sweep() for override in swept.values())
     return {
         "program": "rlcomp",
-        "method": "bayes" if searched else "grid",
-        **(_search(overrides) if searched else {}),
-        "parameters": {o.get_key_element(): _parameter(o) for o in swept.values()},
-        "command": ["${env}", "${program}", *fixed, *own, "${args_no_hyphens}"],
+        "method": "bayes" if is_search else "grid",
+        **(_search_settings(overrides) if is_search else {}),
+        "parameters": {
+            override.get_key_element(): _parameter(override) for override in swept.values()
+        },
+        "command": ["${env}", "${program}", *fixed, *settings, "${args_no_hyphens}"],
     }
 
 
-def _search(overrides: dict[str, Override]) -> dict[str, Any]:
+def _search_settings(overrides: dict[str, Override]) -> dict[str, Any]:
+    """Return the objective of a search and its number of runs, in W&B's names."""
     metric = _value(overrides, "hydra.sweeper.metric", METRIC)
     direction = better(metric)
     if not direction:
@@ -80,16 +84,19 @@ def _value(overrides: dict[str, Override], key: str, default: str) -> str:
 
 
 def _parameter(override: Override) -> dict[str, Any]:
-    """Return values, or ends of a range: ``interval(0,1)`` of floats, ``int(interval(1,8))``."""
+    """Return the values of an override, or the ends and the distribution of its range.
+
+    ``interval(0,1)`` is a range of floats, ``int(interval(1,8))`` of integers.
+    """
     sweep = override.value()
     if not isinstance(sweep, IntervalSweep):
         return {"values": [_plain(text.partition("=")[2]) for text in texts_of(override)]}
     low, high = sweep.start, sweep.end
-    whole = isinstance(low, int) and isinstance(high, int)
+    is_integer = isinstance(low, int) and isinstance(high, int)
     ends = {"min": low, "max": high}
     if "log" not in sweep.tags:
-        return {"distribution": "int_uniform" if whole else "uniform", **ends}
-    if whole:
+        return {"distribution": "int_uniform" if is_integer else "uniform", **ends}
+    if is_integer:
         return {"distribution": "q_log_uniform_values", "q": 1, **ends}
     return {"distribution": "log_uniform_values", **ends}
 

@@ -34,7 +34,7 @@ def answer_prompts(
     EOS is an action like any other: it is in ``tokens`` with its log-prob, as the last token.
 
     Args:
-        policy: samples; its tokenizer encodes and decodes.
+        policy: the policy; its tokenizer encodes the prompts and decodes the answers.
         prompts: ``P`` texts.
         prompt_ids: the policy's input for each text, from a
             :class:`rlcomp.interfaces.prompt.PromptFormat`; None: the tokens of the texts.
@@ -42,15 +42,16 @@ def answer_prompts(
         max_new_tokens: maximum number of tokens of an answer, EOS included.
         decoding: the distribution to draw from; by default the policy's own.
         suppressed_tokens: ids that are not drawn.
-        generator: on the CPU.
+        generator: random generator on the CPU.
 
     Returns:
         The ``B = P * group_size`` rows of :meth:`rlcomp.interfaces.policy.Policy.generate`, and the
             texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
 
     Raises:
-        ConfigError: the prompts are one text.
-        DataError: a prompt cannot be tokenised or leaves no room for ``max_new_tokens``.
+        ConfigError: the prompts are one text, or the policy breaks the interface.
+        DataError: there are no prompts, or a prompt cannot be tokenised or leaves no room for
+            ``max_new_tokens``.
     """
     _check_prompts(prompts)
     rows = policy.generate(
@@ -98,10 +99,10 @@ def answer_prompts_in_context(
     max_new_tokens: int,
     generator: torch.Generator,
 ) -> list[SampledAnswer | None]:
-    """Sample an answer to each text by the policy's own decoding; None if the context has no room.
+    """Sample an answer to each text by the policy's own decoding.
 
-    Texts that contain samples may be of any length; one that is too long must not stop a run.
-    ``prompt_ids`` are the policy's inputs.
+    The answer is None if the context has no room for it: a text that contains samples may be of any
+    length, and a long one must not stop a run. ``prompt_ids`` are the policy's inputs.
     """
     limit = policy.context_length
     lengths = [len(ids) + max_new_tokens for ids in prompt_ids]
@@ -139,7 +140,9 @@ def _check_rows(policy: str, rows: TensorDict, prompts: int, group_size: int) ->
     owner = f"{policy}.generate"
     missing = [key for key in _ROLLOUT if key not in rows.keys()]
     if missing:
-        raise ConfigError(f"{owner} returned no '{missing[0]}': rlcomp.text.rows.rollout_rows does")
+        raise ConfigError(
+            f"{owner} returned no '{missing[0]}': build the rows with rlcomp.text.rows.rollout_rows"
+        )
     rows = canonical(owner, rows, _ROLLOUT)
     expected = torch.arange(prompts).repeat_interleave(group_size)
     if not torch.equal(rows["group_id"].cpu(), expected):
@@ -147,10 +150,15 @@ def _check_rows(policy: str, rows: TensorDict, prompts: int, group_size: int) ->
             f"{owner} returned {rows.shape[0]} rows of prompts {rows['group_id'].tolist()[:8]}...: "
             f"it must give {group_size} rows to each of {prompts} prompts, those of prompt 0 first"
         )
-    mask = rows["response_mask"].int()
-    if bool(((mask[:, 1:] - mask[:, :-1]) == 1).sum(1).gt(1 - mask[:, 0]).any()):
+    if _has_holes(rows["response_mask"]):
         raise ConfigError(f"{owner} returned a response_mask with holes: a response is one piece")
     return rows
+
+
+def _has_holes(mask: Tensor) -> bool:
+    """Return whether a row of a mask ``[B, T]`` has true values in more than one piece."""
+    starts = mask[:, 1:] & ~mask[:, :-1]
+    return bool((mask[:, 0].int() + starts.sum(1) > 1).any())
 
 
 def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
@@ -169,7 +177,7 @@ def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[s
 
 
 def _check_prompts(prompts: Sequence[str]) -> None:
-    if isinstance(prompts, str):  # whose characters would be prompts
+    if isinstance(prompts, str):  # each of its characters would be a prompt
         raise ConfigError(
             f"the prompts are a text, {prompts[:60]!r}: hand over a list of texts, "
             f"[{prompts[:20]!r}]"
@@ -181,20 +189,19 @@ def _check_prompts(prompts: Sequence[str]) -> None:
 def state_ids(batch: TensorDict, cuts: Tensor) -> tuple[list[list[int]], list[list[int]]]:
     """Return the prompt, and the first ``cuts`` ``[B]`` tokens of the response, as ids of each row.
 
-    ShapeError if a response has holes, as episodes have.
+    ShapeError if a response has holes, as in episodes.
     """
-    mask = batch["response_mask"].int()
-    if bool((mask[:, 1:] > mask[:, :-1]).sum(1).gt(1 - mask[:, 0]).any()):
+    if _has_holes(batch["response_mask"]):
         raise ShapeError(
             "a response has holes, as those of episodes have, and cannot be continued from within: "
             "advantage=vine with collector@rollout=vine continues episodes"
         )
-    starts = mask.argmax(1).tolist()
+    starts = batch["response_mask"].int().argmax(1).tolist()
     rows = zip(batch["tokens"].tolist(), starts, cuts.tolist(), strict=True)
-    prompts, heads = zip(
+    prompts, prefixes = zip(
         *((ids[:start], ids[start : start + cut]) for ids, start, cut in rows), strict=True
     )
-    return list(prompts), list(heads)
+    return list(prompts), list(prefixes)
 
 
 def continue_rows(
@@ -210,31 +217,31 @@ def continue_rows(
     """Sample ``continuations`` of each row after the first ``cuts`` tokens of its response.
 
     Args:
-        policy: samples.
+        policy: the policy that samples.
         batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the entries that
             belong to prompts.
         cuts: int64 ``[B]``, below ``max_new_tokens``.
         continuations: number of continuations of each row; row 0's come first.
         max_new_tokens: longest response, the first ``cuts`` tokens included.
-        horizon: maximum number of tokens that are sampled; None: up to the response's end.
-        generator: on the CPU.
+        horizon: maximum number of tokens that are sampled; None: up to ``max_new_tokens``.
+        generator: random generator on the CPU.
 
     Returns:
         ``B * continuations`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[., T]`` (of
             the whole response), ``response`` texts, ``truncated``, ``group_id`` (the row of the
             batch), and the entries that belong to the prompt.
     """
-    prompts, heads = state_ids(batch, cuts)
+    prompts, prefixes = state_ids(batch, cuts)
     source = torch.arange(len(prompts)).repeat_interleave(continuations)
     rows = source.tolist()
-    session = policy.session([prompts[row] + heads[row] for row in rows], generator=generator)
-    remaining = [max_new_tokens - len(heads[row]) for row in rows]
+    session = policy.session([prompts[row] + prefixes[row] for row in rows], generator=generator)
+    remaining = [max_new_tokens - len(prefixes[row]) for row in rows]
     limits = remaining if horizon is None else [min(horizon, n) for n in remaining]
     turns = session.generate(range(len(rows)), limits=limits)
     session.close(range(len(rows)))
-    responses = [heads[row] + turn.tokens for row, turn in zip(rows, turns, strict=True)]
-    new = rows_from_ids(policy.tokenizer, [prompts[row] for row in rows], responses)
-    new["response"] = encode_texts(decode_rows(policy.tokenizer, responses))
-    new["truncated"] = torch.tensor([turn.truncated for turn in turns])
-    new["group_id"] = source
-    return keep_prompt(new, batch.cpu(), source).to(policy.device)
+    responses = [prefixes[row] + turn.tokens for row, turn in zip(rows, turns, strict=True)]
+    continued = rows_from_ids(policy.tokenizer, [prompts[row] for row in rows], responses)
+    continued["response"] = encode_texts(decode_rows(policy.tokenizer, responses))
+    continued["truncated"] = torch.tensor([turn.truncated for turn in turns])
+    continued["group_id"] = source
+    return keep_prompt(continued, batch.cpu(), source).to(policy.device)

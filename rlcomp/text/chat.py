@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,15 +13,20 @@ from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
-from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, PromptFormat, Response
+from rlcomp.interfaces.prompt import (
+    Columns,
+    Demonstration,
+    Dialogue,
+    Message,
+    PromptFormat,
+    Response,
+)
 from rlcomp.interfaces.tool import Tool
 from rlcomp.text.chat_dialogue import ChatDialogue, check_appends, demonstration_in_turns
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
 from rlcomp.text.prompt import PlainDialogue, TextPrompt
 from rlcomp.text.tool_schemas import tool_schemas
-
-Message = dict[str, Any]
 
 _THOUGHT_END = "</think>"
 # Keys of a message that hold its reasoning, for transformers.
@@ -47,8 +51,8 @@ class ChatPrompt(metaclass=Checked):
         template: a Jinja file that replaces the tokenizer's own template; at most 256 KiB.
         system: the system message of conversations that have none.
         thinking: ``keep`` the assistant's thoughts as they are in the data, or ``strip`` them
-            (``<think>...</think>``, ``reasoning_content``); then turns that had an empty thought
-            when they were the last are trained without it.
+            (``<think>...</think>``, ``reasoning_content``). Some templates write an empty thought
+            into the last turn only; with ``strip`` earlier turns are trained without it.
         arguments: other variables of the template, such as ``{enable_thinking: false}``.
         observations: form of an environment's observation in an episode: a message of the ``user``
             or of a ``tool``, as the template writes it, with the assistant's header; or plain
@@ -83,9 +87,11 @@ class ChatPrompt(metaclass=Checked):
         self.tools = tool_schemas(tools or {})
         self._check_tools()
         self._warned = False
-        self._checked = set[bool]()  # results of the check on episodes: without tools, with tools
+        # Whether the template was checked for episodes: without tools (False), with tools (True).
+        self._checked = set[bool]()
 
     def _check_tools(self) -> None:
+        """Refuse a template that does not write the tools."""
         question = [{"role": "user", "content": "?"}]
         if self.tools and self.template.render(question, self.tools, True) == self.template.render(
             question, (), True
@@ -111,10 +117,7 @@ class ChatPrompt(metaclass=Checked):
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
         """Return the prompts as the policy reads them; DataError if one cannot be rendered."""
         chats = map(self._prompt_chat, texts, columns)
-        return [
-            chat.unescape(chat.text(len(chat.messages), add_generation_prompt=True))
-            for chat in chats
-        ]
+        return [chat.unescape(chat.prompt_text()) for chat in chats]
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
         """Return the token ids of the prompts.
@@ -122,17 +125,15 @@ class ChatPrompt(metaclass=Checked):
         DataError if the template cannot render a conversation, or the tokenizer cannot write it.
         """
         chats = map(self._prompt_chat, texts, columns)
-        return [
-            chat.ids(chat.text(len(chat.messages), add_generation_prompt=True)) for chat in chats
-        ]
+        return [chat.ids(chat.prompt_text()) for chat in chats]
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Return the marked text of a conversation up to the beginning of the assistant's turn.
+        """Return a conversation up to the beginning of the assistant's turn, as marked text.
 
-        DataError if the template cannot render it.
+        Marks: :mod:`rlcomp.text.special_tokens`. DataError if the template cannot render it.
         """
         chat = self._chat([*messages], {"tools": [*tools]})
-        return chat.mark(chat.text(len(chat.messages), add_generation_prompt=True))
+        return chat.mark(chat.prompt_text())
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """Return a dialogue of an episode for each prompt; warn of a template that drops thoughts.
@@ -173,43 +174,43 @@ class ChatPrompt(metaclass=Checked):
                 "'messages' end in a turn of the assistant, add a column 'completion', or imitate "
                 "nothing: '~phases.warm_start' '~demonstrations'"
             )
-        chat = self._chat([*self._prompt(text, conversation), *completion], conversation)
+        chat = self._chat([*self._prompt_messages(text, conversation), *completion], conversation)
         spans = assistant_spans(self.template, chat, unchanged_only=self.thinking == "keep")
-        self._warn(spans)
+        self._warn_of_rewriting(spans)
         return spans.demonstration(chat)
 
     def _dialogue(self, text: str, columns: Mapping[str, object]) -> Dialogue:
         if self.observations == "inline":
             return PlainDialogue(self.encode([text], [columns])[0])
         conversation = _conversation(columns)
-        make = partial(self._chat, conversation=conversation)
-        tools = bool((conversation and conversation.get("tools")) or self.tools)
-        if tools not in self._checked:
-            check_appends(self.template, make, self.observations)
-            self._checked.add(tools)
-        return ChatDialogue(
-            self.template, make, self._prompt(text, conversation), self.observations
-        )
+        make_chat = partial(self._chat, conversation=conversation)
+        has_tools = bool((conversation and conversation.get("tools")) or self.tools)
+        if has_tools not in self._checked:
+            check_appends(self.template, make_chat, self.observations)
+            self._checked.add(has_tools)
+        messages = self._prompt_messages(text, conversation)
+        return ChatDialogue(self.template, make_chat, messages, self.observations)
 
     def _prompt_chat(self, text: str, columns: Mapping[str, object]) -> Chat:
         conversation = _conversation(columns)
-        return self._chat(self._prompt(text, conversation), conversation)
+        return self._chat(self._prompt_messages(text, conversation), conversation)
 
     def _chat(self, messages: list[Message], conversation: Mapping[str, Any] | None) -> Chat:
         if self.system is not None and messages[0]["role"] not in ("system", "developer"):
             messages = [{"role": "system", "content": self.system}, *messages]
         if self.thinking == "strip":
             messages = [_without_thought(message) for message in messages]
-        own = () if conversation is None else conversation.get("tools", ())
-        return self.template.chat(messages, own or self.tools)
+        tools = () if conversation is None else conversation.get("tools", ())
+        return self.template.chat(messages, tools or self.tools)
 
-    def _prompt(self, text: str, conversation: Mapping[str, Any] | None) -> list[Message]:
+    def _prompt_messages(self, text: str, conversation: Mapping[str, Any] | None) -> list[Message]:
         if conversation is None:
             return [{"role": "user", "content": text}]
         *before, last = _messages(conversation, "messages")
         return [*before, {**last, "content": text}]
 
-    def _warn(self, spans: Spans) -> None:
+    def _warn_of_rewriting(self, spans: Spans) -> None:
+        """Warn once of a template that rewrites earlier turns."""
         if spans.rewritten is None or self._warned:
             return
         self._warned = True
@@ -225,7 +226,7 @@ class ChatPrompt(metaclass=Checked):
         )
 
 
-def or_own_template(
+def prompt_format_of_model(
     prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase
 ) -> PromptFormat:
     """Return the prompt format; by default the tokenizer's chat template, or plain text."""
@@ -254,8 +255,8 @@ def _messages(conversation: Mapping[str, Any], name: str) -> list[Message]:
 def _without_thought(message: Message) -> Message:
     if message["role"] != "assistant":
         return message
-    rest = {key: value for key, value in message.items() if key not in _REASONING}
-    content = rest.get("content")
+    stripped = {key: value for key, value in message.items() if key not in _REASONING}
+    content = stripped.get("content")
     if isinstance(content, str) and _THOUGHT_END in content:
-        rest["content"] = re.split(_THOUGHT_END, content)[-1].lstrip()
-    return rest
+        stripped["content"] = content.rpartition(_THOUGHT_END)[2].lstrip()
+    return stripped

@@ -5,40 +5,42 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
-from rlcomp.interfaces.prompt import NO_OBSERVATION, Demonstration, Dialogue, Observation
+from rlcomp.interfaces.prompt import NO_OBSERVATION, Demonstration, Dialogue, Message, Observation
 from rlcomp.text.chat_spans import difference
-from rlcomp.text.chat_template import Chat, ChatTemplate
+from rlcomp.text.chat_template import ANSWER_PLACEHOLDER, Chat, ChatTemplate
 
-Message = dict[str, Any]
-Make = Callable[[list[Message]], Chat]
+MakeChat = Callable[[list[Message]], Chat]
 
-# Placeholder for the assistant's message in conversations that are rendered to read its frame.
-SAID = "Zyzzyva"
+# Placeholder for an observation, a word that no template writes.
+_OBSERVATION_PLACEHOLDER = "Quokka"
+_THOUGHT = "<think>\nHm.\n</think>\n\n"
 
 
 class ChatDialogue:
     """The ids of an episode in a chat; new turns are appended as the template writes them.
 
-    After a turn comes the text that the template writes from the end of an assistant's message on:
-    the token that ends a turn, unless the policy sampled it, the observation as a message, and the
-    opening of the assistant's next turn. The first observation is the end of the last message of
-    the prompt.
+    After a turn of the policy, these parts follow as the template writes them: the token that ends
+    a turn (unless the policy sampled it), the observation as a message, and the opening of the
+    assistant's next turn. The first observation is appended to the last message of the prompt.
 
     Args:
         template: renders the messages.
-        make: makes a conversation of messages, with its system message and tools.
+        make_chat: makes a conversation of messages, with its system message and tools.
         prompt_messages: the messages of the prompt.
         role: role of the messages that hold observations.
     """
 
     def __init__(
-        self, template: ChatTemplate, make: Make, prompt_messages: list[Message], role: str
+        self,
+        template: ChatTemplate,
+        make_chat: MakeChat,
+        prompt_messages: list[Message],
+        role: str,
     ) -> None:
         self.template = template
-        self.make = make
+        self.make_chat = make_chat
         self.prompt_messages = prompt_messages
         self.role = role
         self._openings: dict[str, list[int]] = {}  # a group's episodes often begin alike
@@ -50,13 +52,13 @@ class ChatDialogue:
         """
         if observed.text not in self._openings:
             *before, last = self.prompt_messages
-            chat = self.make([*before, {**last, "content": last["content"] + observed.text}])
-            self._openings[observed.text] = chat.ids(rendered(chat))
+            chat = self.make_chat([*before, {**last, "content": last["content"] + observed.text}])
+            self._openings[observed.text] = chat.ids(chat.prompt_text())
         return [*self._openings[observed.text]]
 
     def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
-        """Return the ids from the end of a turn up to the next one."""
-        chat = self.make(turns_of(SAID, self.role, observed.text))
+        """Return the ids between a turn of the policy, ``turn_ids``, and its next turn."""
+        chat = self.make_chat(turns_of(ANSWER_PLACEHOLDER, self.role, observed.text))
         end, frame = frame_after_answer(self.template, chat)
         # From a special token on, ids do not depend on the text before it.
         ids = chat.ids(frame)
@@ -90,17 +92,16 @@ def turns_of(answer: str, role: str, reply: str) -> list[Message]:
     return [{"role": name, "content": content} for name, content in turns]
 
 
-def rendered(chat: Chat) -> str:
-    """Return the text of a conversation up to the beginning of the assistant's turn."""
-    return chat.text(len(chat.messages), add_generation_prompt=True)
-
-
 def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
-    """Return the frame after an assistant's message, split before the token that ends turns.
+    """Return the text between an assistant's message and the next one, in two parts.
+
+    The first part is the text before the token that ends a turn, the second part begins with this
+    token. The message is :data:`rlcomp.text.chat_template.ANSWER_PLACEHOLDER`.
 
     DataError if the template leaves the message out, or cannot render it.
     """
-    end, stop, frame = rendered(chat).partition(SAID)[2].partition(template.stop)
+    text_after_answer = chat.prompt_text().partition(ANSWER_PLACEHOLDER)[2]
+    end, stop, frame = text_after_answer.partition(template.stop)
     if not stop:
         raise DataError(
             f"{template.name} leaves out turns of the assistant when later turns follow"
@@ -108,36 +109,35 @@ def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
     return end, stop + frame
 
 
-_OBSERVATION = "Quokka"
-_THOUGHT = "<think>\nHm.\n</think>\n\n"
-
-
-def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
+def check_appends(template: ChatTemplate, make_chat: MakeChat, role: str) -> None:
     """Check that a template appends to its earlier text, as the ids of episodes require.
 
     The check uses conversations of three turns. It warns of a template that drops the thoughts of
     earlier turns: in episodes they stay. ConfigError if the template rewrites anything else, or
     does not write messages of the ``role``.
     """
-    for text in (SAID, _THOUGHT + SAID):
+    for text in (ANSWER_PLACEHOLDER, _THOUGHT + ANSWER_PLACEHOLDER):
         try:
-            chat, appended, whole = _three_turns(template, make, role, text)
+            chat, appended, whole = _three_turns(template, make_chat, role, text)
         except DataError as error:
             raise ConfigError(_refusal(role, str(error))) from error
         if appended == whole:
             continue
         new, later = difference(chat, appended, whole)
         change = f"when later turns follow ({new[:60]!r} becomes {later[:60]!r})"
-        if text == SAID and _without_thoughts(appended) != _without_thoughts(whole):
+        has_thought = text != ANSWER_PLACEHOLDER
+        if not has_thought and _without_thoughts(appended) != _without_thoughts(whole):
             why = f"{template.name} rewrites turns {change}, and ids are only appended"
             raise ConfigError(_refusal(role, why))
-        other = "prompt.observations=tool, as some keep thoughts before what tools say, or " * (
-            role == "user"
+        alternative = (
+            "prompt.observations=tool, as some keep thoughts before what tools say, or "
+            if role == "user"
+            else ""
         )
         warnings.warn(
             f"{template.name} rewrites the thought of a turn {change}: in episodes it "
             "stays as the policy wrote it, in training and in evaluation, which a server of the "
-            f"model will not do; use {other}a template that does not rewrite turns, "
+            f"model will not do; use {alternative}a template that does not rewrite turns, "
             "prompt.template=FILE",
             RlcompWarning,
             stacklevel=2,
@@ -146,19 +146,21 @@ def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
 
 
 def _three_turns(
-    template: ChatTemplate, make: Make, role: str, answer: str
+    template: ChatTemplate, make_chat: MakeChat, role: str, answer: str
 ) -> tuple[Chat, str, str]:
-    """Return a conversation of three turns: in appended form, and in the template's own form."""
-    turns = turns_of(answer, role, _OBSERVATION)
-    prompt, before = rendered(make(turns[:1])), rendered(make(turns)).partition(answer)[0]
-    end, frame = frame_after_answer(template, make(turns_of(SAID, role, _OBSERVATION)))
-    if _OBSERVATION not in frame:
+    """Return a chat of three turns, its text as episodes append it, and as one rendering."""
+    turns = turns_of(answer, role, _OBSERVATION_PLACEHOLDER)
+    prompt = make_chat(turns[:1]).prompt_text()
+    before = make_chat(turns).prompt_text().partition(answer)[0]
+    frame_turns = turns_of(ANSWER_PLACEHOLDER, role, _OBSERVATION_PLACEHOLDER)
+    end, frame = frame_after_answer(template, make_chat(frame_turns))
+    if _OBSERVATION_PLACEHOLDER not in frame:
         raise DataError(f"{template.name} leaves messages of the role {role!r} out")
     # Mistral's template puts a space before an assistant's text, and the policy writes the space.
     space = before.removeprefix(prompt)
     answer = answer if space.strip() else space + answer
-    chat = make([*turns, *turns[1:]])
-    return chat, prompt + (answer + end + frame) * 2, rendered(chat)
+    chat = make_chat([*turns, *turns[1:]])
+    return chat, prompt + (answer + end + frame) * 2, chat.prompt_text()
 
 
 def _without_thoughts(text: str) -> str:

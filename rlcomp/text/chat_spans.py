@@ -17,13 +17,14 @@ from rlcomp.text.chat_template import Chat, ChatTemplate
 
 @dataclass(frozen=True)
 class Spans:
-    """A conversation as text.
+    """The text of a conversation, and the spans of its trained turns.
 
     Attributes:
-        text: all of it, with the placeholders of its :class:`rlcomp.text.chat_template.Chat`.
+        text: the whole text, with the placeholders of its
+            :class:`rlcomp.text.chat_template.Chat`.
         trained: start and end of every trained turn, in characters, in order.
-        rewritten: the first turn that is not trained because the template rewrites it later, in
-            both forms; None if there is none.
+        rewritten: the first turn that is not trained because the template rewrites it when later
+            turns follow: the turn as the policy writes it, and as rewritten; None if there is none.
     """
 
     text: str
@@ -39,12 +40,12 @@ class Spans:
         borders = [0, *(border for span in self.trained for border in span), len(self.text)]
         texts = [self.text[a:b] for a, b in pairwise(borders)]
         pieces = [chat.ids(text) if text else [] for text in texts]
-        ids, lengths = [one for piece in pieces for one in piece], [*map(len, pieces)]
+        ids, lengths = [token for piece in pieces for token in piece], [*map(len, pieces)]
         whole = chat.ids(self.text)
         if ids != whole:  # some tokenizers put a space in front of every text
-            before = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
-            if all(whole[: len(part)] == part for part in before):
-                counts = [*map(len, before), len(whole)]
+            prefixes = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
+            if all(whole[: len(prefix)] == prefix for prefix in prefixes):
+                counts = [*map(len, prefixes), len(whole)]
                 ids, lengths = whole, [b - a for a, b in pairwise(counts)]
         # Every second piece is a turn of the assistant.
         flags = [n % 2 == 1 for n, length in enumerate(lengths) for _ in range(length)]
@@ -65,11 +66,11 @@ def assistant_spans(template: ChatTemplate, chat: Chat, *, unchanged_only: bool)
         start = chat.text(turn, add_generation_prompt=True)
         new = chat.text(turn + 1, add_generation_prompt=False)
         end = _end(template, new, len(start)) if new.startswith(start) else -1
-        same = end >= 0 and whole.startswith(new[:end])
-        if not same and not unchanged_only and end >= 0 and whole.startswith(start):
+        is_trained = end >= 0 and whole.startswith(new[:end])
+        if not is_trained and not unchanged_only and end >= 0 and whole.startswith(start):
             end = _end(template, whole, len(start))
-            same = end >= 0
-        if same:
+            is_trained = end >= 0
+        if is_trained:
             spans.append((len(start), end))
         elif change is None:
             change = difference(chat, new if whole.startswith(start) else start, whole)
@@ -87,8 +88,8 @@ def _end(template: ChatTemplate, text: str, start: int) -> int:
 def _trained_text(template: ChatTemplate, chat: Chat, text: str, last: int) -> str:
     """Return the text up to the token that ends the last turn, after that turn's prompt.
 
-    Some templates open a turn with the beginning of a thought, and leave thoughts out of earlier
-    turns. Then the turn is the rest of the message, after that opening.
+    Some templates open a turn with the beginning of a thought, and leave thoughts out of a finished
+    turn. Then the trained text is the message without that opening.
     """
     start = chat.text(last, add_generation_prompt=True)
     if not text.startswith(start):
@@ -118,13 +119,13 @@ def _answer_text(message: dict[str, Any]) -> str:
     return f"<think>\n{reasoning.strip()}\n</think>\n\n{content}" if reasoning else content
 
 
-def _common_prefix(one: str, other: str) -> int:
+def _common_prefix(first: str, second: str) -> int:
     """Count the characters at the beginning that two texts share."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def difference(chat: Chat, new: str, later: str) -> tuple[str, str]:
-    """Return the ends of two texts, after the beginning that they share."""
-    shared = max(_common_prefix(new, later) - 10, 0)
-    return chat.unescape(new[shared:]), chat.unescape(later[shared:])
+    """Return the ends of two texts, from ten characters before the place where they differ."""
+    start = max(_common_prefix(new, later) - 10, 0)
+    return chat.unescape(new[start:]), chat.unescape(later[start:])

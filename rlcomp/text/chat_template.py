@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError, in_one_line
 from rlcomp.files.untrusted import read_bounded
-from rlcomp.text.special_tokens import MARK, special_ids, special_tokens
+from rlcomp.text.special_tokens import MARK, special_tokens
+from rlcomp.text.token_bytes import special_ids
 from rlcomp.text.tokenizer import encode_all
 from rlcomp.text.untrusted_input import LARGEST_TEMPLATE, untrusted_call
 
@@ -22,7 +23,9 @@ _LONGEST_TEXT = 1 << 24
 _SECONDS = 10.0
 # Characters of private use, for placeholders of special tokens spelled in messages.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
-_PROBE = "Zyzzyva"
+# Placeholder for an assistant's message, a word that no template writes: it shows the text around
+# the message.
+ANSWER_PLACEHOLDER = "Zyzzyva"
 
 
 class ChatTemplate:
@@ -39,7 +42,7 @@ class ChatTemplate:
         arguments: other variables of the template, such as ``{"enable_thinking": False}``.
 
     Attributes:
-        source: the Jinja, or several by name, from which transformers chooses.
+        source: the Jinja template; or several templates by name, of which transformers takes one.
         special: pattern of the texts that spell a special token.
         stop: the special token that the template writes after an assistant's message.
 
@@ -65,7 +68,7 @@ class ChatTemplate:
         self._check_size()
         self.special = special_tokens(tokenizer)
         self._special_ids = special_ids(tokenizer)
-        self.stop = self._stop()
+        self.stop = self._find_stop()
 
     @property
     def stop_id(self) -> int:
@@ -83,7 +86,7 @@ class ChatTemplate:
 
         DataError if the template refuses them, fails, or writes more than 16 million characters.
         """
-        outcome = self._outcome(list(messages), list(tools) or None, add_generation_prompt)
+        outcome = self._render_untrusted(list(messages), list(tools) or None, add_generation_prompt)
         if "error" in outcome:
             roles = ", ".join(str(message["role"]) for message in messages)
             raise DataError(
@@ -98,9 +101,10 @@ class ChatTemplate:
             )
         return str(outcome["text"])
 
-    def _outcome(
+    def _render_untrusted(
         self, messages: list[Any], tools: list[Any] | None, add_generation_prompt: bool
     ) -> dict[str, Any]:
+        """Return the result of :func:`rlcomp.text.template_rendering.render_template`."""
         source = self.source if isinstance(self.source, str) else None
         try:
             source = self.tokenizer.get_chat_template(source, tools)
@@ -123,10 +127,6 @@ class ChatTemplate:
         )
         return outcome
 
-    def special_in(self, text: str) -> list[re.Match[str]]:
-        """Return the matches of special tokens that a text spells."""
-        return list(self.special.finditer(text))
-
     def ids(self, text: str) -> list[int]:
         """Return the token ids of text that the template wrote, special tokens included."""
         return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
@@ -136,7 +136,7 @@ class ChatTemplate:
 
         DataError if the tokenizer can write it only with a special token.
         """
-        for parts in ([text], [*text]):
+        for parts in ([text], [*text]):  # the whole text, else each character by itself
             rows = encode_all(self.tokenizer, parts, split_special_tokens=True)
             ids = [token for row in rows for token in row]
             if not self._special_ids & {*ids}:
@@ -153,19 +153,24 @@ class ChatTemplate:
                 "another, prompt.template=FILE"
             )
 
-    def _stop(self) -> str:
-        turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _PROBE}]
+    def _find_stop(self) -> str:
+        """Return the first special token after an assistant's message."""
+        turns = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": ANSWER_PLACEHOLDER},
+        ]
         try:
             text = self.render(turns, (), add_generation_prompt=False)
         except DataError as error:
             raise ConfigError(str(error)) from error
-        special = self.special_in(text.rpartition(_PROBE)[2]) if _PROBE in text else []
-        if not special:
+        _, answer, after = text.rpartition(ANSWER_PLACEHOLDER)
+        stop = self.special.search(after) if answer else None
+        if stop is None:
             raise ConfigError(
                 f"{self.name} writes no special token after an assistant's turn, so that a policy "
                 "would never stop: give a template that ends a turn, prompt.template=FILE"
             )
-        return special[0][0]
+        return stop[0]
 
 
 class Chat:
@@ -180,7 +185,7 @@ class Chat:
         self._template = template
         self._spelled: list[str] = []
         texts = [messages, tools, template.source]
-        self._mark = _unused_mark(texts) if template.special_in(_json(texts[:2])) else ""
+        self._mark = _unused_mark(texts) if template.special.search(_json(texts[:2])) else ""
         self.messages: list[dict[str, Any]] = [self._escape(message) for message in messages]
         self._tools = [self._escape(tool) for tool in tools]
         self._placeholder = re.compile(f"{self._mark}([0-9]+){self._mark}")
@@ -188,6 +193,10 @@ class Chat:
     def text(self, count: int, *, add_generation_prompt: bool) -> str:
         """Render the first messages in the template, placeholders included."""
         return self._template.render(self.messages[:count], self._tools, add_generation_prompt)
+
+    def prompt_text(self) -> str:
+        """Render all messages up to the beginning of the assistant's turn."""
+        return self.text(len(self.messages), add_generation_prompt=True)
 
     def unescape(self, text: str) -> str:
         """Return a text of this conversation with its placeholders resolved."""
@@ -200,11 +209,8 @@ class Chat:
 
         DataError if the template splits the text that a person wrote.
         """
-        pieces = self._placeholder.split(text) if self._spelled else [text]
-        if self._spelled and any(self._mark in piece for piece in pieces[::2]):
-            raise self._split_error()
-        for n in range(1, len(pieces), 2):
-            pieces[n] = f"{MARK}{self._spelled[self._index(pieces[n])]}{MARK}"
+        pieces = self._pieces(text)
+        pieces[1::2] = [f"{MARK}{piece}{MARK}" for piece in pieces[1::2]]
         return "".join(pieces)
 
     def ids(self, text: str) -> list[int]:
@@ -212,15 +218,19 @@ class Chat:
 
         DataError if the template splits the text that a person wrote.
         """
+        encoders = (self._template.ids, self._template.plain_ids)
+        pieces = [*enumerate(self._pieces(text))]
+        return [token for n, piece in pieces if piece for token in encoders[n % 2](piece)]
+
+    def _pieces(self, text: str) -> list[str]:
+        """Split a text at its placeholders; every second piece is a spelled special token."""
         if not self._spelled:
-            return self._template.ids(text)
+            return [text]
         pieces = self._placeholder.split(text)
         if any(self._mark in piece for piece in pieces[::2]):
             raise self._split_error()
-        ids_of_pieces = [self._template.ids(piece) if piece else [] for piece in pieces]
-        for n in range(1, len(pieces), 2):
-            ids_of_pieces[n] = self._template.plain_ids(self._spelled[self._index(pieces[n])])
-        return [token for ids in ids_of_pieces for token in ids]
+        pieces[1::2] = [self._spelled[self._index(number)] for number in pieces[1::2]]
+        return pieces
 
     def _index(self, number: str) -> int:
         """Return the index in a placeholder; a template may have changed its digits."""

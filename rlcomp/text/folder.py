@@ -13,7 +13,13 @@ from huggingface_hub.errors import HFValidationError
 
 from rlcomp.config.checks.models import is_folder_name
 from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
-from rlcomp.text.untrusted_input import JSON, TOKENIZER, check_regular, json_object, untrusted_call
+from rlcomp.text.untrusted_input import (
+    JSON_FILES,
+    TOKENIZER,
+    check_regular,
+    json_object,
+    untrusted_call,
+)
 
 # Seconds that the trial of a tokenizer.json may take; with 250,000 tokens it takes three.
 _TRIAL_SECONDS = 30.0
@@ -22,9 +28,10 @@ _HUB_SECONDS = 5
 
 
 def local_only(path: str) -> bool:
-    """Test if files must be local: the path is a folder, or Hugging Face is offline.
+    """Return whether files must be local.
 
-    DataError if the path can only be a folder, and does not exist.
+    They must if the path is a folder, if a variable sets Hugging Face offline, or if the hub does
+    not answer. DataError if the path can only be a folder, and does not exist.
     """
     if Path(path).is_dir():
         return True
@@ -38,10 +45,13 @@ def local_only(path: str) -> bool:
 
 @functools.cache
 def hub_reachable() -> bool:
-    """Test if the Hugging Face hub answers; once, since its client retries for long."""
+    """Return whether the Hugging Face hub answers.
+
+    It is asked once in a process: its client would retry for a long time on each call.
+    """
     try:
         get_session().head(constants.ENDPOINT, timeout=_HUB_SECONDS)
-    except Exception:  # its HTTP library has errors of its own
+    except Exception:  # the hub's HTTP library has errors of its own
         return False
     return True
 
@@ -50,7 +60,7 @@ def check_available(names: Mapping[str, str]) -> None:
     """Check that names on the hub are on this machine or can be downloaded.
 
     ``names`` are names or folders, by the setting that holds them. ConfigErrors if one is a file,
-    or the hub cannot be reached and its files are not in the cache.
+    or if it is not on this machine and the hub cannot be reached.
     """
     errors = [
         f"{setting} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or "
@@ -84,7 +94,7 @@ def _is_cached(name: str) -> bool:
     files = ("config.json", "tokenizer.json", "tokenizer_config.json")
     try:
         return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
-    except HFValidationError:  # no valid name: its reader will report it
+    except HFValidationError:  # no valid name: the reader of the model will report it
         return True
 
 
@@ -107,7 +117,7 @@ def folder_errors(path: str, message: str, remedy: str) -> Iterator[None]:
         raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise  # the Rust of tokenizers panics with no Exception
+            raise  # the Rust library tokenizers raises PanicException, which is no Exception
         _refuse_remote_code(path, error)
         raise DataError(f"{message} ({in_one_line(error)}): {remedy}") from error
 
@@ -121,19 +131,20 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         return
     check_regular(folder)
-    for name in JSON:
+    for name in JSON_FILES:
         if (folder / name).exists():
             json_object(folder / name)
     tokenizer = folder / TOKENIZER
     if tokenizer.is_file():
         status = tokenizer.stat()
         _try_tokenizer(str(tokenizer.resolve()), status.st_mtime_ns, status.st_size)
-    elif tokenizer.exists():
-        json_object(tokenizer)
+    elif tokenizer.exists():  # a folder of this name
+        json_object(tokenizer)  # raises
 
 
 @functools.lru_cache(maxsize=64)
 def _try_tokenizer(file: str, changed: int, size: int) -> None:
+    """Raise DataError for the fault of a ``tokenizer.json``, found in the worker process."""
     del changed, size  # keys of the cache
     fault = untrusted_call(
         "rlcomp.text.tokenizer_trial.try_tokenizer",

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"<preference(?::\d+)+>")
 
 
 def preference_token(steps: Sequence[int]) -> str:
-    """Return the spelling of a preference, with the steps of each objective.
+    """Return the spelling of a preference: the number of steps, each ``1/n``, of each objective.
 
     Examples:
         >>> preference_token([7, 3])
@@ -48,7 +48,7 @@ def preference_tokenizer(
     Args:
         tokenizer: changed in place, and returned.
         num_objectives: ``K``.
-        levels: n: weights are multiples of ``1/n``; 10 with two objectives makes 11 tokens.
+        levels: ``n``: weights are multiples of ``1/n``; 10 with two objectives makes 11 tokens.
 
     Raises:
         ConfigError: the tokenizer has such tokens already.

@@ -18,22 +18,23 @@ from rlcomp.interfaces.prompt import (
     PromptFormat,
     Response,
 )
+from rlcomp.text.answer_tokens import answer_ids
 from rlcomp.text.special_tokens import mark_special_tokens, special_tokens
-from rlcomp.text.tokenizer import answer_ids, encode_prompts
+from rlcomp.text.tokenizer import encode_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
 class PlainDialogue:
-    """Episodes as one text: an observation is appended to the ids of the prompt so far."""
+    """Episode as one text: an observation is appended to the ids before it."""
 
-    def __init__(self, head: Sequence[int]) -> None:
-        self.head = list(head)
+    def __init__(self, prompt_ids: Sequence[int]) -> None:
+        self.prompt_ids = list(prompt_ids)
 
     def opening(self, observed: Observation) -> list[int]:
         """Return the ids of the prompt and the first observation."""
-        return self.head + observed.ids
+        return self.prompt_ids + observed.ids
 
     def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
         """Return the ids of the observation."""
@@ -82,7 +83,7 @@ class TextPrompt(metaclass=Checked):
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
         """Return encoders that concatenate turns and observations; errors as in :meth:`encode`."""
-        return [PlainDialogue(head) for head in self.encode(texts, columns)]
+        return [PlainDialogue(ids) for ids in self.encode(texts, columns)]
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
@@ -101,12 +102,13 @@ class TextPrompt(metaclass=Checked):
             [False, True, False, True, True]
         """
         heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
+        # Policy and environment take turns; the policy comes first.
         turns = [(response,) if isinstance(response, str) else response for response in responses]
-        pieces = iter(answer_ids(self.tokenizer, [piece for each in turns for piece in each]))
+        pieces = iter(answer_ids(self.tokenizer, [text for response in turns for text in response]))
         rows = []
-        for head, each in zip(heads, turns, strict=True):
+        for head, response in zip(heads, turns, strict=True):
             row = Demonstration.of(head, [])
-            for number in range(len(each)):
+            for number in range(len(response)):
                 ids = next(pieces)
                 row.ids.extend(ids)
                 row.trained.extend([number % 2 == 0] * len(ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
@@ -14,9 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.answer_tokens import answer_ids
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
-from rlcomp.text.tokenizer import answer_ids, decode_rows, encode_all, encode_prompts
+from rlcomp.text.tokenizer import decode_rows, encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
@@ -34,9 +34,10 @@ def last_words(context: str, *, count: int = 3) -> str:
 class ThoughtEnd:
     """End-of-thought detection: the end text is searched in the bytes of the tokens.
 
-    Token boundaries need not match the text: the token that completes it belongs to the thought. A
-    special token counts as the text only if the tokenizer writes the text as that token. DataError
-    if the tokenizer cannot write the text, ``"</think>"`` or the like.
+    ``text`` is the end text, such as ``"</think>"``. Token boundaries need not match it: the token
+    that completes it belongs to the thought. A special token counts as the text only if the
+    tokenizer writes the text as that token. DataError if the tokenizer cannot write the text;
+    ConfigError as :func:`rlcomp.text.token_bytes.token_bytes`.
 
     Examples:
         >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -47,10 +48,10 @@ class ThoughtEnd:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, text: str) -> None:
         (self.ids,) = encode_all(tokenizer, [text])
-        self.text = text.encode()
+        self.end_bytes = text.encode()
         self._table = token_bytes(tokenizer)
         if len(self.ids) == 1:
-            self._table[self.ids[0]] = self.text
+            self._table[self.ids[0]] = self.end_bytes
         self._eos = int(tokenizer.eos_token_id)
 
     def bytes_of(self, response: Sequence[int]) -> bytes:
@@ -59,19 +60,22 @@ class ThoughtEnd:
 
     def length(self, response: Sequence[int]) -> int | None:
         """Return the length of the thought in tokens, end included; None without an end."""
-        start = self.bytes_of(response).find(self.text)
+        start = self.bytes_of(response).find(self.end_bytes)
         if start < 0:
             return None
         ends = list(accumulate(len(self._table[token]) for token in response))
-        return bisect_left(ends, start + len(self.text)) + 1
+        return bisect_left(ends, start + len(self.end_bytes)) + 1
 
     def close(self, response: Sequence[int]) -> list[int]:
-        """Return the thought of a response; without an end: all of it, with the end appended."""
+        """Return the thought of a response.
+
+        Without an end it is the whole response without EOS, with the end appended.
+        """
         length = self.length(response)
         if length is not None:
             return list(response[:length])
-        open_end = response[:-1] if response and response[-1] == self._eos else response
-        return [*open_end, *self.ids]
+        thought = response[:-1] if response and response[-1] == self._eos else response
+        return [*thought, *self.ids]
 
 
 def response_ids(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
@@ -92,8 +96,8 @@ def first_targets(
 ) -> list[list[int]]:
     """Return the tokens of each answer up to its ``num_tokens``-th token end, or to the last one.
 
-    ``batch`` holds ``answer`` and ``answer_ends``, ``[B, W]``. DataError if the tokenizer cannot
-    write an answer.
+    ``batch`` holds ``answer`` and the token ends as ``answer_ends``, ``[B, W]``
+    (:func:`answer_prefix`). DataError if the tokenizer cannot write an answer.
     """
     rows = zip(decode_texts(batch["answer"]), batch["answer_ends"].tolist(), strict=True)
     return answer_ids(tokenizer, [answer_prefix(answer, ends, num_tokens) for answer, ends in rows])
@@ -138,7 +142,8 @@ def rows_without_thought(
 ) -> TensorDict:
     """Build rows of prompt and target; ``think_start``, the end of each prompt, is left out.
 
-    As :func:`rows_after_thought`. DataError if a prompt does not end with ``think_start``.
+    ``response_mask`` is the target. The rows are on the CPU. DataError if a prompt does not end
+    with ``think_start``.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -179,7 +184,7 @@ class StepTokens:
         if not ends:
             return [self._complete(ids, prefix) for prefix in accumulate(steps)]
         stops = accumulate(len(step.encode()) for step in steps)
-        return [bisect.bisect_left(ends, stop) + 1 for stop in stops]
+        return [bisect_left(ends, stop) + 1 for stop in stops]
 
     def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
         """Return the bytes up to the end of each token; None if these are not the text's bytes."""
@@ -189,8 +194,11 @@ class StepTokens:
         return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """Return the smallest number of tokens whose text starts with the prefix."""
-        return bisect.bisect_left(
+        """Return the smallest number of tokens whose text starts with the prefix.
+
+        Return ``len(ids)`` if there is none.
+        """
+        return bisect_left(
             range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
         )
 
@@ -211,9 +219,9 @@ def split_steps(text: str, separator: str) -> list[str]:
     """
     if not separator:
         return list(text) or [""]
-    *pieces, rest = text.split(separator)
+    *pieces, last = text.split(separator)
     steps, step, has_text = list[str](), list[str](), False
-    for part, end in [*((part, separator) for part in pieces), (rest, "")]:
+    for part, end in [*((part, separator) for part in pieces), (last, "")]:
         if has_text and part.strip():
             steps.append("".join(step))
             step = []

@@ -83,10 +83,9 @@ def encode_rows(
         >>> encode_rows(character_tokenizer(characters="ab"), ["aa"], ["b"])["tokens"]
         tensor([[2, 2, 3, 1]])
     """
-    text = TextPrompt(tokenizer=tokenizer)
-    return demonstration_rows(
-        tokenizer, text.demonstrations(prompts, responses, [{}] * len(prompts))
-    )
+    columns = [dict[str, object]()] * len(prompts)
+    demonstrations = TextPrompt(tokenizer=tokenizer).demonstrations(prompts, responses, columns)
+    return demonstration_rows(tokenizer, demonstrations)
 
 
 def rows_from_ids(
@@ -111,7 +110,10 @@ def rows_from_ids(
 def demonstration_rows(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[Demonstration]
 ) -> TensorDict:
-    """Build rows to imitate, ``[B, T]``, on the CPU; a response mask need not be contiguous.
+    """Build rows to imitate, on the CPU.
+
+    ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``. The response mask is true on
+    the trained tokens, which need not be contiguous.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -137,9 +139,10 @@ def rollout_rows(
         version: version of the sampling weights (:attr:`rlcomp.interfaces.policy.Policy.version`).
 
     Returns:
-        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, ``policy_version``
-            ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask`` ``[B, T, V/8]`` and
-            ``routed_experts`` ``[B, T, L, E]`` if they were recorded.
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs`` (nats),
+            ``policy_version`` ``[B, T]``; ``group_id``, the index of the prompt, and ``truncated``
+            ``[B]``; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` and ``routed_experts``
+            ``[B, T, L, E]`` if they were recorded.
 
     Raises:
         NumericalError: the log-prob of a sampled token is not finite.

@@ -1,7 +1,7 @@
 """Special tokens, and their escape in texts.
 
-A special token of a template or a policy has no mark. Where a person's text spells one, that part
-is enclosed in marks (:data:`MARK`) and encoded as plain text.
+A special token that a template or a policy writes has no mark. Where a person's text spells a
+special token, that part is enclosed in marks (:data:`MARK`) and encoded as plain text.
 """
 
 from __future__ import annotations
@@ -11,33 +11,21 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rlcomp.text.token_bytes import encode_continuation, row_bytes, token_bytes
-from rlcomp.text.tokenizer import encode_all
+from rlcomp.text.token_bytes import encode_continuation, row_bytes, special_ids, token_bytes
+from rlcomp.text.tokenizer import encode_all, puts_bos_first
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """Return the ids of special tokens: those with a role, such as EOS, and those added as special.
-
-    Examples:
-        >>> from rlcomp.text.tokenizer import character_tokenizer
-        >>> sorted(special_ids(character_tokenizer(characters="ab")))
-        [0, 1]
-    """
-    added = tokenizer.added_tokens_decoder.items()
-    return {*tokenizer.all_special_ids} | {index for index, token in added if token.special}
-
-
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """Return the pattern of a text that spells a special token; of several the longest."""
+    """Return the pattern of a text that spells a special token; it matches the longest token."""
     added = [token for token in tokenizer.added_tokens_decoder.values() if token.special]
     texts = {str(token) for token in added} | {*tokenizer.all_special_tokens}
-    either = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
+    pattern = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
     # Tokens that are matched in the normalised text may be spelled in capitals.
-    loose = any(token.normalized for token in added)
-    return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)
+    ignores_case = any(token.normalized for token in added)
+    return re.compile(pattern or r"(?!)", re.IGNORECASE if ignores_case else 0)
 
 
 # Private-use character. A person's text may contain it: each special token spelled there gets marks
@@ -68,9 +56,7 @@ class MarkedTextCodec:
         self.table = token_bytes(tokenizer)
         self._ids = special_ids(tokenizer)
         self._marked = re.compile(f"{MARK}({self.special.pattern}){MARK}", self.special.flags)
-        bos = tokenizer.bos_token_id
-        leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
-        self._lead = [int(bos)] if leads else []
+        self._bos = [int(tokenizer.bos_token_id)] if puts_bos_first(tokenizer) else []
 
     def mark(self, text: str) -> str:
         """Return a person's text, with marks around spelled special tokens."""
@@ -78,7 +64,7 @@ class MarkedTextCodec:
 
     def encode_first(self, text: str) -> list[int]:
         """Return the ids of a text that begins a row, as a model reads prompts; at least one."""
-        ids = [*self._lead, *self.encode(text)]
+        ids = [*self._bos, *self.encode(text)]
         bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         return ids or [int(eos if bos is None else bos)]
 
@@ -93,16 +79,16 @@ class MarkedTextCodec:
         for index in range(1, len(pieces), 2):
             pieces_ids.append(encode_continuation(self.tokenizer, self.table, pieces[index]))
             pieces_ids.append(self._encode_part(pieces[index + 1], pieces[index]))
-        return [one for ids in pieces_ids for one in ids]
+        return [token for ids in pieces_ids for token in ids]
 
     def _encode_part(self, text: str, preceding: str) -> list[int]:
-        """Return the ids of a text; special tokens that it spells are special."""
+        """Return the ids of a text after ``preceding``; a spelled special token is that token."""
         if not text:
             return []
         ends = [
             match for match in self.special.finditer(preceding) if match.end() == len(preceding)
         ]
-        if ends:  # then ids do not depend on the text before it
+        if ends:  # after a special token, ids do not depend on the text before it
             return self._encode_special(ends[-1][0] + text)[1:]
         first = self.special.search(text)
         head = text if first is None else text[: first.start()]

@@ -21,10 +21,10 @@ def render_template(
     """Return the text that a template makes of messages, or its error.
 
     Args:
-        source: the Jinja.
-        messages: at least one.
-        tools: JSON schemas.
-        add_generation_prompt: the text ends with the opening of an assistant's turn.
+        source: the Jinja template.
+        messages: at least one message.
+        tools: JSON schemas of tools.
+        add_generation_prompt: whether the text ends with the opening of an assistant's turn.
         arguments: other variables of the template.
         longest: maximum number of characters of the text.
 
@@ -32,8 +32,13 @@ def render_template(
         ``text`` (cut one character after the limit) and ``length``, or ``error``.
     """
     try:
+        # Templates test whether a message has a key: null must count as missing.
+        entries = [
+            {key: value for key, value in message.items() if value is not None}
+            for message in messages
+        ]
         (text,), _ = render_jinja_template(
-            conversations=[[{k: v for k, v in m.items() if v is not None} for m in messages]],
+            conversations=[entries],
             tools=tools,
             chat_template=source,
             add_generation_prompt=add_generation_prompt,

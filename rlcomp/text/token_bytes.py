@@ -11,12 +11,25 @@ from typing import TYPE_CHECKING
 from tokenizers import pre_tokenizers
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.tokenizer import answer_ids, encode_all
+from rlcomp.text.answer_tokens import answer_ids
+from rlcomp.text.tokenizer import encode_all
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Return the ids of special tokens: of tokens with a role, such as EOS, or added as special.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import character_tokenizer
+        >>> sorted(special_ids(character_tokenizer(characters="ab")))
+        [0, 1]
+    """
+    added = tokenizer.added_tokens_decoder.items()
+    return {*tokenizer.all_special_ids} | {index for index, token in added if token.special}
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
@@ -91,15 +104,14 @@ def encode_all_with_ends(
     """Compute :func:`encode_with_ends` of many texts, in a fraction of the time."""
     read = _reader(tokenizer)
     encoded = answer_ids(tokenizer, texts) if texts else []
-    names = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
-    values = {index: read(index, token) for index, token in names.items()}
-    return [_with_ends(ids, values, text) for ids, text in zip(encoded, texts, strict=True)]
+    tokens = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
+    table = {index: read(index, token) for index, token in tokens.items()}
+    return [_add_ends(ids, table, text) for ids, text in zip(encoded, texts, strict=True)]
 
 
-def _with_ends(
-    ids: list[int], values: Mapping[int, bytes], text: str
-) -> tuple[list[int], list[int]]:
-    parts = [values[index] for index in ids]
+def _add_ends(ids: list[int], table: Mapping[int, bytes], text: str) -> tuple[list[int], list[int]]:
+    """Return the ids and the end of each token; check that the bytes of the tokens are the text."""
+    parts = [table[index] for index in ids]
     joined, expected = b"".join(parts), text.encode()
     added = int(joined == b" " + expected)
     if not added and joined != expected:
@@ -111,17 +123,17 @@ def _difference(joined: bytes, expected: bytes) -> str:
     pairs = enumerate(zip(joined, expected, strict=False))
     shorter = min(len(joined), len(expected))
     start = next((index for index, (a, b) in pairs if a != b), shorter)
-    theirs, ours = joined[start : start + 20], expected[start : start + 20]
+    token_part, text_part = joined[start : start + 20], expected[start : start + 20]
     return (
         f"the tokenizer rewrites the text {expected[:60].decode(errors='replace')!r}: from byte "
-        f"{start} on its tokens stand for {theirs!r}, and the text holds {ours!r}; normalise the "
-        "text as the tokenizer does (often to Unicode NFC), take special tokens out of it, or use "
-        "tokenizer=byte"
+        f"{start} on its tokens stand for {token_part!r}, and the text holds {text_part!r}; "
+        "normalise the text as the tokenizer does (often to Unicode NFC), take special tokens out "
+        "of it, or use tokenizer=byte"
     )
 
 
 def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
-    """Return the function from an id and its token to its bytes."""
+    """Return the function from a token's id and text to its bytes."""
     from transformers import PreTrainedTokenizerFast
 
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
@@ -129,21 +141,19 @@ def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
             f"the tokenizer is a {type(tokenizer).__name__}, which does not say what bytes its "
             "tokens stand for: use a fast one (a folder with tokenizer.json), or tokenizer=byte"
         )
-    plain = _plain_reader(_decoding_steps(tokenizer))
-    added = {index: str(token) for index, token in tokenizer.added_tokens_decoder.items()}
-    special = {
-        index for index, token in tokenizer.added_tokens_decoder.items() if token.special
-    } | set(tokenizer.all_special_ids)
+    read_plain = _plain_reader(_decoding_steps(tokenizer))
+    added, special = tokenizer.added_tokens_decoder, special_ids(tokenizer)
 
     def read(index: int, token: str) -> bytes:
         if index in special:
             return b""
-        return token.encode() if index in added else plain(token)
+        return token.encode() if index in added else read_plain(token)
 
     return read
 
 
 def _decoding_steps(tokenizer: PreTrainedTokenizerFast) -> list[Mapping[str, object]]:
+    """Return the settings of the decoder's steps, as ``tokenizer.json`` has them."""
     decoder = tokenizer.backend_tokenizer.decoder
     # The decoder's own state: writing out a large tokenizer takes a second.
     state = {"type": "none"} if decoder is None else json.loads(decoder.__getstate__())
@@ -152,6 +162,7 @@ def _decoding_steps(tokenizer: PreTrainedTokenizerFast) -> list[Mapping[str, obj
 
 
 def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
+    """Return the function from the text of a token that is not added to its bytes."""
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
         return _alphabet_reader()
@@ -180,6 +191,8 @@ def _space(step: Mapping[str, object]) -> str | None:
 
 
 def _piece_reader(spaces: set[str], byte_tokens: bool) -> Callable[[str], bytes]:
+    """Return a reader of SentencePiece tokens; ``spaces`` are the characters for a space."""
+
     def read(token: str) -> bytes:
         byte = _BYTE_TOKEN.fullmatch(token) if byte_tokens else None
         if byte:
@@ -207,8 +220,9 @@ def _alphabet_reader() -> Callable[[str], bytes]:
     return read
 
 
-# A text is encoded behind the first of these that shares no token with it; its tokens are dropped.
-_BEFORE = ("\n", ".", "a", "0")
+# To encode a text without a space in front, it is encoded after one of these, the first that shares
+# no token with the text; the tokens of the preceding text are then dropped.
+_PRECEDING = ("\n", ".", "a", "0")
 
 
 def encode_continuation(
@@ -216,9 +230,9 @@ def encode_continuation(
 ) -> list[int]:
     """Return tokens of a text in the middle of a row; no special token is read in it.
 
-    SentencePiece tokenizers put a space in front of every text. With them the text is encoded after
-    another text, and the tokens of the latter are removed. DataError if the tokenizer cannot write
-    the text, or only with such a space.
+    SentencePiece tokenizers put a space in front of every text. Such a tokenizer encodes the text
+    after another one, whose tokens are dropped. DataError if the tokenizer cannot write the text,
+    or only with such a space.
     """
     if not text:
         return []
@@ -226,9 +240,11 @@ def encode_continuation(
     expected = text.encode()
     if row_bytes(table, ids) != b" " + expected:
         return ids
-    for before in _BEFORE:
-        whole, head = encode_all(tokenizer, [before + text, before], split_special_tokens=True)
-        rest = whole[len(head) :]
-        if whole[: len(head)] == head and row_bytes(table, rest) == expected:
-            return rest
+    for preceding in _PRECEDING:
+        both, first = encode_all(
+            tokenizer, [preceding + text, preceding], split_special_tokens=True
+        )
+        ids = both[len(first) :]
+        if both[: len(first)] == first and row_bytes(table, ids) == expected:
+            return ids
     raise DataError(f"the tokenizer puts a space in front of {text!r:.60}: use tokenizer=byte")

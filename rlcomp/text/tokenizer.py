@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -25,8 +24,9 @@ if TYPE_CHECKING:  # takes a second to import, and runs without language have no
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
-# Seconds that encoding may take, and characters that add a second each; a million are usual.
-_SECONDS, _SLOWEST = 20.0, 20_000
+# Encoding may take this many seconds, and one more for each so many characters. A usual tokenizer
+# encodes a million characters in a second.
+_SECONDS, _CHARACTERS_PER_SECOND = 20.0, 20_000
 
 
 def character_tokenizer(
@@ -36,8 +36,8 @@ def character_tokenizer(
 
     Args:
         characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
-        words: texts of one token each, such as ``<search>``; longer ones match first. Their ids
-            follow.
+        words: texts of one token each, such as ``<search>``, with the ids that follow; the longest
+            word matches.
 
     Raises:
         ConfigError: a character or a word occurs twice, or a word is a special token.
@@ -56,8 +56,8 @@ def character_tokenizer(
     vocabulary = SPECIAL | {piece: 2 + index for index, piece in enumerate(pieces)}
     # No <unk>: a character outside the alphabet is an error, and <unk> would be one more action.
     backend = Tokenizer(models.WordLevel(vocabulary))
-    either = "|".join([*map(re.escape, sorted(words, key=len, reverse=True)), r"[\s\S]"])
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(either), behavior="isolated")
+    pattern = "|".join([*map(re.escape, sorted(words, key=len, reverse=True)), r"[\s\S]"])
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     backend.decoder = decoders.Fuse()
     return small_tokenizer(backend)
 
@@ -133,8 +133,9 @@ def encode_all(
 ) -> list[list[int]]:
     """Return the token ids of several texts; no special token is added.
 
-    ``split_special_tokens`` reads special tokens spelled in a text as text; None is the tokenizer's
-    own setting. DataError if a text has a character that the tokenizer cannot write.
+    With ``split_special_tokens`` a special token spelled in a text is read as text; None is the
+    tokenizer's own setting. DataError if a text has a character that the tokenizer cannot write, or
+    encoding takes too long or fails.
     """
     # Only ids: the other outputs take half of the time.
     options: dict[str, bool] = {"return_attention_mask": False, "return_token_type_ids": False}
@@ -142,7 +143,7 @@ def encode_all(
         options["split_special_tokens"] = split_special_tokens
     encode = partial(tokenizer, list(texts), add_special_tokens=False, **options)
     folder = getattr(tokenizer, "name_or_path", "")  # empty for our own tokenizers
-    seconds = _SECONDS + sum(map(len, texts)) / _SLOWEST
+    seconds = _SECONDS + sum(map(len, texts)) / _CHARACTERS_PER_SECOND
     try:
         ids: list[list[int]] = (call_within(seconds, encode) if folder else encode())["input_ids"]
     except TimeoutError as error:
@@ -150,12 +151,12 @@ def encode_all(
             f"the tokenizer at '{folder}' takes {error} for {len(texts)} texts, of "
             f"which the first is {texts[0]!r:.60}: use the tokenizer that belongs to the model"
         ) from None
-    except BaseException as error:  # the Rust tokenizers raise bare Exception, and panic
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        if isinstance(error, Exception):
-            for text in texts:
-                _check_characters(tokenizer, text, error)
+    except Exception as error:  # the Rust tokenizers raise bare Exception
+        for text in texts:
+            _check_characters(tokenizer, text, error)
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # the Rust tokenizers panic
             raise
         raise DataError(
             f"the tokenizer at '{folder}' fails on one of {len(texts)} texts, of "
@@ -166,6 +167,7 @@ def encode_all(
 
 
 def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: BaseException) -> None:
+    """Raise DataError for a character that the tokenizer cannot write, the cause of ``error``."""
     surrogates = [char for char in text if "\ud800" <= char <= "\udfff"]
     if surrogates:
         raise DataError(
@@ -185,20 +187,24 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
     """Return the token ids of prompts as a model reads them, at least one per prompt.
 
     BOS comes first if the tokenizer itself puts it in front of a text, unless the text spells it.
-    An empty prompt is BOS, or EOS if there is no BOS: the model needs a token to predict the first
-    one from. DataError as in :func:`encode_all`.
+    An empty prompt is BOS, or EOS if there is no BOS: the model predicts the first token of a
+    response from a token before it. DataError as in :func:`encode_all`.
 
     Examples:
         >>> encode_prompts(character_tokenizer(characters="ab"), ["abba", ""])
         [[2, 3, 3, 2], [1]]
     """
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    # The tokenizer adds to an empty text the same tokens as to every text.
-    leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
     rows = encode_all(tokenizer, texts)
-    if leads:
+    if puts_bos_first(tokenizer):
         return [row if row[:1] == [bos] else [bos, *row] for row in rows]
     return [row or [eos if bos is None else bos] for row in rows]
+
+
+def puts_bos_first(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a tokenizer puts BOS in front of every text, so also of an empty one."""
+    bos = tokenizer.bos_token_id
+    return bos is not None and tokenizer("")["input_ids"][:1] == [bos]
 
 
 def suppressed_token_mask(
@@ -209,9 +215,8 @@ def suppressed_token_mask(
 ) -> Tensor | None:
     """Return the mask ``[V]`` of ids that a policy must never sample; None if there is none.
 
-    These are ids without a token (a padded vocabulary has such rows), preference tokens, which are
-    only read, and the pad token unless it is a stop: within an answer it would vanish from the
-    text.
+    These are ids without a token (in a padded vocabulary), preference tokens (a policy only reads
+    them), and the pad token unless it is a stop: a pad token in an answer vanishes from its text.
 
     Args:
         tokenizer: defines the tokens.
@@ -226,10 +231,10 @@ def suppressed_token_mask(
         >>> suppressed_token_mask(character_tokenizer(characters="a"), 5)
         tensor([ True, False, False,  True,  True])
     """
-    for one in suppressed_tokens:
-        if one not in range(vocabulary):
+    for token in suppressed_tokens:
+        if token not in range(vocabulary):
             raise ConfigError(
-                f"suppressed_tokens holds {one}, but the policy's ids are 0 to {vocabulary - 1}"
+                f"suppressed_tokens holds {token}, but the policy's ids are 0 to {vocabulary - 1}"
             )
     suppressed = torch.ones(vocabulary, dtype=torch.bool)
     ids = torch.tensor(sorted(set(tokenizer.get_vocab().values())))
@@ -248,50 +253,3 @@ def decode_rows(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]
         [list(row) for row in rows], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
     return texts
-
-
-# Ids that end a response, by the tokenizer of a policy: a policy may stop at other tokens than EOS.
-_STOPS: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
-
-
-def answer_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of a policy's answers, without any token that ends the response.
-
-    An answer that spells EOS or the pad token is text: only the builder of a row ends a response.
-    The same holds for another stop token of a policy (:func:`note_stops`), except at the end of the
-    answer, where a turn ends.
-
-    Raises:
-        DataError: the tokenizer cannot write a character of a text, or can write an end that the
-            text spells only as that token.
-    """
-    rows = encode_all(tokenizer, texts)
-    return [
-        _encode_spelled_ends(tokenizer, text) if _ends(tokenizer, row) else row
-        for text, row in zip(texts, rows, strict=True)
-    ]
-
-
-def note_stops(tokenizer: PreTrainedTokenizerBase, stops: Iterable[int]) -> None:
-    """Register the stop ids of a policy with this tokenizer: no answer has one in its middle."""
-    _STOPS[tokenizer] = _STOPS.get(tokenizer, frozenset()) | frozenset(stops)
-
-
-def _ends(tokenizer: PreTrainedTokenizerBase, row: Sequence[int]) -> set[int]:
-    """Return the ids of an answer that end it too early."""
-    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
-    return ends & {*row} | _STOPS.get(tokenizer, frozenset()) & {*row[:-1]}
-
-
-def _encode_spelled_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Encode a text without the ids of an end, character by character if necessary."""
-    for parts in ([text], [*text]):
-        rows = encode_all(tokenizer, parts, split_special_tokens=True)
-        ids = [one for row in rows for one in row]
-        if not (ends := _ends(tokenizer, ids)):
-            return ids
-    token = tokenizer.convert_ids_to_tokens(min(ends))
-    raise DataError(
-        f"the answer {text[:60]!r} spells {token!r}, which ends a response, and the tokenizer has "
-        "no other tokens for it: delete it from the answer, or from policy.stop_tokens"
-    )

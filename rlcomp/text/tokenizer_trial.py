@@ -16,13 +16,15 @@ from rlcomp.text.untrusted_input import json_object
 
 # Maximum number of characters that rules may make of one; Unicode's normal forms make 18.
 _MOST_GROWTH = 4096
+# Maximum number of rules; the time of their check is quadratic in it.
 _MOST_RULES = 1000
 # Maximum number of tokens beside the vocabulary; loading adds them one by one. Speech models have
 # 65,000.
 _MOST_TOKENS = 100_000
-# Maximum number of special tokens around a text.
-_MOST_ADDED = 1000
-# This many repetitions let a pattern with exponential backtracking reach its limit.
+# Maximum number of special tokens around a text, and of tokens for a character within it.
+_MOST_ADDED, _MOST_PER_CHARACTER = 1000, 64
+# Repetitions of a character in a probe: with so many, a pattern with exponential backtracking
+# reaches the regular expression library's limit.
 _REPEATED = 32
 _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.printable)
 
@@ -56,7 +58,8 @@ def try_tokenizer(file: str) -> str | None:
 def growth(rules: Sequence[Mapping[str, Any]]) -> float:
     """Return the maximum number of characters that a normalizer's ``Replace`` rules make of one.
 
-    A rule's own growth is multiplied by the growth of later rules that may apply to its output.
+    Each rule's growth is multiplied by the largest growth of a later rule that may apply to its
+    output. The result is infinite for more than 1,000 rules.
 
     Examples:
         >>> growth([{"pattern": {"String": "a"}, "content": "bb"}] * 3)
@@ -76,12 +79,13 @@ def growth(rules: Sequence[Mapping[str, Any]]) -> float:
             if patterns[later_index] is None
             or outputs[index] & _characters(patterns[later_index] or "")
         )
-        own = _own_growth(str(rules[index].get("content", "")), patterns[index])
-        factors[index] = own * max(later, default=1.0)
+        factor = _rule_growth(str(rules[index].get("content", "")), patterns[index])
+        factors[index] = factor * max(later, default=1.0)
     return max(factors, default=1.0)
 
 
-def _own_growth(content: str, pattern: str | None) -> float:
+def _rule_growth(content: str, pattern: str | None) -> float:
+    """Return the maximum number of characters that one rule makes of one."""
     if not pattern:  # a regular expression may match between any two characters
         return 1.0 + len(content)
     return max(1.0, len(content) / len(pattern))
@@ -100,6 +104,7 @@ def _characters(text: str) -> set[str]:
 
 
 def _rules(part: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the ``Replace`` rules in a part of a ``tokenizer.json``, at any depth."""
     if isinstance(part, Mapping):
         if part.get("type") == "Replace":
             yield part
@@ -111,6 +116,7 @@ def _rules(part: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _encoding_fault(file: str) -> str | None:
+    """Return the fault that encoding the probes shows; None if they show none."""
     try:
         tokenizer = Tokenizer.from_file(file)
     except BaseException:  # a malformed file; the Rust code may panic
@@ -128,7 +134,7 @@ def _encoding_fault(file: str) -> str | None:
                     "use the tokenizer.json that belongs to the model"
                 )
             continue  # a small vocabulary cannot write every text
-        if len(ids) > _MOST_ADDED + 64 * len(probe):
+        if len(ids) > _MOST_ADDED + _MOST_PER_CHARACTER * len(probe):
             return (
                 f"{file}: it makes {len(ids):,} tokens of {len(probe)} characters: use the "
                 "tokenizer.json that belongs to the model"
@@ -137,7 +143,10 @@ def _encoding_fault(file: str) -> str | None:
 
 
 def _import_renderer(folder: Path) -> None:
-    """Import the renderer of chat templates in a thread, if the folder has a template."""
+    """Import the renderer of chat templates in a thread, if the folder has a template.
+
+    The first rendering in this process then need not wait for the import.
+    """
     settings = folder / "tokenizer_config.json"
     if (folder / "chat_template.jinja").exists() or (
         settings.exists() and "chat_template" in json_object(settings)

@@ -27,8 +27,8 @@ _OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def tool_schemas(tools: Mapping[str, Callable[..., Tool] | Unbuilt]) -> list[Schema]:
     """Return schemas of tools by their signatures: names, types and required parameters.
 
-    The description is the first line of the docstring of the class or function. A tool that is
-    described by its class is not built: indices are built only where they are searched.
+    The description is the first line of the docstring of the class or function. An ``Unbuilt`` tool
+    is described by its class and not built: a search tool would load its index.
 
     Examples:
         >>> schema = tool_schemas({"add": Unbuilt("operator.add", {})})[0]
@@ -52,7 +52,7 @@ def _documented_signature(part: Callable[..., Tool] | Unbuilt) -> tuple[object, 
 
 
 def _schema(name: str, documented: object, signature: inspect.Signature) -> Schema:
-    # Arguments set in the config are no arguments of a call.
+    # Arguments set in the config (keyword-only, with a default) are no arguments of a call.
     parameters = {
         key: parameter
         for key, parameter in signature.parameters.items()
@@ -61,8 +61,12 @@ def _schema(name: str, documented: object, signature: inspect.Signature) -> Sche
             parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
         )
     }
-    required = [key for key, one in parameters.items() if one.default is one.empty]
-    properties = {key: {"type": _type(one.annotation)} for key, one in parameters.items()}
+    required = [
+        key for key, parameter in parameters.items() if parameter.default is parameter.empty
+    ]
+    properties = {
+        key: {"type": _type(parameter.annotation)} for key, parameter in parameters.items()
+    }
     function = {
         "name": name,
         "description": (inspect.getdoc(documented) or name).partition("\n")[0],
@@ -72,6 +76,6 @@ def _schema(name: str, documented: object, signature: inspect.Signature) -> Sche
 
 
 def _type(annotation: object) -> str:
-    """Return the JSON type of an annotation, which may be text; a string type if there is none."""
+    """Return the JSON type of an annotation (a type or its name); ``string`` for any other one."""
     names = _NAMED if isinstance(annotation, str) else _TYPES
     return next((name for kind, name in names.items() if kind == annotation), "string")

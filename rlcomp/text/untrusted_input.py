@@ -17,7 +17,7 @@ from rlcomp.workers.executor import FailedCall
 from rlcomp.workers.pool import WorkerPool
 
 # Files that transformers reads in a folder, besides weights and templates.
-JSON = (
+JSON_FILES = (
     "config.json",
     "generation_config.json",
     "tokenizer_config.json",
@@ -31,14 +31,15 @@ TOKENIZER = "tokenizer.json"
 _LARGEST_TOKENIZER, _LARGEST_JSON = 1 << 27, 1 << 24
 # Bytes of a template; the largest ones of models have some 20,000.
 LARGEST_TEMPLATE = 1 << 18
+# Largest size in bytes, by name or else by suffix; other files have no limit.
 _LARGEST = {
-    **dict.fromkeys(JSON, _LARGEST_JSON),
+    **dict.fromkeys(JSON_FILES, _LARGEST_JSON),
     **dict.fromkeys((TOKENIZER, "vocab.txt", "merges.txt"), _LARGEST_TOKENIZER),
     **dict.fromkeys((".model", ".tiktoken"), _LARGEST_TOKENIZER),
     ".jinja": LARGEST_TEMPLATE,
 }
 # Limit of the entries of a folder that are checked.
-_MOST = 10_000
+_MOST_ENTRIES = 10_000
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -62,8 +63,8 @@ def check_regular(folder: Path) -> None:
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
             raise DataError(
-                f"{file} is {kind}{_target(file)}, but only regular files of a model's folder are "
-                "read: put a copy of the file there, or delete it"
+                f"{file} is {kind}{_link_target(file)}, but only regular files of a model's folder "
+                "are read: put a copy of the file there, or delete it"
             )
         largest = _LARGEST.get(file.name, _LARGEST.get(file.suffix, status.st_size))
         if status.st_size > largest:
@@ -74,19 +75,22 @@ def check_regular(folder: Path) -> None:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder that transformers may read."""
     for place in (folder, folder / "additional_chat_templates"):
         if place.is_dir():
-            yield from islice(place.iterdir(), _MOST)
+            yield from islice(place.iterdir(), _MOST_ENTRIES)
 
 
-def _target(file: Path) -> str:
+def _link_target(file: Path) -> str:
+    """Return the target of a link in parentheses; '' for other files."""
     return f" ({file.resolve()})" if file.is_symlink() else ""
 
 
 def json_object(file: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a folder.
 
-    DataError if it holds none, a name twice or NaN, or is too large or too deep.
+    DataError if the file holds no object, a name twice or NaN, is too large or too deep, or (except
+    in ``tokenizer.json``) has a text longer than any template.
     """
     try:
         value = parse_json(
@@ -119,8 +123,10 @@ def _no_nan(text: str) -> float:
     return float(text)  # an infinity stands for no limit
 
 
+# Memory of the worker process, in GiB.
 _GIB = 4.0
-# Characters of JSON that a call may return: a rendered text, each character as an escape.
+# Characters of JSON that a call may return: the longest rendered text (2^24 characters), with each
+# character as an escape of six.
 _LONGEST = 6 << 24
 
 Value = TypeVar("Value")
@@ -132,11 +138,11 @@ def untrusted_call(
     """Call a function in this process's worker process for untrusted input.
 
     Args:
-        function: its dotted path.
-        arguments: by name, in the types of JSON.
+        function: dotted path of the function.
+        arguments: the arguments by name, in the types of JSON.
         seconds: limit of the call.
         subject: the input, for messages: ``the tokenizer.json at 'DIR'``.
-        remedy: for messages.
+        remedy: what the user can do, for messages.
 
     Raises:
         DataError: a limit was exceeded, the process died, or the function raised an error.
@@ -155,7 +161,7 @@ def untrusted_call(
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> WorkerPool:
-    """Return the pool of a process; a fork does not share its parent's."""
+    """Return the pool of a process; a forked process gets a pool of its own."""
     del process
     return WorkerPool(num_workers=1, memory_gib=_GIB, output_limit=_LONGEST)
 

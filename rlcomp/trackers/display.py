@@ -14,7 +14,7 @@ from rich.text import Text
 from rlcomp.trackers.metric_names import ACCURACIES, held_out_rewards
 
 # Labels by metric; metrics that a run does not record are left out.
-SHOWN = {
+METRIC_LABELS = {
     "reward/mean": "reward",
     "evaluation/sampled": "sampled",
     "evaluation/greedy": "greedy",
@@ -43,7 +43,7 @@ class Display:
         self.live: Live | None = None
         self.line = Text()
         self.tasks: dict[str, TaskID] = {}
-        self.printed = 0.0
+        self.last_print = 0.0  # time.monotonic() of the last line
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
         """Show every phase and its finished steps."""
@@ -79,15 +79,15 @@ class Display:
         del total, samples
         if step == 1:  # values of an earlier phase are obsolete
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
-        names = [*SHOWN, *held_out_rewards(metrics)]
+        names = [*METRIC_LABELS, *held_out_rewards(metrics)]
         self.latest |= {name: metrics[name] for name in names if name in metrics}
         text = self._text(metrics)
         if self.live is not None:
             self.bars.start_task(self.tasks[phase])
             self.bars.update(self.tasks[phase], completed=step)
             self.line.plain = text
-        elif time.monotonic() - self.printed > LINE_SECONDS or step == self.phases[phase]:
-            self.printed = time.monotonic()
+        elif time.monotonic() - self.last_print > LINE_SECONDS or step == self.phases[phase]:
+            self.last_print = time.monotonic()
             line = f"{phase} {step}/{self.phases[phase]}  {text}"
             self.console.print(line, highlight=False, soft_wrap=True)
 
@@ -98,17 +98,19 @@ class Display:
         self.console.print(f"{end}: {ended['reason']}", highlight=False, soft_wrap=True)
 
     def _text(self, metrics: Mapping[str, float]) -> str:
+        """Return the latest values with their labels, and the tokens per second of this step."""
         rewards = held_out_rewards(self.latest)
         hidden = ACCURACIES if rewards else ()
-        labels = {name: label for name, label in SHOWN.items() if name not in hidden} | rewards
-        words = [
+        labels = {name: text for name, text in METRIC_LABELS.items() if name not in hidden}
+        labels |= rewards
+        values = [
             f"{label} {self.latest[name]:.3f}"
             for name, label in labels.items()
             if name in self.latest
         ]
         if "rollout/tokens" in metrics:
-            words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
-        return "  ".join(words)
+            values.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
+        return "  ".join(values)
 
     def position(self) -> dict[str, Any]:
         """Return the latest values."""

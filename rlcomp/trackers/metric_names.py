@@ -8,7 +8,7 @@ from typing import Literal
 
 Direction = Literal["higher", "lower", ""]
 
-# Held-out accuracies: means of the reward, if the reward does not grade answers as correct.
+# Held-out accuracies; means of the reward if the reward does not grade answers as correct.
 ACCURACIES = ("evaluation/sampled", "evaluation/greedy")
 _HELD_OUT_REWARD = "evaluation/reward/"
 _HIGHER = re.compile(
@@ -20,9 +20,9 @@ _LOWER = re.compile(r"evaluation/nats|loss/sft|rollout/truncated|\w+/invalid_fra
 
 
 def better(metric: str) -> Direction:
-    """Return the better direction of a metric; empty for an entropy, a length or a KL.
+    """Return the better direction of a metric; empty if it has none, such as an entropy or a KL.
 
-    The loss of a policy does not measure how good it is; the loss on demonstrations does.
+    A policy loss does not measure how good the policy is; the loss on demonstrations does.
 
     Examples:
         >>> better("evaluation/pass@4"), better("rollout/truncated"), better("loss/policy")

@@ -57,7 +57,7 @@ class TensorBoard:
         return {}
 
     def rewind(self, position: dict[str, Any]) -> None:
-        """No-op: ``start`` purges."""
+        """Do nothing: ``start`` purges the later steps."""
 
     def finish(self, error: BaseException | None = None) -> None:
         """Write the error as a text, flush and close."""

@@ -71,8 +71,8 @@ class JsonLines:
     def __init__(self, *, directory: str) -> None:
         self.metrics = Path(directory) / METRICS
         self.samples = Path(directory) / SAMPLES
-        self.ended = Path(directory) / ENDED
-        self.rows: list[Mapping[str, Any]] = []
+        self.ended_file = Path(directory) / ENDED
+        self.ended_phases: list[Mapping[str, Any]] = []
         self.digests = {METRICS: RunningDigest(), SAMPLES: RunningDigest()}
         self.resumed = False
 
@@ -110,21 +110,21 @@ class JsonLines:
         size = path.stat().st_size if path.is_file() else 0
         # If the directory was deleted, opening the file raises.
         if size != digest.size and path.parent.is_dir():
-            raise StorageError(_resized(path, size, digest.size))
+            raise StorageError(_size_fault(path, size, digest.size))
         with path.open("a") as file:
             file.write(text)
         digest.append(text.encode())
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
         """Add a line to ``ended.jsonl``."""
-        self.rows.append({"total": total, **ended})
+        self.ended_phases.append({"total": total, **ended})
         self._write_ended()
 
     def _write_ended(self) -> None:
-        if self.rows:
-            self.ended.write_text("".join(map(json_line, self.rows)))
+        if self.ended_phases:
+            self.ended_file.write_text("".join(map(json_line, self.ended_phases)))
         else:
-            self.ended.unlink(missing_ok=True)
+            self.ended_file.unlink(missing_ok=True)
 
     def position(self) -> dict[str, Any]:
         """Return the files' sizes and digests, synced to disk, and the phases that ended early.
@@ -138,19 +138,22 @@ class JsonLines:
         return {
             **{name: digest.size for name, digest in files.items()},
             "digests": {name: [*digest.marks] for name, digest in files.items()},
-            "ended": [*self.rows],
+            "ended": [*self.ended_phases],
         }
 
     def rewind(self, position: dict[str, Any]) -> None:
         """Truncate the files to their lengths at the checkpoint.
 
         Raises:
-            CheckpointError: a file is shorter than that, changed, of another run, or a folder.
+            CheckpointError: a file is shorter than at the checkpoint, was changed, is of another
+                run, or is a folder.
         """
-        if self.ended.exists() and not self.ended.is_file():
-            raise CheckpointError(f"{self.ended} is not a file: move it out of the run's directory")
+        if self.ended_file.exists() and not self.ended_file.is_file():
+            raise CheckpointError(
+                f"{self.ended_file} is not a file: move it out of the run's directory"
+            )
         self.resumed = True
-        self.rows = [*position.get("ended", [])]
+        self.ended_phases = [*position.get("ended", [])]
         for file in (self.metrics, self.samples):
             marks = position.get("digests", {}).get(file.stem, [])
             self.digests[file.name] = truncate_record(file, position[file.stem], marks)
@@ -165,20 +168,20 @@ class JsonLines:
             digest = self.digests[path.name]
             size = path.stat().st_size if path.is_file() else 0
             if size != digest.size:
-                raise StorageError(_resized(path, size, digest.size))
+                raise StorageError(_size_fault(path, size, digest.size))
             try:
                 read_digest(path, size, digest.marks)
             except CheckpointError as error:
                 raise StorageError(f"{error}: {_REMEDY}") from error
-        written = "".join(map(json_line, self.rows))
-        if written != (self.ended.read_text() if self.ended.is_file() else ""):
-            raise StorageError(f"{self.ended} is not what the run wrote: {_REMEDY}")
+        written = "".join(map(json_line, self.ended_phases))
+        if written != (self.ended_file.read_text() if self.ended_file.is_file() else ""):
+            raise StorageError(f"{self.ended_file} is not what the run wrote: {_REMEDY}")
 
     def finish(self, error: BaseException | None = None) -> None:
-        """No-op: the command line writes the error."""
+        """Do nothing: the command line writes the error."""
 
 
-def _resized(path: Path, size: int, written: int) -> str:
+def _size_fault(path: Path, size: int, written: int) -> str:
     return f"{path} has {size:,} bytes, but the run has written {written:,}: {_REMEDY}"
 
 
@@ -208,8 +211,8 @@ def tracker_session(
         for tracker in started:
             try:
                 tracker.finish(error)
-            except Exception as late:
-                add_note(error, f"tracker {tracker.name}: {type(late).__name__}: {late}")
+            except Exception as fault:
+                add_note(error, f"tracker {tracker.name}: {type(fault).__name__}: {fault}")
         raise
     for tracker in started:
         tracker.finish(None)
@@ -247,6 +250,6 @@ def closing_tracker(
             if not status.outcome():  # a run with an outcome has closed its trackers
                 try:
                     close(error)
-                except Exception as late:
-                    add_note(error, f"the tracker was not closed: {type(late).__name__}: {late}")
+                except Exception as fault:
+                    add_note(error, f"the tracker was not closed: {type(fault).__name__}: {fault}")
             raise

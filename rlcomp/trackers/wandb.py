@@ -30,7 +30,7 @@ class WandB:
         directory: the run's directory.
         project: W&B project.
         run_name: W&B name of the run.
-        group: runs that belong together, usually a sweep.
+        group: name of the runs that belong together, usually of a sweep.
         job_type: the setting that varies within the group.
         tags: methods of this run.
 
@@ -62,7 +62,7 @@ class WandB:
         self.run: Any = None
         self.id: str | None = None
         self.total = 0
-        self.spent = {TOKENS: 0.0, SECONDS: 0.0}
+        self.axis_values = {TOKENS: 0.0, SECONDS: 0.0}
         self.best: dict[str, float] = {}
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
@@ -92,10 +92,14 @@ class WandB:
     @staticmethod
     @contextmanager
     def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Start W&B's process here, so that it outlives the run's process and loses no rows."""
+        """Start W&B's process here, so that it outlives the run's process and loses no rows.
+
+        Yield a function that closes the runs of a process that has died.
+        """
         import wandb
 
-        own = not os.environ.get("WANDB_SERVICE")
+        # If a parent process has started W&B's process, the parent ends it.
+        starts_service = not os.environ.get("WANDB_SERVICE")
         directory = Path(str(settings["directory"]))
         wandb.setup(settings=wandb.Settings(silent=True))
         error: BaseException | None = None
@@ -105,7 +109,7 @@ class WandB:
             error = exception
             raise
         finally:
-            if own:
+            if starts_service:
                 wandb.teardown(exit_code=exit_code(error))
 
     @staticmethod
@@ -129,9 +133,9 @@ class WandB:
         import wandb
 
         self.total = total
-        self.spent[TOKENS] += metrics.get("rollout/tokens", 0.0)
-        self.spent[SECONDS] += metrics.get("time/step", 0.0)
-        row: dict[str, Any] = {**metrics, "phase/step": step, STEPS: total, **self.spent}
+        self.axis_values[TOKENS] += metrics.get("rollout/tokens", 0.0)
+        self.axis_values[SECONDS] += metrics.get("time/step", 0.0)
+        row: dict[str, Any] = {**metrics, "phase/step": step, STEPS: total, **self.axis_values}
         for kind, table in sample_tables(samples).items():
             row[f"samples/{kind}"] = wandb.Table(
                 columns=table.columns, data=table.rows, allow_mixed_types=True
@@ -145,8 +149,8 @@ class WandB:
         """Update the best value of a held-out metric in the summary; W&B itself keeps the last."""
         direction = better(name)
         if name.startswith(_HELD_OUT) and direction and math.isfinite(value):
-            best = max if direction == "higher" else min
-            self.best[name] = best(value, self.best.get(name, value))
+            choose = max if direction == "higher" else min
+            self.best[name] = choose(value, self.best.get(name, value))
             self.run.summary[f"best/{name.removeprefix(_HELD_OUT)}"] = self.best[name]
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
@@ -156,12 +160,12 @@ class WandB:
 
     def position(self) -> dict[str, Any]:
         """Return the run's id, its values on the axes, and its best held-out results."""
-        return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
+        return {"id": self.id, "spent": dict(self.axis_values), "best": dict(self.best)}
 
     def rewind(self, position: dict[str, Any]) -> None:
         """Restore the values of :meth:`position`; :meth:`start` then continues the W&B run."""
         self.id = position.get("id")
-        self.spent |= position.get("spent", {})
+        self.axis_values |= position.get("spent", {})
         self.best = {**position.get("best", {})}
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -245,10 +249,10 @@ class SampleTable:
 
 
 def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTable]:
-    """Return a table for each kind of samples, without the columns that are empty in all of them.
+    """Return a table for each kind of samples, without columns that are empty in all its samples.
 
-    ``rollouts`` have tokens, ``problems`` counts of answers, ``answers`` only texts; the rest are
-    ``others``.
+    ``rollouts`` have tokens, ``problems`` counts of answers, ``answers`` a prompt but neither;
+    other samples are ``others``.
 
     Examples:
         >>> tables = sample_tables([{"prompt": "1+1=", "response": "2", "reward": None}])

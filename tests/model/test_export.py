@@ -109,7 +109,7 @@ def test_transformers_generates_what_the_policy_does(architecture, tied, tmp_pat
     policy = made(architecture, tie_word_embeddings=tied)
     ours = greedy(policy)
 
-    export_policy(policy, tmp_path, merge=False, adapts=None)
+    export_policy(policy, tmp_path, merge=False, base_model=None)
 
     assert generated(tmp_path) == ours
     back = pretrained_model(
@@ -130,7 +130,7 @@ def test_merged_adapters_are_in_the_weights(architecture, tied, tmp_path):
     ours = greedy(policy)
     assert ours != greedy(made(architecture, tie_word_embeddings=tied))
 
-    export_policy(policy, tmp_path, merge=True, adapts=None)
+    export_policy(policy, tmp_path, merge=True, base_model=None)
 
     assert generated(tmp_path) == ours
     assert not (tmp_path / "adapter_config.json").exists()
@@ -144,7 +144,7 @@ def test_adapters_alone_go_onto_the_model_that_they_name(architecture, tmp_path)
     policy = made(architecture, adapted=True)
     ours = greedy(policy)
 
-    export_policy(policy, tmp_path / "adapters", merge=False, adapts=str(tmp_path / "base"))
+    export_policy(policy, tmp_path / "adapters", merge=False, base_model=str(tmp_path / "base"))
 
     # With adapters alone transformers takes the generation config of their model.
     own = GenerationConfig.from_pretrained(tmp_path / "adapters")
@@ -154,7 +154,7 @@ def test_adapters_alone_go_onto_the_model_that_they_name(architecture, tmp_path)
 
 def test_adapters_of_a_model_that_nobody_has_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"their base model .*--merge"):
-        export_policy(made(adapted=True), tmp_path, merge=False, adapts=None)
+        export_policy(made(adapted=True), tmp_path, merge=False, base_model=None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,7 +165,7 @@ def test_a_policy_that_reads_preferences_is_refused(tmp_path):
     policy = LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
 
     with pytest.raises(ConfigError, match=r"preferences .* use rlcomp-sample"):
-        export_policy(policy, tmp_path, merge=False, adapts=None)
+        export_policy(policy, tmp_path, merge=False, base_model=None)
 
 
 def test_the_generation_config_tells_how_it_was_sampled(tmp_path):
@@ -173,7 +173,7 @@ def test_the_generation_config_tells_how_it_was_sampled(tmp_path):
     policy = made(decoding=decoding, vocab_size=8)  # <pad> 0, <eos> 1, a, b, c, and three of none
     policy.generation.stops = [1, 4]
 
-    export_policy(policy, tmp_path, merge=False, adapts=None)
+    export_policy(policy, tmp_path, merge=False, base_model=None)
 
     told = GenerationConfig.from_pretrained(tmp_path)
     assert (told.do_sample, told.temperature, told.top_k, told.top_p) == (True, 0.7, 3, 0.9)
@@ -184,7 +184,7 @@ def test_the_generation_config_tells_how_it_was_sampled(tmp_path):
 
 
 def test_greedy_decoding_is_told_as_such(tmp_path):
-    export_policy(made(decoding=Decoding(temperature=0)), tmp_path, merge=False, adapts=None)
+    export_policy(made(decoding=Decoding(temperature=0)), tmp_path, merge=False, base_model=None)
 
     told = GenerationConfig.from_pretrained(tmp_path)
     assert told.do_sample is False

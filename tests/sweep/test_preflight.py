@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.sweep.preflight import _accepted_values
+from rlcomp.sweep.preflight import _remedies
 
 pytestmark = pytest.mark.filterwarnings("always::rlcomp.errors.RlcompWarning")
 
@@ -53,6 +53,6 @@ def test_a_sound_sweep_has_no_warning(told):
 def test_a_sweep_without_a_fault_and_one_without_a_way_out_name_no_values():
     jobs = [["a=1", "b=1"], ["a=2", "b=1"]]
 
-    assert _accepted_values(["a=2"], jobs, ["a", "b"]) == ["without the refused values: a=1"]
-    assert _accepted_values([], jobs, ["a", "b"]) == []
-    assert _accepted_values(["a=1", "a=2"], jobs, ["a"]) == []
+    assert _remedies(["a=2"], jobs, ["a", "b"]) == ["without the refused values: a=1"]
+    assert _remedies([], jobs, ["a", "b"]) == []
+    assert _remedies(["a=1", "a=2"], jobs, ["a"]) == []

@@ -5,7 +5,7 @@ import pytest
 from rlcomp.errors import ConfigErrors, DataError
 from rlcomp.text import folder
 from rlcomp.text.folder import check_available, check_folder, hub_reachable, local_only
-from rlcomp.text.untrusted_input import JSON
+from rlcomp.text.untrusted_input import JSON_FILES
 
 
 @pytest.fixture
@@ -79,11 +79,11 @@ def test_a_file_in_place_of_a_folder_raises_with_the_remedy(hub, tmp_path, name,
 
 def test_each_file_that_transformers_reads_is_checked(tmp_path):
     check_folder(tmp_path / "gone")
-    for name in JSON:
+    for name in JSON_FILES:
         (tmp_path / name).write_text("{}")
     check_folder(tmp_path)
 
-    for name in JSON:
+    for name in JSON_FILES:
         for broken in ("{", "[]", '{"a": 1, "a": 2}'):
             (tmp_path / name).write_text(broken)
             with pytest.raises(DataError, match=name):

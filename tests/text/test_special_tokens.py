@@ -3,7 +3,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.text.chat import ChatPrompt
-from rlcomp.text.special_tokens import MarkedTextCodec, remove_marks, special_ids, special_tokens
+from rlcomp.text.special_tokens import MarkedTextCodec, remove_marks, special_tokens
+from rlcomp.text.token_bytes import special_ids
 
 
 def tokenizer(*added, **special):

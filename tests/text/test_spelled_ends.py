@@ -11,11 +11,11 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import make_batch
+from rlcomp.text.answer_tokens import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.token_bytes import encode_all_with_ends
-from rlcomp.text.tokenizer import answer_ids
 
 
 def tokenizer(*letters):

@@ -5,9 +5,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.answer_tokens import answer_ids
 from rlcomp.text.preference_tokens import preference_tokenizer
 from rlcomp.text.tokenizer import (
-    answer_ids,
     byte_tokenizer,
     character_tokenizer,
     decode_rows,

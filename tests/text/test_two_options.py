@@ -15,7 +15,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import AnswerPair, NoVerdict
 from rlcomp.seed import node_path, seeded
 from rlcomp.testing import tiny_policy
-from rlcomp.text.chat import ChatPrompt, or_own_template
+from rlcomp.text.chat import ChatPrompt, prompt_format_of_model
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 from rlcomp.text.two_options import TwoOptions
@@ -52,7 +52,7 @@ def test_questions_use_the_chat_template_of_the_model():
 def test_questions_without_a_template_are_plain_text():
     model = policy()
 
-    assert isinstance(or_own_template(None, model.tokenizer), TextPrompt)
+    assert isinstance(prompt_format_of_model(None, model.tokenizer), TextPrompt)
     assert isinstance(LanguageModelWriter(model=model).prompt, TextPrompt)
 
 

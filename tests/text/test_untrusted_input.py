@@ -7,7 +7,7 @@ import pytest
 from rlcomp.errors import DataError
 from rlcomp.text import untrusted_input as module
 from rlcomp.text.untrusted_input import (
-    JSON,
+    JSON_FILES,
     call_within,
     check_regular,
     json_object,
@@ -16,7 +16,7 @@ from rlcomp.text.untrusted_input import (
 from rlcomp.workers.executor import FailedCall
 
 SIZES = {
-    **dict.fromkeys(JSON, 1 << 24),
+    **dict.fromkeys(JSON_FILES, 1 << 24),
     **dict.fromkeys(("tokenizer.json", "vocab.txt", "merges.txt", "a.model"), 1 << 27),
     "a.tiktoken": 1 << 27,
     "chat.jinja": 1 << 18,
@@ -69,8 +69,8 @@ def test_a_fifo_raises_with_its_kind_and_a_link_with_its_target(tmp_path):
 
 
 def test_a_folder_is_checked_up_to_its_ten_thousandth_entry(tmp_path, monkeypatch):
-    assert module._MOST == 10_000
-    monkeypatch.setattr(module, "_MOST", 2)
+    assert module._MOST_ENTRIES == 10_000
+    monkeypatch.setattr(module, "_MOST_ENTRIES", 2)
     for name in "abc":
         (tmp_path / name).write_text("")
 
