@@ -63,10 +63,11 @@ class Matrix:
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
     def wide(self, x: Tensor) -> Tensor:
-        """Return the layer's output in float32 at least."""
+        """Compute ``x @ weight.T + bias`` in float32 at least; a CPU rounds half precision before."""
         if x.dtype in _HALF and x.dtype == self.weight.dtype and not self.packed:
             return wide_product(x, self.weight, self.bias)
-        return self(x)
+        y = self(x)
+        return y.float() if y.dtype in _HALF else y
 
 
 def _can_pack(weight: Tensor) -> bool:
