@@ -63,7 +63,10 @@ class Matrix:
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
     def wide(self, x: Tensor) -> Tensor:
-        """Compute ``x @ weight.T + bias`` in float32 at least; a CPU rounds half precision before."""
+        """Compute ``x @ weight.T + bias``; the result is float32 at least.
+
+        A CPU rounds sums of half precision to half precision first.
+        """
         if x.dtype in _HALF and x.dtype == self.weight.dtype and not self.packed:
             return wide_product(x, self.weight, self.bias)
         y = self(x)

@@ -61,7 +61,7 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
 
     Args:
         directory: the run's directory.
-        position: a checked position (:func:`rlcomp.checkpoint.progress.check_progress`).
+        position: a checked position (:func:`rlcomp.checkpoint.position.check_position`).
 
     Raises:
         CheckpointError: the record is shorter, changed, or of another run; the message names the

@@ -30,7 +30,7 @@ RUN_RECORD = "run.yaml"
 FAILURE = "failure.json"
 # Deleted before the failure is written, so that a full disk has room for it.
 RESERVED = ".reserved"
-# Bytes of the reserved file: enough for a failure, unless JSON escapes most of its characters.
+# Bytes of the reserved file: enough for a failure, unless JSON escapes many of its characters.
 ROOM = 1 << 16
 # Limit of bytes to read: a failure has some 40,000 characters, and JSON escapes a character by six
 # or twelve bytes.

@@ -33,11 +33,7 @@ def test_what_is_accepted_later_takes_the_place_of_what_was(tmp_path):
 
 
 def test_the_config_of_an_unreadable_checkpoint_is_not_taken(tmp_path):
-    for name, seed in {
-        "step-00000002": 4,
-        "unreadable-step-00000003": 5,
-        "dump-00000003": 6,
-    }.items():
+    for name, seed in {"step-00000002": 4, "unreadable-step-00000003": 5}.items():
         folder = tmp_path / "checkpoints" / name
         folder.mkdir(parents=True)
         OmegaConf.save(OmegaConf.create(CONFIG | {"seed": seed}), folder / "config.yaml")
