@@ -67,7 +67,7 @@ def decode(
         tokens[rows], log_probs[rows] = request.tokens, request.log_probs
         stop.finish(rows, request.lengths.tolist(), request.ended.bool().tolist())
     uniforms.rewind(longest := max(stop.lengths))
-    lengths, truncated = stop.ends(tokens.device)
+    lengths, truncated = stop.results(tokens.device)
     return SampledResponses(tokens[:, :longest], log_probs[:, :longest], lengths, truncated)
 
 

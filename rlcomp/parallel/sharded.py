@@ -15,7 +15,8 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from rlcomp.engine.transformer import GATHERED_CALL, Transformer
+from rlcomp.engine.modules import GATHERED_CALL
+from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import ConfigError
 from rlcomp.parallel.weights import WriteRecord, all_reduce_gradients
 
