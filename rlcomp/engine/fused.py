@@ -202,7 +202,7 @@ class Fused:
         self.norm = FusedNorm(layers.norm, dtype=dtype)
         bias = None if head.bias is None else head.bias.to(dtype)
         self.head = Matrix(head.weight.to(dtype), bias, kernel)
-        # A column of the head's weight: gives the dtype and device of the cache, and the size of the
+        # A column of the head's weight: gives the dtype and device of the cache and the size of the
         # vocabulary. The matrix itself may have another layout.
         self.like = head.weight[:, :1].to(dtype)
         self.device = self.like.device

@@ -106,9 +106,9 @@ _INTERPRETER = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
     """Set the types of the library's functions and the check of their results.
 
-    Signal handlers run during a call; an exception in a handler ends the call. A function returns 0;
-    1 if there is no memory; 2 if a handler raised an exception; 3 if an earlier call of the session
-    ended early.
+    Signal handlers run during a call; an exception in a handler ends the call. A function returns
+    0; 1 if there is no memory; 2 if a handler raised an exception; 3 if an earlier call of the
+    session ended early.
     """
 
     def check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
@@ -161,7 +161,7 @@ def int64(value: int) -> ctypes.c_int64:
 
 
 def instruction_set() -> str | None:
-    """Return the best instruction set that torch may use here; None if the library has none of it.
+    """Return the best instruction set that torch may use here; None if it is not supported.
 
     The environment variable ``ATEN_CPU_CAPABILITY`` lowers it.
     """
@@ -182,7 +182,8 @@ def why_missing() -> str | None:
     if any(OBJECTS.glob("*.so")):
         return f"the library was compiled from other sources: {_BUILD_REMEDY}"
     if compiler() is None:
-        return f"the library is not compiled: install a C++ compiler (g++ or clang++), then {_BUILD_REMEDY}"
+        remedy = f"install a C++ compiler (g++ or clang++), then {_BUILD_REMEDY}"
+        return f"the library is not compiled: {remedy}"
     return f"the library is not compiled: {_BUILD_REMEDY}"
 
 
