@@ -39,7 +39,7 @@ class Response:
         truncated: whether the limit of tokens ended the response.
         sampling_mask: the candidate set of each token, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
-        routes: the experts of each token, prompt included, shape ``[P + S, L, K]``, uint8; None if
+        routes: the experts of each token, prompt included, shape ``[P + S, L, E]``, uint8; None if
             not requested.
     """
 
