@@ -18,7 +18,7 @@ from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessE
 from rlcomp.metrics import Ledger, progress, recording, step
 from rlcomp.parallel.state_sync import State, load_small_state, small_state
 from rlcomp.parallel.weights import Parallel, Weights
-from rlcomp.parallel.world import local_rank, world
+from rlcomp.parallel.world import local_rank, rank_and_size
 
 # Errors of a batch or a checkpoint: every rank raises them, and can continue after them.
 _COMMON_ERRORS = (NumericalError, CheckpointError)
@@ -247,7 +247,7 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
                 if ranks.lead(make.nodes):
                     run_phases(phases, nodes=make.nodes, seed=0)
     """
-    rank, size = world()
+    rank, size = rank_and_size()
     device = torch.device(device)
     if device.type == "cuda":
         device = torch.device("cuda", local_rank() if device.index is None else device.index)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from rlcomp.errors import UserError
 
 
-def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+def rank_and_size(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
     """Return the rank and the number of ranks; ``(0, 1)`` for a process without torchrun.
 
     Raises:
@@ -17,9 +17,9 @@ def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
             missing; or the rank is not below it.
 
     Examples:
-        >>> world({"WORLD_SIZE": "2", "RANK": "1"})
+        >>> rank_and_size({"WORLD_SIZE": "2", "RANK": "1"})
         (1, 2)
-        >>> world({})
+        >>> rank_and_size({})
         (0, 1)
     """
     size = environment.get("WORLD_SIZE") or "1"
