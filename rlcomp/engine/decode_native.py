@@ -72,7 +72,7 @@ def decode(
 
 
 def _rollout(model: NativeModel, groups: Groups, request: DecodeRequest) -> None:
-    """Sample the rows of some prompts until they end, into the buffers of the request."""
+    """Sample the rows of some prompts until they end; write the results into the request."""
     tokens, lengths = join_rows(list(groups))
     owners = int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
     library().rlcomp_rollout(
