@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from rlcomp.checkpoint.optimizer_state import (
-    check_moment_shapes,
+    check_moments,
     check_optimizer_state,
     match_optimizer_state,
 )
@@ -116,7 +116,7 @@ class OptimizerStep:
         """
         checked = check_optimizer_state(saved)
         state = match_optimizer_state(learner, checked, self.optimizer.state_dict())
-        check_moment_shapes(state["state"], self.optimizer, self.strategy.whole_shape)
+        check_moments(state["state"], self.optimizer, self.strategy.whole_shape)
         return state
 
     def load(self, state: dict[str, Any]) -> None:

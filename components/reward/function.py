@@ -29,7 +29,7 @@ from rlcomp.metrics import step
 from rlcomp.seed import named_seed
 from rlcomp.workers.executor import CallExecutor, CallOutcome, ReturnedCall
 from rlcomp.workers.pool import closing
-from rlcomp.workers.signature import read_signature, unwrapped
+from rlcomp.workers.signature import read_signature, unwrap
 
 Row = Mapping[str, object]
 
@@ -132,7 +132,7 @@ class FunctionReward(PooledReward):
             return self.function.target
         if isinstance(self.function, str):
             return self.function
-        function = unwrapped(self.function)
+        function = unwrap(self.function)
         return getattr(function, "__qualname__", type(function).__qualname__)
 
     @property
@@ -256,7 +256,7 @@ class FunctionReward(PooledReward):
 
 def _location(function: object) -> str:
     """Return file and line of a function for messages; an empty text if it has none."""
-    target = unwrapped(function)
+    target = unwrap(function)
     if isinstance(function, str):
         module, _, name = function.rpartition(".")
         target = getattr(sys.modules.get(module), name, None)

@@ -40,7 +40,7 @@ class Response:
         sampling_mask: the candidate set of each token, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
         routes: indices of the ``K`` experts in each of ``L`` layers, for every token of prompt and
-            response, shape ``[len(prompt) + len(tokens), L, K]``, uint8; None if not requested.
+            response, shape ``[len(prompt) + len(tokens), L, E]``, uint8; None if not requested.
     """
 
     tokens: list[int]

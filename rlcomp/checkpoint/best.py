@@ -1,7 +1,7 @@
 """Best checkpoints: one for each phase that names a best step, under ``checkpoints/best``.
 
-The records of these steps (``phase``, ``metric``, ``better``, ``value``, ``step``, ``total``) are
-part of the run's position, so every checkpoint holds them.
+The records of the best steps (``phase``, ``metric``, ``better``, ``value``, ``step``, ``total``)
+are part of the run's position, so every checkpoint holds them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcomp.checkpoint.progress import step_name
+from rlcomp.checkpoint.position import step_name
 from rlcomp.checkpoint.reader import list_checkpoints, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
 from rlcomp.files.atomic_write import delete_drafts, delete_path
 
 BEST = "best"
+# Record of a best step.
 Record = Mapping[str, Any]
 
 
@@ -43,13 +44,14 @@ def save_best(
 def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path | None) -> None:
     """Set up ``best`` for a run that starts, or continues, with these records.
 
-    Checkpoints of an abandoned continuation, or of an earlier run in this directory, are deleted.
-    A missing one is copied from the folder of ``source``, if present.
+    Best checkpoints without a record are deleted: they are of an abandoned continuation, or of an
+    earlier run in this directory. A missing one is copied from the run of ``source``, if it is
+    there.
 
     Args:
         checkpoint: the run's checkpoint.
         records: the best step of each phase so far.
-        source: the checkpoint to continue from.
+        source: the checkpoint that the run continues from; None for a new run.
 
     Raises:
         CheckpointError: the directory cannot be written.
@@ -77,7 +79,8 @@ def _candidates(folder: Path, source: Path | None, record: Record) -> Iterator[P
     """Yield the possible paths of the checkpoint of a best step."""
     name = step_name(record)
     yield folder / name
-    # The source is run/checkpoints/step-... or run/checkpoints/best/step-...
+    # The source is run/checkpoints/step-... or run/checkpoints/best/step-..., so that one of its
+    # first three parents holds `best`, or the checkpoint itself.
     for parent in () if source is None else source.parents[:3]:
         yield from (parent / BEST / name, parent / name)
 

@@ -22,7 +22,7 @@ class BufferedRollout:
     Attributes:
         rows: the batch.
         ledger: metrics of the rollout, for that step.
-        seconds: duration of the rollout; None for one from a checkpoint.
+        seconds: duration of the rollout; None if it is from a checkpoint.
     """
 
     rows: TensorDict
@@ -30,7 +30,7 @@ class BufferedRollout:
     seconds: float | None = None
 
     def rows_on(self, device: torch.device) -> TensorDict:
-        """Return the rows on a device; those from a checkpoint are on the CPU."""
+        """Return the rows on a device; rows from a checkpoint are on the CPU at first."""
         return self.rows.apply(lambda entry: entry.to(device))
 
     def state(self) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def record_age(rows: TensorDict, newest: int) -> None:
 
     Args:
         rows: the buffered rollout.
-        newest: version of the policy.
+        newest: version of the policy now: the number of its updates.
 
     Raises:
         FlowError: a token is of a newer version.
@@ -61,7 +61,8 @@ def load_buffered_rollout(state: object) -> BufferedRollout:
     """Return a rollout from its saved state.
 
     Raises:
-        CheckpointError: the rows are no batch of tensors, or the ledger is none.
+        CheckpointError: a field is missing, the rows are no batch of tensors, or the ledger is
+            invalid.
     """
     check_fields(state, ("rows", "recorded"))
     return BufferedRollout(

@@ -1,7 +1,7 @@
 """Dumps of an optimiser step: a folder with ``batch.safetensors`` and a checkpoint of the learner.
 
-The checkpoint (:mod:`rlcomp.checkpoint.writer`) has parameters, optimiser and generators before the
-step, and the run's config.
+The checkpoint (:mod:`rlcomp.checkpoint.writer`) has the parameters, the optimiser and the
+generators as they were before the step, and the run's config.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def write_dump(
     Args:
         checkpoint: the run's checkpoint; gives the directory and the config.
         node: config path of the learner.
-        learner: its state before the step.
-        batch: the rows of the step.
+        learner: the learner, in its state before the step.
+        batch: the rows of the step; entries that are not tensors are left out.
         position: the run's position before the step.
-        progress: the phase's progress, in (0, 1).
+        progress: the phase's progress, in (0, 1); 0 outside a run.
 
     Raises:
         CheckpointError: the dump cannot be written.

@@ -18,10 +18,11 @@ from rlcomp.files.digests import file_digest
 from rlcomp.files.environment import environment
 from rlcomp.files.untrusted import read_json
 
+# Version of the format; checkpoints of other versions are refused.
 FORMAT = 1
 # Limits of an environment: entries, and characters of each.
 _MAX_ENTRIES, _MAX_CHARACTERS = 64, 200
-# Number of checkpoints in a message, the last ones.
+# A message lists at most this many checkpoints, the newest.
 _LISTED = 8
 MANIFEST = "manifest.json"
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
@@ -44,7 +45,8 @@ def check_files(path: Path) -> None:
     """Check that a checkpoint has exactly the files of its manifest, unchanged.
 
     Raises:
-        CheckpointError: a file is missing, changed, foreign or of another format.
+        CheckpointError: the folder is missing or has a link, or a file is missing, changed, not
+            of this checkpoint or of another format.
     """
     _check_folder(path)
     listed = _read_manifest(path / MANIFEST)
@@ -60,7 +62,7 @@ def check_files(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse a folder that is, or contains, a link: the checkpoint is untrusted."""
+    """Check that a folder exists, and that neither it nor an entry is a link (it is untrusted)."""
     if not path.exists() and path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.glob("step-*"))[-_LISTED:]
         raise CheckpointError(
@@ -97,14 +99,17 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
 
 
 def read_environment(path: Path) -> dict[str, str]:
-    """Return the environment of the run that wrote a checkpoint; before 0.2 two entries."""
+    """Return the environment of the run that wrote a checkpoint.
+
+    A checkpoint of version 0.1 has the entries ``torch`` and ``threads`` only.
+    """
     return _environment(read_json(path / MANIFEST))
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
-    minimal = {name: str(manifest[name]) for name in ("torch", "threads")}
+    entries_of_0_1 = {name: str(manifest[name]) for name in ("torch", "threads")}
     entries: dict[str, str] = field(
-        {"environment": minimal, **manifest}, "environment", dict[str, str]
+        {"environment": entries_of_0_1, **manifest}, "environment", dict[str, str]
     )
     if len(entries) > _MAX_ENTRIES or any(len(text) > _MAX_CHARACTERS for text in entries.values()):
         raise CheckpointError("'environment' is longer than rlcomp writes it")

@@ -17,45 +17,46 @@ from rlcomp.errors import CheckpointError
 State = dict[str, Any]
 
 
-def match_optimizer_state(learner: str, saved: State, own: State) -> State:
+def match_optimizer_state(learner: str, saved: State, current: State) -> State:
     """Convert a saved optimiser state for an optimiser with other groups or another order.
 
-    Parameters are matched by the names in their groups, or by index without names, and keep the
-    order of their first steps. Hyperparameters are those of this run, except the learning rate: it
-    stays at its saved value until the next update.
+    Parameters are matched by the names in their groups, or by index if there are no names. Their
+    moments stay in the saved order. Hyperparameters keep the values of this run, except the
+    learning rate: a group takes the saved learning rate of its first parameter, until the next
+    update sets it.
 
     Args:
         learner: name of the learner, for the message.
         saved: the saved ``state_dict``.
-        own: the ``state_dict`` of this run's optimiser.
+        current: the ``state_dict`` of this run's optimiser.
 
     Returns:
         A ``state_dict`` to load.
 
     Raises:
-        CheckpointError: the parameters differ, or a parameter had an optimiser with other
-            hyperparameters: its moments have another meaning.
+        CheckpointError: the parameters differ, or the names of the hyperparameters of a parameter's
+            group differ: then its moments are of another optimiser.
 
     Examples:
         >>> saved = {
         ...     "state": {0: "of a", 1: "of b"},
         ...     "param_groups": [{"params": [0, 1], "param_names": ["a", "b"]}],
         ... }
-        >>> own = {
+        >>> current = {
         ...     "state": {},
         ...     "param_groups": [{"params": [0, 1], "param_names": ["b", "a"]}],
         ... }
-        >>> match_optimizer_state("learner", saved, own)["state"]
+        >>> match_optimizer_state("learner", saved, current)["state"]
         {1: 'of a', 0: 'of b'}
     """
-    theirs, ours = _by_name(saved), _by_name(own)
-    for name in sorted(theirs.keys() | ours.keys(), key=str):
-        if name not in theirs or name not in ours:
+    before, after = _by_name(saved), _by_name(current)
+    for name in sorted(before.keys() | after.keys(), key=str):
+        if name not in before or name not in after:
             raise CheckpointError(
-                f"{learner}.optimizer: only {'this run' if name in ours else 'the checkpoint'} "
+                f"{learner}.optimizer: only {'this run' if name in after else 'the checkpoint'} "
                 f"trains {name}; resume with the config of the checkpoint"
             )
-        was, now = theirs[name][1], ours[name][1]
+        was, now = before[name][1], after[name][1]
         if was != now:
             raise CheckpointError(
                 f"{learner}.optimizer is another than in the checkpoint: for {name} it had "
@@ -63,20 +64,20 @@ def match_optimizer_state(learner: str, saved: State, own: State) -> State:
                 f"{', '.join(sorted(now - was)) or 'nothing more'} here; resume with the optimizer "
                 "of the checkpoint, or start a new run from its weights"
             )
-    names = {index: name for name, (index, _) in theirs.items()}
-    state = {ours[names[index]][0]: moments for index, moments in saved["state"].items()}
+    names = {index: name for name, (index, _) in before.items()}
+    state = {after[names[index]][0]: moments for index, moments in saved["state"].items()}
     rates = _rates(saved)
     groups = [
         {**group, "lr": rates.get(next(iter(_names(group)), None), group["lr"])}
         if "lr" in group
         else group
-        for group in own["param_groups"]
+        for group in current["param_groups"]
     ]
     return {"state": state, "param_groups": groups}
 
 
 def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
-    """Return index and names of the group's hyperparameters by parameter."""
+    """Return, by parameter, its index and the names of the hyperparameters of its group."""
     return {
         name: (index, frozenset(group) - {"params", "param_names"})
         for group in state["param_groups"]
@@ -85,7 +86,7 @@ def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
 
 
 def _names(group: State) -> list[Any]:
-    """Return the names of a group's parameters, or their indices without names."""
+    """Return the names of a group's parameters, or their indices if they have no names."""
     return list(group["param_names" if "param_names" in group else "params"])
 
 
@@ -101,8 +102,8 @@ def _rates(state: State) -> dict[Any, float]:
 _COMPLETE = ({"step", "exp_avg", "exp_avg_sq"}, {"step", "exp_avg", "exp_inf"})
 # Adafactor's factors of a matrix: vectors.
 _FACTORS = ("row_var", "col_var")
-# Non-negative moments in torch's optimisers.
-_SQUARES = (
+# Moments of torch's optimisers that are never negative.
+_NON_NEGATIVE = (
     *("exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "acc_delta", "variance"),
     *_FACTORS,
 )
@@ -133,7 +134,7 @@ def check_optimizer_state(saved: object) -> dict[str, Any]:
 
 
 def _parameters(group: Mapping[str, Any]) -> list[int]:
-    """Return the indices of a group's parameters; check the number of names."""
+    """Return the indices of a group's parameters; check that each has a name, or none has."""
     indices: list[int] = field(group, "params", list[NonNegativeInt])
     if "param_names" in group and len(field(group, "param_names", list[str])) != len(indices):
         raise CheckpointError("'param_names' and 'params' differ in length")
@@ -141,7 +142,7 @@ def _parameters(group: Mapping[str, Any]) -> list[int]:
 
 
 def _check_number(name: object, value: object) -> None:
-    """Check that a number in a state is finite, and that ``step`` is a count."""
+    """Check that a value of one number is finite, and that ``step`` is a count."""
     number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(number, (int, float)) and not math.isfinite(number):
         raise CheckpointError(f"'{name}' is {number}: must be finite")
@@ -161,40 +162,43 @@ def _is_count(number: object, limit: int) -> bool:
     return 0 <= number <= limit and float(number).is_integer()
 
 
-def check_moment_shapes(
+def check_moments(
     state: Mapping[int, Mapping[str, object]],
     optimizer: Optimizer,
     shape: Callable[[Tensor], torch.Size] = lambda parameter: parameter.shape,
 ) -> None:
-    """Check that no moment is missing or has a shape that would broadcast over its parameter.
+    """Check that no moment is missing, or has a shape or values that no run writes.
 
-    Only optimisers of torch and of rlcomp are checked.
+    Parameters of one group and one number of dimensions must have the same moments. A moment of
+    another shape would broadcast over its parameter. Only optimisers of torch and of rlcomp are
+    checked.
 
     Args:
         state: moments by index of the parameter.
-        optimizer: it will load them.
+        optimizer: the optimiser that will load them.
         shape: returns the shape of the whole parameter, if the optimiser has a part of it.
 
     Raises:
-        CheckpointError: a moment is missing or has such a shape; the message names the parameter's
-            index and the moment.
+        CheckpointError: a moment is missing, has another shape, is not finite, or is a negative
+            mean of squares; the message names the parameter's index and the moment.
     """
-    known = type(optimizer).__module__.startswith(("torch.optim.", "rlcomp."))
-    if not known or isinstance(optimizer, LBFGS):  # has all parameters as one vector
+    is_known = type(optimizer).__module__.startswith(("torch.optim.", "rlcomp."))
+    if not is_known or isinstance(optimizer, LBFGS):  # LBFGS has all parameters as one vector
         return
     parameters = [(n, p) for n, g in enumerate(optimizer.param_groups) for p in g["params"]]
-    groups: dict[tuple[int, int], set[str]] = {}
+    names: dict[tuple[int, int], set[str]] = {}  # of the moments, by group and dimensions
     for index, (group, parameter) in enumerate(parameters):
         moments = state.get(index)
-        key = (group, parameter.dim())
         if moments:
-            _check_complete(index, {*moments}, groups.setdefault(key, {*moments}))
+            expected = names.setdefault((group, parameter.dim()), {*moments})
+            _check_complete(index, {*moments}, expected)
             for name, value in moments.items():
                 _check_shape(index, name, value, list(shape(parameter)))
                 _check_values(index, name, value)
 
 
 def _check_complete(index: int, moments: set[str], expected: set[str]) -> None:
+    """Check the names of a parameter's moments against torch's sets and the expected names."""
     partial = {"exp_avg", "exp_avg_sq"} & moments and not any(s <= moments for s in _COMPLETE)
     if partial or moments != expected:
         raise CheckpointError(
@@ -208,12 +212,12 @@ def _check_values(index: int, name: str, value: object) -> None:
         return
     if not bool(value.isfinite().all()):
         raise CheckpointError(f"'{name}' of parameter {index} is not finite: no run writes that")
-    if name in _SQUARES and bool((value < 0).any()):
+    if name in _NON_NEGATIVE and bool((value < 0).any()):
         raise CheckpointError(f"'{name}' of parameter {index} is below 0: no run writes that")
 
 
 def _check_shape(index: int, name: str, value: object, expected: list[int]) -> None:
-    """Check that a tensor has its parameter's shape; a single number is a count, no moment."""
+    """Check that a moment has the shape of its parameter; a single number is a count."""
     shape = list(value.shape) if isinstance(value, Tensor) else []
     single = not shape and not name.startswith("exp_")
     if not single and name not in _FACTORS and shape != expected:

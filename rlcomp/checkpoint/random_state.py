@@ -1,4 +1,4 @@
-"""State of random number generators: the global ones of torch, Python and NumPy, and others."""
+"""State of random number generators: the global ones (torch, Python, NumPy), and any other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = 624
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of the global generators as a tree of plain values and tensors."""
+    """Return the state of the global generators: ``torch``, ``cuda``, ``python`` and ``numpy``."""
     name, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
@@ -59,7 +59,8 @@ def check_generator(name: str, generator: torch.Generator, state: object) -> Non
     """Check that a generator accepts a state, without changing the generator.
 
     Raises:
-        CheckpointError: the state has another length or dtype; the message names the generator.
+        CheckpointError: the state is no tensor, or has another length or dtype; the message names
+            the generator.
     """
     try:
         if not isinstance(state, Tensor):
@@ -67,7 +68,7 @@ def check_generator(name: str, generator: torch.Generator, state: object) -> Non
         torch.Generator(generator.device).set_state(state)
     except (TypeError, RuntimeError) as error:
         fault = str(error).splitlines()[0]
-        raise CheckpointError(f"the state of the generator '{name}' is none: {fault}") from error
+        raise CheckpointError(f"the state of the generator '{name}' is invalid: {fault}") from error
 
 
 def _check_python(state: object) -> None:

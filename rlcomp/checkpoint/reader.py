@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
-from rlcomp.checkpoint.progress import check_progress, check_within, parse_step
+from rlcomp.checkpoint.position import check_position, check_within, parse_step
 from rlcomp.checkpoint.state import node_of_key, restore
 from rlcomp.checkpoint.state_fields import check_fields, field, join_tree
 from rlcomp.errors import CheckpointError, RlcompWarning
@@ -27,29 +27,29 @@ class SavedCheckpoint:
 
     Attributes:
         path: its directory.
-        older: fallbacks if this one cannot be restored, the newest first.
-        skipped: nodes whose state is ignored.
+        older: older checkpoints to try if this one cannot be restored, the newest first.
+        skipped_nodes: nodes whose saved state is ignored.
     """
 
     path: Path
     older: tuple[Path, ...] = ()
-    skipped: frozenset[str] = frozenset()
+    skipped_nodes: frozenset[str] = frozenset()
 
     def restore(self, nodes: Mapping[str, object], seed: int | None = None) -> dict[str, Any]:
         """Restore everything, or nothing; return the position of the run.
 
         Args:
             nodes: the run's nodes, by name.
-            seed: the run's seed. If the saved run has another one, generators keep their state
-                (several seeds from one warm start), and the rest is restored.
+            seed: the run's seed. If the saved run has another seed, generators keep their current
+                state (several seeds start from one checkpoint), and all else is restored.
 
         Raises:
             CheckpointError: the checkpoint belongs to a run of other nodes, or a state is invalid.
         """
         state = self.state()
         position: dict[str, Any] = state["place"]
-        redraw = seed is not None and seed != position.get("seed", seed)
-        restore(self.path, nodes, self.tensors(), state, redraw, self.skipped)
+        keep_generators = seed is not None and seed != position.get("seed", seed)
+        restore(self.path, nodes, self.tensors(), state, keep_generators, self.skipped_nodes)
         return position
 
     def nodes(self) -> set[str]:
@@ -62,12 +62,16 @@ class SavedCheckpoint:
         return {node_of_key(key) for key in (*keys, *self.state()["nodes"])}
 
     def position(self) -> dict[str, Any]:
-        """Return the position of the run."""
+        """Return the position of the run (:func:`rlcomp.checkpoint.position.check_position`)."""
         position: dict[str, Any] = self.state()["place"]
         return position
 
     def state(self) -> dict[str, Any]:
-        """Return the checked state without tensors: ``nodes``, ``random``, ``passing``, ``place``.
+        """Return the checked state without tensors.
+
+        Returns:
+            ``nodes``: the state of each part; ``random``: the state of the generators; ``passing``:
+            the parts whose state may be missing; ``place``: the position of the run.
 
         Raises:
             CheckpointError: a field is missing, of another type or out of range.
@@ -76,7 +80,7 @@ class SavedCheckpoint:
         state = read_json(file)
         try:
             check_fields(state, ("nodes", "random", "place"), ("passing",))
-            check_progress(state["place"], self.path.name)
+            check_position(state["place"], self.path.name)
             field(state, "nodes", dict)
             if fault := problem(list[str], state.get("passing", [])):
                 raise CheckpointError(f"'passing' {fault}")
@@ -105,12 +109,13 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return sorted((p for p in steps if steps[p] is not None), key=steps.__getitem__, reverse=True)  # type: ignore[arg-type]
 
 
-def newest_whole(paths: Sequence[Path], with_config: bool = False) -> SavedCheckpoint:
-    """Return the first checkpoint that can be read; warn of those before it.
+def newest_readable(paths: Sequence[Path], with_config: bool = False) -> SavedCheckpoint:
+    """Return the first checkpoint that can be read; warn of each checkpoint before it.
 
     Args:
-        paths: the newest first.
-        with_config: require the config of the run; only the command line writes it.
+        paths: the checkpoints, the newest first.
+        with_config: whether the checkpoint must have the run's config, which only the command line
+            writes.
 
     Raises:
         CheckpointError: no checkpoint can be read.
@@ -144,42 +149,45 @@ def open_checkpoint(path: Path) -> SavedCheckpoint:
         raise CheckpointError(
             f"{path}: {_describe(path)}: name a run's directory, or one of its checkpoints/step-..."
         )
-    return newest_whole(paths)
+    return newest_readable(paths)
 
 
 def restore_newest(
     saved: SavedCheckpoint, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
 ) -> tuple[SavedCheckpoint, dict[str, Any], list[Path]]:
-    """Restore the newest intact checkpoint completely, and nothing of skipped ones.
+    """Restore the newest checkpoint that can be restored, and nothing of newer ones.
 
     Args:
-        saved: the newest one, with older ones as alternatives.
+        saved: the newest checkpoint, with older ones as alternatives.
         nodes: the run's nodes, by name.
         seed: seed of the run.
-        phases: steps of the phases, by name.
+        phases: number of steps of each phase, by name.
 
     Returns:
-        The checkpoint, the position of the run, and the skipped checkpoints, each with a warning.
+        The restored checkpoint, the position of the run, and the checkpoints that were passed over.
+        Each of these gives a warning.
 
     Raises:
-        CheckpointError: none can be restored.
+        CheckpointError: no checkpoint can be restored.
     """
     candidate = saved
-    skipped: list[Path] = []
+    passed_over: list[Path] = []
     while True:
         try:
             check_within(candidate.path, candidate.position(), phases)
-            return candidate, candidate.restore(nodes, seed), skipped
+            return candidate, candidate.restore(nodes, seed), passed_over
         except CheckpointError as error:
             if not candidate.older:
                 raise
             warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
-            skipped.append(candidate.path)
-            candidate = replace(newest_whole(candidate.older), skipped=candidate.skipped)
+            passed_over.append(candidate.path)
+            candidate = replace(
+                newest_readable(candidate.older), skipped_nodes=candidate.skipped_nodes
+            )
 
 
 def _describe(path: Path) -> str:
-    """Describe a path without checkpoints."""
+    """Describe in words what is at a path without checkpoints."""
     if any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
         return (
             f"it is a folder of transformers, such as rlcomp-export writes (rlcomp base={path} and "
@@ -197,7 +205,8 @@ def _open(path: Path) -> SavedCheckpoint:
     try:
         check_files(path)
         file = path / CONFIG
-        config = read_saved_config(file, trust=True) if file.is_file() else None  # not built
+        # Trusted, because nothing is built from the config here: only its seed is read.
+        config = read_saved_config(file, trust=True) if file.is_file() else None
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     checkpoint = SavedCheckpoint(path)
@@ -215,7 +224,7 @@ def _open(path: Path) -> SavedCheckpoint:
 
 
 def _check_seed(path: Path, position: Mapping[str, Any], config: DictConfig) -> None:
-    """Check that state and config have one seed; a config without a seed is refused elsewhere."""
+    """Check that state and config have the same seed, if both have one."""
     saved, configured = position.get("seed"), config.get("seed")
     if isinstance(configured, int) and saved not in (None, configured):
         raise CheckpointError(

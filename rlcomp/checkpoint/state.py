@@ -41,17 +41,17 @@ class HasRunState(Protocol):
 
 @runtime_checkable
 class Settles(Protocol):
-    """Interface of parts with pending work that will change a state, theirs or another part's."""
+    """Interface of parts with pending work that will change their state or another part's."""
 
     def settle(self) -> None:
-        """Complete the pending work: until the next step no state changes."""
+        """Complete the pending work, so that no state changes until the next step."""
         ...
 
 
 def named_parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the modules of all nodes by ``node:path.``, and the nodes that are no modules.
+    """Yield the modules of all nodes by ``node:path.``, and the other nodes by ``node:``.
 
-    A tensor belongs to one node: the walk does not descend into other nodes.
+    The modules of a node do not include other nodes: a tensor belongs to one node.
     """
     ids = {id(node) for node in nodes.values()}
     for path, node in nodes.items():
@@ -86,7 +86,7 @@ def _has_state(module: nn.Module) -> bool:
 
 
 def owned_tensors(nodes: Mapping[str, object]) -> dict[str, Tensor]:
-    """Return every parameter and buffer once by name; tied weights by their first name."""
+    """Return every parameter and buffer by ``node:name``; tied weights once, by the first name."""
     tensors: dict[str, Tensor] = {}
     ids: set[int] = set()
     for prefix, module in named_parts(nodes):
@@ -100,7 +100,7 @@ def owned_tensors(nodes: Mapping[str, object]) -> dict[str, Tensor]:
 
 
 def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
-    """Return the generators among the attributes of modules, by name."""
+    """Return the generators among the attributes of modules, by ``node:name``."""
     return {
         f"{prefix}{name}": value
         for prefix, part in named_parts(nodes)
@@ -118,9 +118,15 @@ def _descend(prefix: str, module: nn.Module, ids: set[int]) -> Iterator[tuple[st
 
 
 def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and all other state of a run.
+    """Return the tensors of a run by name, and all other state.
 
-    All parts settle first: one that settled later could change a collected state.
+    All parts settle first: a part that settles later could change a state that is already
+    collected.
+
+    Returns:
+        The tensors, copied to the CPU: parameters, buffers and generators by ``node:name``, and
+        tensors of other states by a name that begins with ``state/``. The other state has
+        ``nodes``, ``random`` and ``passing`` (the parts whose state may be missing).
     """
     for _, part in named_parts(nodes):
         if isinstance(part, Settles):
@@ -145,7 +151,7 @@ def _stateful(nodes: Mapping[str, object]) -> dict[str, HasRunState]:
 
 
 def _optional_parts(stateful: Mapping[str, HasRunState]) -> list[str]:
-    """Return the parts whose state may be missing, or ignored."""
+    """Return the parts that can continue without their saved state."""
     return [prefix for prefix, part in stateful.items() if getattr(part, "begins_anew", False)]
 
 
@@ -154,21 +160,21 @@ def restore(
     nodes: Mapping[str, object],
     tensors: dict[str, Tensor],
     state: dict[str, Any],
-    redraw: bool,
+    keep_generators: bool,
     skipped: Collection[str] = (),
 ) -> None:
     """Restore the state of :func:`collect` into the nodes: all of it, or nothing.
 
-    Tensors and generators are checked, then states are loaded, since only they can fail, and then
-    the rest is copied.
+    Tensors and generators are checked first. Then the states of parts are loaded, which may fail.
+    Copies of tensors and generators, which cannot fail, come last.
 
     Args:
         path: the checkpoint's path, for messages.
-        nodes: of this run, by name.
-        tensors: all tensors by ``node:name``.
-        state: all other state.
-        redraw: whether generators keep their state.
-        skipped: nodes whose state is ignored.
+        nodes: the nodes of this run, by name.
+        tensors: the saved tensors, as :func:`collect` names them.
+        state: all other saved state.
+        keep_generators: whether generators keep their current state.
+        skipped: nodes whose saved state is ignored.
 
     Raises:
         CheckpointError: the nodes, or shapes or dtypes of their tensors, differ, or a state is
@@ -201,7 +207,7 @@ def restore(
         states = {key: join_tree(code, remaining) for key, code in codes.items()}
     _load_states(path, {k: (part, states[k]) for k, part in stateful.items() if k in states})
     copy_tensors(own, tensors)
-    if not redraw:
+    if not keep_generators:
         for key, generator in own_generators.items():
             generator.set_state(tensors[key])
         set_random_state(random)
@@ -247,7 +253,7 @@ def check_tensors(path: Path, own: Mapping[str, Tensor], tensors: Mapping[str, T
 def _implausible(own: Tensor, saved: Tensor) -> str | None:
     """Describe a value that training cannot have produced; None if the tensor is possible.
 
-    A buffer may have infinities from the start. A single integer is a count.
+    A buffer may have infinities from the start. A single integer that is not negative is a count.
     """
     if own.is_floating_point() and bool(own.isfinite().all()) and not bool(saved.isfinite().all()):
         return "is not finite"

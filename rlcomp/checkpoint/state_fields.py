@@ -13,7 +13,7 @@ from rlcomp.errors import CheckpointError
 
 
 def field(state: object, name: str, kind: Any, below: float | None = None) -> Any:  # noqa: ANN401
-    """Return a field of a saved state; check its type.
+    """Return a field of a saved state after checking its type.
 
     Args:
         state: a mapping.
@@ -65,7 +65,9 @@ def seed_field(state: object, name: str = "seed") -> int:
 def tensor_field(
     state: object, name: str, dtype: torch.dtype, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Return a tensor of a saved state; check its dtype and shape (None for any vector).
+    """Return a tensor of a saved state after checking its dtype and shape.
+
+    A shape of None stands for a vector of any length.
 
     Raises:
         CheckpointError: the field is missing or of another kind.
@@ -104,7 +106,14 @@ def _short(value: object) -> str:
 
 
 def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
-    """Split a tree into JSON and named tensors.
+    """Split a tree of plain values and tensors into JSON and named tensors.
+
+    Args:
+        tree: None, bool, int, float, str, tensors, and dicts, lists and tuples of these.
+        path: beginning of the tensors' names.
+
+    Returns:
+        The JSON, and copies of the tensors on the CPU, by name.
 
     Raises:
         CheckpointError: a value is neither plain nor a tensor; the message names its path.
@@ -141,7 +150,8 @@ def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
 
     Args:
         code: the JSON.
-        tensors: tensors by name; a tensor of the tree is removed, so that no tensor is used twice.
+        tensors: tensors by name. Changed: the tensors of the tree are removed, so that no tensor
+            is used twice.
 
     Raises:
         CheckpointError: the JSON is no result of :func:`split_tree`, or a tensor is missing.

@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.checkpoint.manifest import CONFIG, STATE, TENSORS, write_manifest
-from rlcomp.checkpoint.progress import check_progress, step_name
+from rlcomp.checkpoint.position import check_position, step_name
 from rlcomp.checkpoint.reader import (
     SavedCheckpoint,
     list_checkpoints,
-    newest_whole,
+    newest_readable,
     open_checkpoint,
 )
 from rlcomp.checkpoint.state import collect
@@ -51,22 +51,31 @@ class Checkpoint(Component):
         self.directory = Path(directory)
         self.keep = keep
         self.config = config
-        self.readable: dict[Path, bool] = {}  # unknown ones are missing
+        self.readable: dict[Path, bool] = {}  # of the checkpoints that were tried or written
 
     def save(self, nodes: Mapping[str, object], position: dict[str, Any]) -> Path:
-        """Write a checkpoint; delete the oldest."""
+        """Write a checkpoint; delete old ones, and later ones of an abandoned continuation.
+
+        Args:
+            nodes: the saved nodes, by name.
+            position: the run's position.
+
+        Raises:
+            CheckpointError: as in :meth:`write`.
+        """
         final = self.write(self.directory, nodes, position)
         self._prune(final)
         return final
 
     def write(self, directory: Path, nodes: Mapping[str, object], position: dict[str, Any]) -> Path:
-        """Write a checkpoint atomically into a directory.
+        """Write a checkpoint atomically into a directory; return its path.
 
         Raises:
-            CheckpointError: the checkpoint cannot be written, or could not be read back.
+            CheckpointError: the checkpoint cannot be written, its state is too large to be read
+                back, or the position is invalid.
         """
         tensors, state = collect(nodes)
-        state["place"] = check_progress(position, "")
+        state["place"] = check_position(position, "")
         final = directory / step_name(position)
         draft = directory / f".tmp-{final.name}-{os.getpid()}"
         try:
@@ -96,7 +105,10 @@ class Checkpoint(Component):
         return final
 
     def publish(self, draft: Path, final: Path) -> None:
-        """Rename a draft to a checkpoint; delete one of that name, or rename it if unreadable."""
+        """Rename a draft to a checkpoint.
+
+        A checkpoint of that name is deleted; if it is unreadable, it is renamed.
+        """
         self.delete([final])
         if os.path.lexists(final):
             os.rename(final, _unreadable_name(final))
@@ -104,7 +116,7 @@ class Checkpoint(Component):
         self.readable[final] = True
 
     def _prune(self, newest: Path) -> None:
-        """Delete old checkpoints, and later ones of an abandoned continuation."""
+        """Delete old checkpoints, later ones of an abandoned continuation, and drafts."""
         paths = [path for path in list_checkpoints(self.directory) if self._can_read(path)]
         start = paths.index(newest)
         self.delete({*paths} - {*paths[start : start + self.keep]})
@@ -113,8 +125,8 @@ class Checkpoint(Component):
     def tidy(self, newest: Path) -> None:
         """Delete the remains of a killed run: drafts, and old checkpoints up to ``newest``.
 
-        Later ones are kept until this run writes its own: a user who continues from an older one
-        may want them.
+        Later checkpoints are kept until this run writes its first one: a user who continues from an
+        older checkpoint may still want them.
         """
         paths = [path for path in list_checkpoints(self.directory) if self._can_read(path)]
         if newest in paths:
@@ -122,7 +134,7 @@ class Checkpoint(Component):
             delete_drafts(self.directory)
 
     def delete(self, paths: Iterable[Path]) -> None:
-        """Delete the readable ones among these checkpoints."""
+        """Delete checkpoints; unreadable ones are kept."""
         for path in paths:
             if path.is_dir() and self._can_read(path):
                 # Half a checkpoint would be unreadable, and never be deleted.
@@ -142,13 +154,13 @@ class Checkpoint(Component):
         return self.readable[path]
 
     def newest(self) -> SavedCheckpoint | None:
-        """Return the newest readable checkpoint, None without any; warn of unreadable ones.
+        """Return the newest readable checkpoint; None if there are none; warn of unreadable ones.
 
         Raises:
             CheckpointError: there are checkpoints, but none can be read.
         """
         paths = list_checkpoints(self.directory)
-        return newest_whole(paths) if paths else None
+        return newest_readable(paths) if paths else None
 
 
 def _unreadable_name(final: Path) -> Path:

@@ -249,7 +249,7 @@ def at_step(run: Path, step: int) -> Path:
     Raises:
         CheckpointError: there is no such step.
     """
-    from rlcomp.checkpoint.progress import step_name
+    from rlcomp.checkpoint.position import step_name
 
     checkpoint_path = _checkpoint_folder(run) / step_name({"total": step})
     if not checkpoint_path.is_dir():

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from rlcomp.cli.error_handler import check_alone
 from rlcomp.config.plan import Plan
 from rlcomp.errors import RlcompWarning, UserError
-from rlcomp.parallel.world import world
+from rlcomp.parallel.world import rank_and_size
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def rank_folder(*, multirun: bool) -> Iterator[None]:
     Raises:
         UserError: there are several ranks, and a sweep.
     """
-    rank, size = world()
+    rank, size = rank_and_size()
     if size > 1 and multirun:
         raise UserError(
             f"-m in one of {size} processes: each would start the whole sweep; start the jobs one "
@@ -39,7 +39,7 @@ def rank_folder(*, multirun: bool) -> Iterator[None]:
 
 def is_first_rank() -> bool:
     """Return whether this is rank 0, or the only one."""
-    return world()[0] == 0
+    return rank_and_size()[0] == 0
 
 
 def check_rank_settings(plan: Plan) -> None:

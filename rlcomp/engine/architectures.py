@@ -49,7 +49,7 @@ def _unsupported_config(config: Any) -> str | None:  # noqa: ANN401
 
 
 def layers(model: nn.Module) -> Layers:
-    """Return the modules of a supported model."""
+    """Return the modules of a supported causal model."""
     causal = cast("PreTrainedModel", model)
     return backbone_layers(causal.get_decoder(), cast("nn.Linear", causal.get_output_embeddings()))
 
@@ -137,7 +137,7 @@ def probe(model: PreTrainedModel) -> ModelSignature:
     Raises:
         ConfigError: the model is not causal, or it returns no cache.
     """
-    # For a causal model only the last column of logits may differ.
+    # The rows differ in the last token only: in a causal model, only the last logits may differ.
     rows = torch.tensor([[0, 1, 0, 1], [0, 1, 0, 0]], device=model.device)
     name = model.config.model_type
     try:

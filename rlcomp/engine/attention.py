@@ -29,7 +29,7 @@ _FEATURES = 8
 # Tokens of a tile. Smaller tiles waste fewer masked pairs, larger ones take fewer calls; on a CPU
 # 128 was the cheapest per token.
 _TILE = 128
-# Above this mask size, 16 MB, attention without a mask is better at any cost.
+# Above this number of entries of a mask, 16 MB in float32, attention always goes without a mask.
 _LARGE_MASK = 2**22
 
 
@@ -130,6 +130,11 @@ class Tile:
 class Tiling:
     """Tiles of a prefix tree: small subtrees share a tile, a large subtree is split at its fork.
 
+    Args:
+        ends: number of tokens of each row.
+        shared: number of leading tokens that each row shares with the row before it.
+        device: device of the masks.
+
     Attributes:
         tiles: the tiles; they cover the packed list in order.
     """
@@ -142,7 +147,10 @@ class Tiling:
         self._cut(0, len(ends), 0, ())
 
     def _cut(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
-        """Add the tiles of rows with equal tokens up to a depth, behind the tiles of the prefix."""
+        """Add the tiles of the rows ``low`` to ``high``, whose tokens are equal up to ``depth``.
+
+        ``prefix`` are the indices of the tiles of these equal tokens.
+        """
         inner = low + 1 + (self.shared[low + 1 : high] == depth).nonzero()[0]
         start = low
         for part, stop in itertools.pairwise([low, *inner.tolist(), high]):
@@ -150,7 +158,7 @@ class Tiling:
             if self.begins[stop] - self._at(start, depth) > _TILE:
                 self._add(start, part, depth, prefix)
                 start = part
-            if size > _TILE and not self._single(part, stop):
+            if size > _TILE and not self._is_one_sequence(part, stop):
                 # The tokens that all of these rows share are one tile.
                 fork = int(self.shared[part + 1 : stop].min())
                 self._tile(self._at(part, depth), self._at(part, fork), prefix, None)
@@ -163,15 +171,15 @@ class Tiling:
         """Return the index in the list of a row's token at a depth."""
         return int(self.begins[row] + depth - self.shared[row])
 
-    def _single(self, low: int, high: int) -> bool:
-        """Return whether each row is a prefix of the next: one sequence."""
+    def _is_one_sequence(self, low: int, high: int) -> bool:
+        """Return whether each row is a prefix of the next row."""
         return bool((self.shared[low + 1 : high] == self.ends[low : high - 1]).all())
 
     def _add(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
         """Add a tile of whole subtrees, unless it is empty."""
         start, stop = self._at(low, depth), int(self.begins[high])
         if start < stop:
-            visible = None if self._single(low, high) else self._visible(low, high, depth)
+            visible = None if self._is_one_sequence(low, high) else self._visible(low, high, depth)
             self._tile(start, stop, prefix, visible)
 
     def _tile(
@@ -229,13 +237,11 @@ def attend_varlen(q: Tensor, k: Tensor, v: Tensor, layout: VarlenLayout, scale: 
     Source:
         Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.
     """
-    own_keys, own_values = (
-        each.float().index_select(0, layout.keys).to(q.dtype) for each in (k, v)
-    )
+    keys, values = (each.float().index_select(0, layout.keys).to(q.dtype) for each in (k, v))
     attended = varlen_attn(
         q,
-        own_keys,
-        own_values,
+        keys,
+        values,
         layout.query_starts,
         layout.key_starts,
         *layout.longest,

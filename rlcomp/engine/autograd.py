@@ -56,7 +56,7 @@ class _NoDerivative(torch.autograd.Function):
         )
 
 
-def checkpointed(layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+def run_checkpointed(layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
     """Return the output of a layer, and keep only its inputs for the backward pass.
 
     Layers must not draw random numbers: the generator's state is not restored.
@@ -70,20 +70,21 @@ def checkpointed(layer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  
 
 
 class CheckpointedForward:
-    """Checkpointed replacement of a layer's bound ``forward``; picklable and copied with it."""
+    """Checkpointed replacement of a layer's bound ``forward``; pickled and copied with it."""
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         self.forward = forward
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Return the layer's output."""
-        return checkpointed(self.forward, *args, **kwargs)
+        return run_checkpointed(self.forward, *args, **kwargs)
 
 
 def checkpoint_layers(model: nn.Module) -> None:
     """Checkpoint every layer of a transformers model, in place.
 
-    The switch of transformers acts only in training mode, with dropout.
+    The switch of transformers (``gradient_checkpointing_enable``) acts only in training mode, which
+    also turns on dropout.
 
     Raises:
         ConfigError: the model has no ``GradientCheckpointingLayer``.

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Columns are read in multiples of this: few distinct shapes.
+# Attention reads a multiple of this number of columns, so that there are few distinct shapes.
 _STEP = 32
 # Maximum size in bytes of a layer's prompts, copied for each row: about the cache of a core. Up to
 # this size copies are as fast as shared prompts.
@@ -21,8 +21,8 @@ class Cache:
     """KV cache of a batch of responses with shared prompts.
 
     Every prompt has the same number of slots for its rows, so that one matrix product reads a
-    prompt's keys once for all of its rows. If the prompts are short or few rows are left, each row
-    gets a copy of its prompt before its own tokens, which takes fewer products.
+    prompt's keys once for all of its rows. If the prompts are short, or few rows remain, each row
+    gets a copy of its prompt before its own tokens, because attention then takes fewer products.
 
     Memory, in numbers per layer: ``2 * kv_heads * D`` for each token. Prompts are padded to the
     longest one, rows to the capacity. The capacity doubles up to ``limit``.
@@ -42,7 +42,7 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # No columns at first. New columns are zeros: they have attention weight 0.
+        # The rows have no columns yet: which prompt they are selected from does not matter.
         first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
         self._own = [
             select_rows((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts
@@ -152,7 +152,7 @@ class Cache:
             self._assign_slots(owners)
 
     def _copy_prompts(self, owners: Sequence[int]) -> None:
-        """Copy its prompt before each row's own tokens."""
+        """Put a copy of its prompt before the tokens of each row."""
         index = torch.tensor(owners, device=self._bias_of_columns.device)
         for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
             keys, values = select_rows(prompts, index)
@@ -170,7 +170,11 @@ class Cache:
         self._prompts = []
 
     def _assign_slots(self, owners: Sequence[int]) -> None:
-        """Assign every row to a slot of its prompt; unused slots repeat the first row."""
+        """Assign every row to a slot of its prompt; unused slots repeat the first row.
+
+        Sets ``_row_of``: the row and kv head of each slot; and ``_slot_of``: the slot of each row
+        and kv head. Rows and slots are counted with their kv heads.
+        """
         self._owners = list(owners)
         prompts, heads = self._prompts[0][0].shape[:2]
         counts = [0] * prompts

@@ -1,4 +1,4 @@
-"""Kernel fusion by torch.compile, and a flag of the thread that switches it."""
+"""Kernel fusion by torch.compile, which a flag of the thread switches on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Limit of compiled variants of a function: dtypes, dimensions, with and without a gradient.
+# Limit of compiled variants of a function: by dtypes, number of dimensions and need of a gradient.
 _VARIANTS = 64
 
 
@@ -53,7 +53,7 @@ def compiles() -> bool:
 
 
 def compiling(on: bool) -> AbstractContextManager[None]:
-    """Return a context: torch.compile fuses :func:`compiled` functions, or they run eagerly."""
+    """Return a context in which :func:`compiled` functions are fused (``on``), or run eagerly."""
     return _compiles.set(on)
 
 
@@ -85,10 +85,10 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         if function not in _compiled_functions:
             import torch._dynamo.config as settings  # imported here: it takes two seconds
-            import torch._functorch.config as gradients
+            import torch._functorch.config as functorch_settings
 
             # Several objectives share a forward pass, and each has its own backward pass.
-            gradients.donated_buffer = False
+            functorch_settings.donated_buffer = False
             # The default of torch is 8.
             settings.recompile_limit = max(settings.recompile_limit, _VARIANTS)
             torch_compile: Any = torch.compile

@@ -78,7 +78,7 @@ class StepGraph:
         self.numbers = torch.zeros(
             STEPS_PER_READ, len(logits), 1, dtype=torch.float64, device=fused.device
         )
-        self.buffers: SampledTokens | None = None
+        self.buffers: SampledTokens | None = None  # the draws of the steps, stacked
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def run(self, numbers: Tensor) -> list[SampledTokens]:
@@ -125,7 +125,7 @@ class StepGraph:
             counter.add_(1)
 
     def _store(self, sample: SampledTokens) -> None:
-        """Store the tokens drawn in this step."""
+        """Store the draw of this step in the buffers."""
         if self.buffers is None:
             masks = None if sample.sampling_mask is None else _step_buffer(sample.sampling_mask)
             self.buffers = SampledTokens(

@@ -67,12 +67,12 @@ def decode(
         tokens[rows], log_probs[rows] = request.tokens, request.log_probs
         stop.finish(rows, request.lengths.tolist(), request.ended.bool().tolist())
     uniforms.rewind(longest := max(stop.lengths))
-    lengths, truncated = stop.ends(tokens.device)
+    lengths, truncated = stop.results(tokens.device)
     return SampledResponses(tokens[:, :longest], log_probs[:, :longest], lengths, truncated)
 
 
 def _rollout(model: NativeModel, groups: Groups, request: DecodeRequest) -> None:
-    """Sample the rows of some prompts until they end, into the buffers of the request."""
+    """Sample the rows of some prompts until they end; write the results into the request."""
     tokens, lengths = join_rows(list(groups))
     owners = int64_tensor([prompt for prompt, rows in enumerate(groups.values()) for _ in rows])
     library().rlcomp_rollout(

@@ -16,7 +16,7 @@ from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import Uniforms
 
-# Maximum number of tokens of a prefill pass.
+# Maximum number of tokens of a prefill pass, unless a single prompt has more.
 _PREFILL_TOKENS = 2**14
 
 
@@ -59,7 +59,7 @@ def decode(
         for rows, start, steps in loop(fused, chunk, limit).segments(draw, uniforms, stop):
             transcript.write(rows, start, steps)
     uniforms.rewind(max(stop.lengths))
-    return transcript.sampled(stop)
+    return transcript.responses(stop)
 
 
 # Distinct prompts, and the rows that answer each of them.
@@ -124,7 +124,12 @@ class DecodeLoop:
     def segments(
         self, draw: Draw, uniforms: Uniforms, stop: StopRule
     ) -> Iterator[tuple[list[int], int, list[SampledTokens]]]:
-        """Yield segments of steps with the same rows: the rows, the first step, the draws."""
+        """Yield segments of steps with the same rows.
+
+        Yields:
+            The rows, the number of the first step, and the draws of each step; the draws may have
+            additional rows at the end, which are padding.
+        """
         start, steps = 0, list[SampledTokens]()
         while True:
             numbers = uniforms.at(start + len(steps))[self.rows].to(self.fused.device)
@@ -142,15 +147,24 @@ class DecodeLoop:
             self._step(tokens)
         yield self.rows[: self.num_unfinished], start, steps
 
-    def _compact(self, unfinished: list[int], size: int, tokens: Tensor) -> Tensor:
-        """Drop finished rows, pad with repeated rows to ``size``; return the rows' ``tokens``."""
+    def _compact(self, unfinished: list[int], size: int, values: Tensor) -> Tensor:
+        """Drop finished rows, and pad with repeated rows to ``size`` rows.
+
+        Args:
+            unfinished: indices of the rows to keep.
+            size: number of rows afterwards, from ``len(unfinished)`` to twice as many.
+            values: values of the rows before, such as their last tokens.
+
+        Returns:
+            The values of the rows afterwards.
+        """
         chosen = (unfinished + unfinished)[:size]
         self.rows = [self.rows[row] for row in chosen]
         self.num_unfinished = len(unfinished)
         self.cache.keep(chosen)
-        index = torch.tensor(chosen, device=tokens.device)
+        index = torch.tensor(chosen, device=values.device)
         self.positions = self.positions[index]
-        return tokens[index]
+        return values[index]
 
     def _step(self, tokens: Tensor) -> None:
         """Compute one more token of each row."""
@@ -164,7 +178,7 @@ class DecodeLoop:
 
 
 def padded_size(rows: int) -> int:
-    """Return the padded batch size of some rows; few sizes, since kernels adapt to each."""
+    """Return the number of rows after padding: few sizes, because kernels adapt to each size."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
@@ -185,6 +199,10 @@ def prefill(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory
 def _prefill_chunk(
     fused: Fused, prompts: Sequence[Sequence[int]], chunk: slice, memory: list[Memory]
 ) -> Tensor:
+    """Compute a range of the prompts in one pass; return their next-token logits, ``[n, V]``.
+
+    Their keys and values are written to ``memory``, padded on the left.
+    """
     packed = pack_prompts([list(prompt) for prompt in prompts[chunk]], fused.device)
     lengths = torch.tensor([len(prompt) for prompt in prompts[chunk]], device=fused.device)
     prompt_indices = torch.arange(chunk.start, chunk.stop, device=fused.device).repeat_interleave(

@@ -52,14 +52,21 @@ def decode(
         state.step(steps[-1].tokens, finished)
     transcript = Transcript(uniforms.rows)
     transcript.write(range(uniforms.rows), 0, steps)
-    return transcript.sampled(stop)
+    return transcript.responses(stop)
 
 
 @dataclass
 class _State:
     """Decoding state: the model's cache of all rows, and the logits of their next token.
 
-    ``mask`` is None when no prompt is padded: attention without a mask is faster.
+    Attributes:
+        model: the model.
+        signature: the model's call signature.
+        positions: positions of the tokens to read next, or that were read last, ``[rows, n]``.
+        mask: attention mask of all columns; None if no prompt is padded, because attention without
+            a mask is faster.
+        logits: logits of the next token of each row, ``[rows, V]``.
+        cache: the model's cache; None before the first pass.
     """
 
     model: PreTrainedModel

@@ -66,8 +66,8 @@ class SampledResponses:
         truncated: shape ``[B]``, bool: the limit ended the row, not a stop.
         sampling_mask: shape ``[B, S, ceil(V / 8)]``, uint8; arbitrary after a row's end. None if
             not recorded.
-        routes: shape ``[B, P + S, L, K]``, uint8: the experts of each token of prompt and response
-            (:mod:`rlcomp.engine.routing`). None if not recorded.
+        routes: shape ``[B, T, L, E]``, uint8: the experts of each token of prompt and response
+            (:func:`rlcomp.engine.routing.routes_of_rows`). None if not recorded.
     """
 
     tokens: Tensor
@@ -104,14 +104,14 @@ class Transcript:
         )
         self._segments.append((list(rows), start, drawn))
 
-    def sampled(self, stop: StopRule) -> SampledResponses:
+    def responses(self, stop: StopRule) -> SampledResponses:
         """Return the responses of all rows, padded with 0; ``stop`` is the rule that ended them."""
         length = max(stop.lengths)
         tokens = self._assemble([drawn.tokens for _, _, drawn in self._segments], length)
         masks = [
             drawn.sampling_mask for _, _, drawn in self._segments if drawn.sampling_mask is not None
         ]
-        lengths, truncated = stop.ends(tokens.device)
+        lengths, truncated = stop.results(tokens.device)
         return SampledResponses(
             tokens=tokens,
             log_probs=self._assemble([drawn.log_probs for _, _, drawn in self._segments], length),

@@ -42,10 +42,10 @@ class Engine:
             ``bf16x6`` takes six bfloat16 products on Intel AMX, in scoring and updates, in one
             thread. ``auto`` is ``bf16x6`` where supported, else ``torch``, or ``onednn`` where a
             start-up probe measures that it is clearly faster. ``bfloat16`` rounds the factors of
-            every product to three decimal digits, and keeps weights and sums in float32. ``tf32``
-            rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere. Sampling on a
-            CPU always keeps large matrices in oneDNN's layout, in which products with few rows are
-            faster.
+            every product to 8 binary digits, and keeps weights and sums in float32. ``tf32`` rounds
+            the factors to TF32, 11 binary digits, on a GPU, and is ``torch`` elsewhere. Sampling
+            on a CPU always keeps large matrices in oneDNN's layout, in which products with few rows
+            are faster.
         compute: ``bfloat16`` computes everything between the embedding and the log-probs in half
             precision, attention included. The residual stream, weights, gradients and moments are
             not rounded; products and norms are summed in float32. ``weights`` is the dtype of the
@@ -122,6 +122,14 @@ class Engine:
         read: Callable[[nn.Module], Layers],
         own_pass: Callable[[Tensor], Tensor],
     ) -> Transformer | None:
+        """Return the packed forward pass, or None.
+
+        Args:
+            model: the whole model.
+            owner: the module that holds the weights: the model, or a copied backbone.
+            read: returns the modules of the owner.
+            own_pass: the owner's own forward pass, from ids ``[1, T]`` to an output ``[1, T, n]``.
+        """
         if self.forward == "transformers":
             self._checkpoint(owner)
             return None
@@ -148,8 +156,8 @@ class Engine:
         self, model: PreTrainedModel, owner: nn.Module, read: Callable[[nn.Module], Layers]
     ) -> Transformer:
         kernel, reason = self._kernel(model), self._why_torch_update(model)
-        rest = "the native library" if reason is None else f"torch ({reason})"
-        _LOG.info(_CHOICE, model.config.model_type, kernel, rest)
+        update = "the native library" if reason is None else f"torch ({reason})"
+        _LOG.info(_CHOICE, model.config.model_type, kernel, update)
         self._warn_of_absence(model)
         compute = None if self.compute == "weights" else torch.bfloat16
         native = reason is None
@@ -176,6 +184,7 @@ class Engine:
             warn_of_absence(reason)
 
     def _why_not_native(self, model: PreTrainedModel) -> str | None:
+        """Return why the native library cannot compute updates of a model; None if it can."""
         if model.device.type != "cpu":
             return f"the model is on {model.device.type}"
         if self.compute != "weights" or model.dtype != torch.float32:
@@ -236,7 +245,10 @@ AUTO = Engine()
 def _agree(
     transformer: Transformer, own_pass: Callable[[Tensor], Tensor], device: torch.device
 ) -> bool:
-    """Return whether both passes give equal states for a few tokens, up to rounding."""
+    """Return whether both passes give the same output for a few tokens, up to rounding.
+
+    The output are logits; without an output head, last hidden states.
+    """
     rows = [[0, 1, 0, 1], [1, 1, 0]]
     states, head = transformer(pack_prompts(rows, device), None)
     if head is not None:

@@ -14,10 +14,10 @@ _ORDER = {key: index for index, key in enumerate(SCHEMA)}
 def first_non_finite(batch: TensorDict) -> str | None:
     """Describe the first entry of a batch with NaN or infinity; return None if there is none.
 
-    Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name; only response
-    tokens of rows with a valid reward are checked. NaN in ``rollout_log_probs`` means "not
-    recorded", NaN in the parts of ``rewards`` means "missing". Full distributions may have
-    log-probs of ``-inf``.
+    Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name. Only response
+    tokens of rows with a valid reward are checked. Some values are allowed: NaN in
+    ``rollout_log_probs`` ("not recorded"), any value in nested entries such as ``rewards`` (NaN:
+    "missing"), and ``-inf`` in full distributions.
 
     Examples:
         >>> batch = TensorDict({"reward": torch.tensor([1.0, torch.nan])}, batch_size=[2])

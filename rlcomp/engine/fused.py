@@ -15,7 +15,7 @@ from rlcomp.engine.layer_functions import rms_norm
 from rlcomp.engine.linear import Kernel, has_onednn, linear, wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
-# Minimum size of matrices in oneDNN's layout, in which products with few rows are faster.
+# Minimum entries of a matrix in oneDNN's layout, in which products with few rows are faster.
 _LARGE = 2**18
 _HALF = frozenset((torch.bfloat16, torch.float16))
 # Maximum number of rows for the product without the overhead of F.linear.
@@ -23,10 +23,10 @@ _FEW = 128
 
 
 class Matrix:
-    """A linear layer optimised for many products with few rows (decoding).
+    """A linear layer for many products with few rows (decoding).
 
-    With any kernel, a large matrix on a CPU is copied once into oneDNN's layout; otherwise products
-    with few rows spend most time on such copies.
+    With any kernel, a large matrix on a CPU is copied once into oneDNN's layout. Otherwise every
+    product would copy it, which takes most of the time if there are few rows.
 
     Args:
         weight: shape ``[out, in]``.
@@ -63,13 +63,18 @@ class Matrix:
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
     def wide(self, x: Tensor) -> Tensor:
-        """Return the layer's output in float32 at least."""
+        """Compute ``x @ weight.T + bias``; the result is float32 at least.
+
+        A CPU rounds sums of half precision to half precision first.
+        """
         if x.dtype in _HALF and x.dtype == self.weight.dtype and not self.packed:
             return wide_product(x, self.weight, self.bias)
-        return self(x)
+        y = self(x)
+        return y.float() if y.dtype in _HALF else y
 
 
 def _can_pack(weight: Tensor) -> bool:
+    """Return whether oneDNN supports the device and dtype of a weight."""
     if weight.device.type != "cpu" or not has_onednn():
         return False
     if weight.dtype == torch.bfloat16:
@@ -102,11 +107,11 @@ class FusedNorm:
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise ``x`` over its last dimension."""
         if self.is_layer_norm:
-            own: Tensor = self.module(x.to(self.module.weight.dtype))
-            return own.to(self.dtype or x.dtype)
+            y: Tensor = self.module(x.to(self.module.weight.dtype))
+            return y.to(self.dtype or x.dtype)
         if x.is_cuda or _HALF.intersection((x.dtype, self.dtype)):
-            own = rms_norm(x, self.weight, self.module.variance_epsilon)
-            return own.to(self.dtype or x.dtype)
+            y = rms_norm(x, self.weight, self.module.variance_epsilon)
+            return y.to(self.dtype or x.dtype)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self.eps, length, length, value=1 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(self.weight)
@@ -197,7 +202,8 @@ class Fused:
         self.norm = FusedNorm(layers.norm, dtype=dtype)
         bias = None if head.bias is None else head.bias.to(dtype)
         self.head = Matrix(head.weight.to(dtype), bias, kernel)
-        # Not the head's own matrix: it may have another layout.
+        # A column of the head's weight: gives the dtype and device of the cache and the size of the
+        # vocabulary. The matrix itself may have another layout.
         self.like = head.weight[:, :1].to(dtype)
         self.device = self.like.device
         self.rotations: Tensor | None = None
@@ -210,7 +216,10 @@ class Fused:
             self.rotations = torch.complex(*parts)
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings."""
+        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings.
+
+        The rotary embeddings are complex, shape ``[N, 1, D / 2]``; None without them.
+        """
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -218,7 +227,7 @@ class Fused:
         return x, None if self.rotations is None else self.rotations[positions]
 
     def memory(self, prompts: int, longest: int) -> list[Memory]:
-        """Allocate the KV cache of the prompts for each layer."""
+        """Allocate the keys and values of prompts by layer, ``[prompts, kv_heads, longest, D]``."""
         new = self.like.new_zeros
         sizes = [(prompts, block.kv_heads, longest, block.size) for block in self.blocks]
         return [(new(*size), new(*size)) for size in sizes]
@@ -234,6 +243,7 @@ class Fused:
 
 
 def _rotate(x: Tensor, rotation: Tensor) -> Tensor:
+    """Multiply adjacent pairs of ``x`` ``[N, heads, D]``, as complex numbers, by the rotation."""
     pairs = x.to(rotation.real.dtype).view(*x.shape[:-1], -1, 2)
     rotated = torch.view_as_real(torch.view_as_complex(pairs) * rotation)
     return rotated.view(x.shape).to(x.dtype)

@@ -13,7 +13,7 @@ from rlcomp.engine.compiling import compiled, compiles
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Compute ``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, in float32.
+    """Compute ``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, in float32 at least.
 
     The explicit backward pass is for CPUs, where autograd takes several times as long.
 
@@ -90,7 +90,7 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
 
     Args:
         x: shape ``[N, heads, D]``.
-        rotation: cosines and sines, shape ``[2, N, 1, D]``; both halves of ``D`` are equal.
+        rotation: cosines and sines, shape ``[2, N, 1, D]``; the two halves of ``D`` are equal.
 
     Returns:
         Shape of ``x``; differentiable once, in ``x`` alone.
@@ -127,7 +127,7 @@ def _rotate_fused(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class _Rotate(torch.autograd.Function):
-    """Backward: rotation by the negative angle, in a third of autograd's time on a CPU."""
+    """Rotation; its backward pass rotates by the negative angle, thrice as fast as autograd."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # noqa: ANN401

@@ -24,12 +24,12 @@ Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]
 _LEAST = {"onednn": (8, 1, 2**21), "bf16x6": (64, 64, 2**22)}
 # With fewer rows, adding a block to the output costs more than oneDNN saves.
 _LEAST_ADDED = 128
-# Rows of a weight's gradient per product: they fit in the cache.
+# Rows of a weight's gradient per product on a CPU: they fit in the cache.
 _BLOCK = 1024
-# Minimum speed-up by oneDNN, so that all runs on a machine choose the same kernel.
+# Minimum speed-up by oneDNN: clearly above 1, so that all runs on a machine choose the same kernel.
 _SPEEDUP = 1.3
-_PROBE = (256, 512, 512)  # rows, inputs, outputs: some 2 ms
-_PROBES = 20
+_PROBE = (256, 512, 512)  # rows, inputs, outputs of the measured product: some 2 ms
+_PROBES = 20  # number of measurements of a kernel
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
@@ -45,7 +45,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
         kernel: ``torch`` is torch's default. ``onednn`` is float32 by oneDNN on a CPU, and obeys
             ``torch.set_float32_matmul_precision``. ``bf16x6`` is float32 by six bfloat16 products
             on Intel AMX (:mod:`rlcomp.engine.native.bf16x6`), in one thread. ``tf32`` rounds
-            float32 factors to 10 binary digits on a GPU, and sums in float32. ``bfloat16`` rounds
+            float32 factors to 11 binary digits on a GPU, and sums in float32. ``bfloat16`` rounds
             the factors and the product to bfloat16 and sums in float32; the bias is not rounded.
             ``onednn``, ``bf16x6`` and ``tf32`` are ``torch`` where they are not supported, and the
             first two also for small products.
@@ -67,7 +67,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     # Entering the autograd graph costs as much as a small product.
-    multiply = _Linear.apply if torch.is_grad_enabled() else _layer
+    multiply = _Linear.apply if torch.is_grad_enabled() else _forward
     product: Tensor = multiply(rows, weight, bias, kernel)
     return product.view(*x.shape[:-1], len(weight))
 
@@ -160,8 +160,10 @@ def faster_kernel() -> Kernel:
         error = (_product(x, weight, "onednn") - exact).abs().max() / exact.abs().max()
         if not error <= 1e-5:
             return "torch"
-        usual, other = _seconds(lambda: F.linear(x, weight), lambda: _product(x, weight, "onednn"))
-    return "onednn" if usual > _SPEEDUP * other else "torch"
+        torch_seconds, onednn_seconds = _seconds(
+            lambda: F.linear(x, weight), lambda: _product(x, weight, "onednn")
+        )
+    return "onednn" if torch_seconds > _SPEEDUP * onednn_seconds else "torch"
 
 
 def has_onednn() -> bool:
@@ -184,7 +186,7 @@ class _Linear(torch.autograd.Function):
         needs_x, needs_weight, *_ = ctx.needs_input_grad
         ctx.save_for_backward(x if needs_weight else None, weight if needs_x else None)
         ctx.kernel = kernel
-        return _layer(x, weight, bias, kernel)
+        return _forward(x, weight, bias, kernel)
 
     @staticmethod
     @differentiable_once
@@ -202,7 +204,8 @@ class _Linear(torch.autograd.Function):
         )
 
 
-def _layer(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
+def _forward(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
+    """Compute ``x @ weight.T + bias`` of ``x`` ``[N, I]``, in the dtype of ``x``."""
     if kernel in _LEAST:
         return _product(x, weight, kernel, bias)
     product = _product(_factor(x, kernel), _factor(weight, kernel), kernel).to(x.dtype)
@@ -210,6 +213,7 @@ def _layer(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 
 
 def _factor(tensor: Tensor, kernel: Kernel) -> Tensor:
+    """Round a factor as the kernel requires."""
     return tensor.bfloat16() if kernel == "bfloat16" else tensor
 
 

@@ -32,8 +32,8 @@ def token_log_probs(
         tokens: shape ``[N]``, int64.
         decoding: temperature and filters.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
-        recorded: recorded sampling masks, shape ``[N, ceil(V / 8)]``, uint8; None to apply the
-            filters to these logits.
+        recorded: recorded sampling masks, shape ``[N, ceil(V / 8)]``, uint8; they replace filters
+            and suppressed tokens. None to apply the filters to these logits.
 
     Returns:
         Shape ``[N]``, nats, float32 at least.
@@ -89,7 +89,7 @@ def token_log_probs_gradient(
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
     if softmax.is_supported(logits, keep):
         return softmax.log_probs_gradient(gradient, logits, tokens, decoding.temperature, keep)
-    return _slope(gradient, logits, tokens, decoding.temperature, keep)
+    return _log_probs_gradient(gradient, logits, tokens, decoding.temperature, keep)
 
 
 def squared_probs(
@@ -133,7 +133,7 @@ def _log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor 
 
 
 @compiled
-def _slope(
+def _log_probs_gradient(
     gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
 ) -> Tensor:
     share = (gradient / temperature)[:, None]
@@ -161,14 +161,14 @@ def _mask(
 
 
 def _where(keep: Tensor, scaled: Tensor) -> Tensor:
-    # Twice as fast as masked_fill on a CPU.
+    """Return logits with ``-inf`` outside a mask; twice as fast as masked_fill on a CPU."""
     return torch.where(keep, scaled, -torch.inf)
 
 
 def _filter_mask(
     logits: Tensor, tokens: Tensor, decoding: Decoding, suppressed: Tensor | None
 ) -> Tensor | None:
-    """Return the mask of the filters, with the sampled tokens added."""
+    """Return the mask of filters and suppressed tokens, with the sampled tokens added."""
     if decoding.truncates:
         scaled = divide_by_temperature(logits, decoding.temperature)
         keep = sampling_mask(
@@ -224,11 +224,13 @@ def log_distribution(
 
     Args:
         logits: shape ``[N, V]``.
-        temperature: divides the logits; at 0 the distribution is a point mass.
+        temperature: divides the logits; at 0 all probability is on the largest logit, and equal
+            largest logits share it.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
-        Shape ``[N, V]``, nats, float32 at least; the least finite number for suppressed tokens.
+        Shape ``[N, V]``, nats, float32 at least; the least finite number for tokens of probability
+        0 (suppressed tokens, and others at temperature 0).
 
     Source:
         Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.

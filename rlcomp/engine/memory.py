@@ -13,8 +13,8 @@ import torch
 # Files of Linux with the memory of the machine, and of a control group.
 _MACHINE = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
-# Shares of all memory and of free memory. The share of all memory is the same in every process, so
-# that runs are reproducible; free memory is a bound where memory is short.
+# A cache may have these shares of all memory and of free memory. All memory is the same in every
+# process, so that runs are reproducible; free memory is the bound if memory is short.
 _SHARE_OF_ALL = 0.25
 _SHARE_OF_FREE = 0.5
 
@@ -96,7 +96,7 @@ def keep_freed_memory() -> bool:
 def _is_address_space_limited() -> bool:
     """Return whether addresses count against a limit, or overcommitment is forbidden."""
     limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-    limited = any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in limits)
+    limited = any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in limits)
     try:
         policy = _OVERCOMMIT.read_text().strip()
     except OSError:  # not Linux, or the file is not readable

@@ -19,6 +19,14 @@ def minibatches(
 ) -> Iterator[TensorDict]:
     """Yield shuffled minibatches of nearly equal size; rows of a unit (a pair) stay together.
 
+    A single minibatch is the batch, not shuffled.
+
+    Args:
+        batch: the batch; its units are adjacent rows.
+        number: number of minibatches.
+        unit_rows: number of rows of a unit.
+        generator: random generator on the CPU.
+
     Raises:
         ConfigError: there are fewer units than minibatches, or a unit is incomplete.
     """
@@ -49,8 +57,8 @@ def micro_batches(
         batch: holds ``attention_mask`` ``[B, T]`` when there is a budget.
         budget: maximum number of tokens; None for no split. A single unit may exceed it.
         unit_rows: number of rows of a unit; units are not split.
-        packed: count packed tokens, every prompt once, and group rows by prompt. Otherwise count
-            padding as well, and group rows by length.
+        packed: whether to count packed tokens (every prompt once) and group rows by prompt.
+            Otherwise padding counts too, and rows are grouped by length.
     """
     if budget is None or batch["attention_mask"].numel() <= budget:
         yield batch
@@ -76,7 +84,7 @@ def split_by_length(response_mask: Tensor, budget: int) -> list[Tensor]:
         [tensor([1]), tensor([0])]
     """
     position = torch.arange(response_mask.shape[1], device=response_mask.device)
-    # A row is read up to the token before its last one.
+    # A row is read up to the token before its last response token.
     ends = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
     lengths, order = ends.sort(descending=True, stable=True)
     batches, start = [], 0
@@ -88,6 +96,7 @@ def split_by_length(response_mask: Tensor, budget: int) -> list[Tensor]:
 
 
 def _padded_pieces(batch: TensorDict, budget: int, unit_rows: int) -> Iterator[TensorDict]:
+    """Yield pieces of units of similar length, the longest first, within a budget with padding."""
     lengths = batch["attention_mask"].sum(1).view(-1, unit_rows).amax(1)
     order = torch.argsort(lengths, descending=True, stable=True)
     start = 0
@@ -99,6 +108,7 @@ def _padded_pieces(batch: TensorDict, budget: int, unit_rows: int) -> Iterator[T
 
 
 def _rows(units: Tensor, unit_rows: int) -> Tensor:
+    """Return the indices of the rows of some units."""
     return (
         units[:, None] * unit_rows + torch.arange(unit_rows, device=units.device)[None, :]
     ).flatten()

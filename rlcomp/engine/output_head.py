@@ -15,15 +15,15 @@ from rlcomp.engine.compiling import compiling
 from rlcomp.engine.linear import Kernel, accumulate, linear, wide_product
 from rlcomp.engine.native.softmax import use_library
 
-# Logits of a tile: 16 million, 64 MB in float32. Each tile reads the whole head, so that a tile of
-# few tokens is slow: hence the minimum of tokens.
+# Logits of a tile on a CPU: 16 million, 64 MB in float32. Each tile reads the whole head, so that a
+# tile of few tokens is slow: hence the minimum of tokens.
 _TILE = 2**24
 _LEAST_TOKENS = 128
 # Logits that the functions process at a time, so that intermediate results fit in the cache.
 _PART = 2**20
-# Columns of logits per product: BLAS copies the factors to its work space.
+# Columns of logits per product: BLAS copies the factors to its work space, which stays small.
 _COLUMNS = 1024
-# Logits of a tile on a GPU, 2 GB in float32. Few large products are fastest there: a tile is not
+# Logits of a tile on a GPU, 2 GB in float32. A GPU is fastest at few large products: a tile is not
 # divided into parts or columns.
 _GPU_TILE = 2**29
 _HALF = (torch.bfloat16, torch.float16)
@@ -48,13 +48,13 @@ class Head:
     native: bool = False
 
     def to(self, dtype: torch.dtype) -> Head:
-        """Return the head in a dtype."""
+        """Return the head with weight and bias in a dtype."""
         bias = None if self.bias is None else self.bias.to(dtype)
         return replace(self, weight=self.weight.to(dtype), bias=bias)
 
     def logits(self, states: Tensor) -> Tensor:
         """Compute logits ``[N, V]`` of states ``[N, H]``, float32 at least."""
-        if states.dtype in _HALF:  # without a gradient
+        if states.dtype in _HALF:  # called only inside of the autograd function below
             return wide_product(states, self.weight, self.bias)
         return linear(states, self.weight, self.bias, self.kernel)
 
@@ -64,8 +64,8 @@ class LogitFunction:
     """A function of each row of logits (log-prob, entropy, ...), with an optional gradient.
 
     Attributes:
-        value: maps some of the logits, ``[n, V]``, and their range in the list of tokens to values
-            ``[n, ...]``, row by row; does not change the logits.
+        value: maps the logits of some tokens, ``[n, V]``, and their range in the list of tokens to
+            values ``[n, ...]``, row by row; does not change the logits.
         differentiable: whether the backward pass computes a gradient.
         gradient: maps the gradient with respect to the values, the logits and the range to the
             gradient with respect to the logits, ``[n, V]``. None to differentiate ``value``.
@@ -81,8 +81,9 @@ def compute_in_tiles(
 ) -> list[Tensor]:
     """Compute functions of the logits of listed tokens, tile by tile.
 
-    Logits are dropped after use and recomputed in the backward pass. At most about 16 million
-    logits are in memory; smaller problems are computed in one piece.
+    Logits are dropped after use and recomputed in the backward pass. A tile has about 16 million
+    logits on a CPU, 500 million on a GPU. Fewer logits are computed in one piece, and kept for the
+    backward pass.
 
     Args:
         functions: functions of the logits.
@@ -114,6 +115,7 @@ def compute_in_tiles(
 def _compute_untiled(
     functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
+    """Compute functions of all logits at once; autograd keeps the logits."""
     logits = states.index_select(0, rows)
     if head is not None:
         logits = linear(logits, head.weight, head.bias, head.kernel)
@@ -140,7 +142,7 @@ class _TiledHead(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
-        # The head without its weights, which autograd saves.
+        # The properties of the head; autograd saves its weights.
         ctx.functions = functions
         ctx.head = None if head is None else (head.kernel, head.compiles, head.native)
         cast_head = None if weight is None else Head(weight, bias, *ctx.head).to(states.dtype)
@@ -188,6 +190,7 @@ def _head_context(head: Head | None) -> Iterator[None]:
 def _values(
     functions: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> tuple[Tensor, ...]:
+    """Compute the values of each function, ``[N, ...]``, tile by tile."""
     values: list[Tensor] = []
     for tile, _, logits in _tiles(states, rows, head):
         for part_logits, part in _parts(logits, tile):
@@ -201,7 +204,7 @@ def _values(
 def _logit_gradient(
     used: Sequence[tuple[LogitFunction, Tensor]], logits: Tensor, tile: slice
 ) -> Tensor:
-    """Compute the gradient with respect to a tile's logits; overwrites logits in several parts."""
+    """Compute the gradient with respect to a tile's logits; may overwrite the logits."""
     for part_logits, part in _parts(logits, tile):
         gradients = [_function_gradient(f, g[part], part_logits, part) for f, g in used]
         gradient = torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
@@ -283,4 +286,5 @@ def _tile(states: Tensor) -> int:
 
 
 def _width(states: Tensor, head: Head | None) -> int:
+    """Return the number of logits of a token, ``V``."""
     return states.shape[1] if head is None else len(head.weight)

@@ -31,8 +31,8 @@ class PackedTokens:
     Attributes:
         ids: shape ``[N]``, int64.
         positions: shape ``[N]``, int64: the column of each token in its row.
-        ends: as in :mod:`rlcomp.engine.attention`.
-        shared: as in :mod:`rlcomp.engine.attention`.
+        ends: number of tokens of each row; rows are sorted by their tokens.
+        shared: number of leading tokens that each row shares with the row before it.
     """
 
     ids: Tensor
@@ -77,12 +77,12 @@ class ResponseTokens:
     """The response tokens of a batch as one list of length ``R``.
 
     Attributes:
-        states: int64: index of the packed token that predicts each response token.
+        packed_indices: int64: index of the packed token that predicts each response token.
         flat_indices: int64: index of each response token in the flattened batch.
         targets: int64: id of each response token.
     """
 
-    states: Tensor
+    packed_indices: Tensor
     flat_indices: Tensor
     targets: Tensor
 
@@ -106,9 +106,11 @@ def pack(batch: TensorDict) -> tuple[PackedTokens, ResponseTokens]:
     rows, columns = predicted.nonzero(as_tuple=True)
     trie = _Trie(ids.cpu().numpy(), _end_columns(predicted))
     flat_indices = rows * ids.shape[1] + columns
-    states = torch.from_numpy(trie.states).to(ids.device)[rows, columns - 1]
+    packed_indices = torch.from_numpy(trie.packed_indices).to(ids.device)[rows, columns - 1]
     response = ResponseTokens(
-        states=states, flat_indices=flat_indices, targets=ids.flatten()[flat_indices]
+        packed_indices=packed_indices,
+        flat_indices=flat_indices,
+        targets=ids.flatten()[flat_indices],
     )
     indices = torch.from_numpy(trie.indices).to(ids.device)
     packed = PackedTokens(ids.flatten()[indices], indices % ids.shape[1], trie.ends, trie.shared)
@@ -132,7 +134,7 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> PackedTokens
 
 
 def _end_columns(predicted: Tensor) -> Indices:
-    """Return the column of the last predicted token of each row; 0 without one."""
+    """Return the column of the last predicted token of each row; 0 if it has none."""
     mask = predicted.cpu().numpy()
     last = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
     return np.where(mask.any(1), last, 0)
@@ -158,13 +160,17 @@ def split_by_tokens(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[
     predicted = batch["response_mask"].clone()
     predicted[:, 0] = False
     trie = _Trie(batch["tokens"].cpu().numpy(), _end_columns(predicted))
-    rank = np.full(len(predicted), -1)  # rows without packed tokens come first
-    rank[trie.order] = np.arange(len(trie.order))
+    place = np.full(
+        len(predicted), -1
+    )  # in the sorted order; rows without packed tokens come first
+    place[trie.order] = np.arange(len(trie.order))
     in_piece = np.zeros(len(trie.indices), dtype=bool)
     pieces, num_tokens = [list[int]()], 0
-    for unit in rank[::unit_rows].argsort(kind="stable").tolist():
+    for unit in place[::unit_rows].argsort(kind="stable").tolist():
         rows = list(range(unit * unit_rows, (unit + 1) * unit_rows))
-        nodes = np.unique(np.concatenate([trie.states[row, : trie.counts[row]] for row in rows]))
+        nodes = np.unique(
+            np.concatenate([trie.packed_indices[row, : trie.counts[row]] for row in rows])
+        )
         new = int((~in_piece[nodes]).sum())
         if pieces[-1] and num_tokens + new > budget:
             pieces.append([])
@@ -189,7 +195,7 @@ class _Trie:
         counts: the argument.
         order: the sorted rows.
         indices: index of each listed token in the flattened batch, shape ``[N]``, at least one.
-        states: index in the list of each packed token, shape ``[B, T]``.
+        packed_indices: index in the list of each packed token, shape ``[B, T]``.
         ends: number of packed tokens of the sorted rows.
         shared: number of leading tokens that each shares with the row before it.
     """
@@ -197,7 +203,7 @@ class _Trie:
     def __init__(self, ids: Indices, counts: Indices) -> None:
         width = ids.shape[1]
         self.counts, self.order = counts, list[int]()
-        self.states = np.zeros_like(ids)
+        self.packed_indices = np.zeros_like(ids)
         if not counts.any():
             # One unused token keeps the result connected to the weights.
             self.indices, self.ends, self.shared = (np.array([n]) for n in (0, 1, 0))
@@ -213,11 +219,11 @@ class _Trie:
         begins = new.cumsum() - new
         self.indices = np.repeat(np.array(order) * width + self.shared - begins, new)
         self.indices += np.arange(len(self.indices))
-        before = self.states[0]
+        before = self.packed_indices[0]
         for row, end, shared, begin in zip(order, self.ends, self.shared, begins, strict=True):
-            self.states[row, :shared] = before[:shared]
-            self.states[row, shared:end] = np.arange(begin, begin + end - shared)
-            before = self.states[row]
+            self.packed_indices[row, :shared] = before[:shared]
+            self.packed_indices[row, shared:end] = np.arange(begin, begin + end - shared)
+            before = self.packed_indices[row]
 
 
 def _common_prefix_lengths(rows: Indices, ends: Indices) -> Indices:

@@ -16,8 +16,10 @@ class RaggedCache(Cache):
     """KV cache whose rows have different lengths.
 
     Between turns the tokens of a row are in its first columns; the remaining columns are masked.
-    Within a turn, new tokens of all rows are in the same column, behind the longest row; the end of
-    the turn moves them up. Takes the arguments of :class:`rlcomp.engine.cache.Cache`.
+    Within a turn, new tokens of all rows are in the same column, behind the longest row. At the end
+    of the turn each row's new tokens move behind its earlier tokens.
+
+    Takes the arguments of :class:`rlcomp.engine.cache.Cache`.
 
     Attributes:
         columns: number of columns of each row at the start of the turn, int64, shape ``[R]``.
@@ -167,6 +169,7 @@ class RaggedCache(Cache):
         self.length = int(self.columns.max())
 
     def _move_up(self, rows: Tensor, start: int, count: int) -> None:
+        """Move ``count`` columns of some rows from ``start`` to the end of each row's tokens."""
         columns = self.columns[rows, None] + torch.arange(count, device=rows.device)
         row = rows[:, None]
         for memory in self._own:

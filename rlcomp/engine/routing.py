@@ -1,6 +1,6 @@
 """Routing replay: the experts of each token are recorded, and used again in scoring.
 
-A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
+A router gives ``probs = softmax(W x)``, the indices of the ``E`` largest, and their probabilities,
 divided by their sum where the model normalises. In a replay the indices are the recorded ones, and
 the probabilities come from the current model, so that the router has its gradient.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.metrics import record
 
-# Index of unknown experts: the model chooses.
+# Index of an unknown expert: the model chooses. Indices are bytes: at most 255 experts a layer.
 UNKNOWN = 255
 # Routers of transformers, and whether they normalise the probabilities of the chosen experts.
 _NORMALISED: dict[str, Callable[[Any], bool]] = {
@@ -52,7 +52,7 @@ def routers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def routing_shape(routers: Sequence[nn.Module]) -> tuple[int, int]:
-    """Return the number of layers with a router, and of experts per token: ``(L, K)``."""
+    """Return the number of layers with a router, and of experts per token: ``(L, E)``."""
     return len(routers), int(routers[0].top_k)  # type: ignore[arg-type]
 
 
@@ -73,7 +73,7 @@ def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
 
 @contextlib.contextmanager
 def record_routes(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """Record the routes of each forward pass, ``[N, L, K]``, uint8, in the yielded list.
+    """Record the routes of each forward pass, ``[N, L, E]``, uint8, in the yielded list.
 
     ``N`` counts the tokens of the pass, row by row.
     """
@@ -98,11 +98,11 @@ def replay_routes(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None
 
     Args:
         routers: the ``L`` routers.
-        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; may be
-            :data:`UNKNOWN`.
+        routes: experts of the tokens of a pass, row by row, shape ``[N, L, E]``, uint8;
+            :data:`UNKNOWN` where the model chooses.
 
     Raises:
-        ShapeError: ``L`` or ``K`` does not match the model.
+        ShapeError: ``L`` or ``E`` does not match the model.
     """
     expected = routing_shape(routers)
     if routes.shape[1:] != expected:
@@ -115,18 +115,18 @@ def replay_routes(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None
 
 
 def _replay_hook(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    """Return a hook that computes a router's output for given indices, ``[N, K]``."""
+    """Return a hook that computes a router's output for given indices, ``[N, E]``."""
 
     def replay(
         module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         del arguments
-        logits, scores, own = output
+        logits, scores, model_choice = output
         known = routes != UNKNOWN
-        indices = torch.where(known, routes, own)
-        drift = (indices.sort(-1).values != own.sort(-1).values).any(-1)
+        indices = torch.where(known, routes, model_choice)
+        drift = (indices.sort(-1).values != model_choice.sort(-1).values).any(-1)
         record("routing/drift", drift.float(), where=known.all(-1))
-        # Gather from all probabilities, so that an expert outside the top K has a gradient, too.
+        # Gather from all probabilities, so that an expert outside the E largest has a gradient.
         chosen = logits.softmax(-1, dtype=torch.float32).gather(-1, indices)
         if _NORMALISED[type(module).__name__](module):
             chosen = chosen / chosen.sum(-1, keepdim=True)
@@ -157,11 +157,11 @@ def routes_of_rows(
     Args:
         passes: results of :func:`record_routes`.
         prompts: ``P`` lists of ids.
-        lengths: tokens of each response, ``B = P * G``.
+        lengths: number of tokens of each of the ``B = P * G`` responses.
 
     Returns:
-        Shape ``[B, T, L, K]``, uint8, padded on the right. ``T`` is the longest row;
-        :data:`UNKNOWN` where no token was computed.
+        Shape ``[B, T, L, E]``, uint8, padded on the right; ``T`` is the length of the longest row,
+        prompt and response. :data:`UNKNOWN` where no token was computed.
     """
     rows, group = len(lengths), len(lengths) // len(prompts)
     width = max(len(prompt) for prompt in prompts)
@@ -172,7 +172,7 @@ def routes_of_rows(
     routes: Tensor = first.new_full((rows, longest, *first.shape[2:]), UNKNOWN)
     steps = torch.stack(list(passes[1:]), 1) if len(passes) > 1 else first[:, :0]
     for row, length in enumerate(lengths):
-        start, read = len(prompts[row // group]), length - 1
+        start, num_computed = len(prompts[row // group]), length - 1
         routes[row, :start] = first[row, width - start :]
-        routes[row, start : start + read] = steps[row, :read]
+        routes[row, start : start + num_computed] = steps[row, :num_computed]
     return routes

@@ -71,9 +71,10 @@ def score_packed(
 
     Raises:
         DataError: a token is outside its sampling mask.
+        ShapeError: ``sampling_mask`` does not match the model.
     """
     packed, response = pack(batch)
-    indices, rows = response.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    indices, rows = response.packed_indices.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     states, head = transformer.with_weights(packed, indices, weights)
     masks = None
     if head is not None:
@@ -109,6 +110,7 @@ def score(
 
     Raises:
         DataError: a token is outside its sampling mask.
+        ShapeError: ``sampling_mask`` or ``routed_experts`` does not match the model.
     """
     # No attention mask: padding is on the right, and attention is causal. Padding ids may be
     # invalid: 0 is always a token.
@@ -125,12 +127,12 @@ def score(
             routes = batch["routed_experts"][:, :width].flatten(0, 1)
             stack.enter_context(replay_routes(routers, routes))
         logits = _logits(model, signature, ids[:, :width], columns, weights)
-    rows, picks = predicts[:, columns].nonzero(as_tuple=True)
-    flat_indices = rows * ids.shape[1] + columns[picks] + 1
+    rows, column_indices = predicts[:, columns].nonzero(as_tuple=True)
+    flat_indices = rows * ids.shape[1] + columns[column_indices] + 1
     return ScoredTokens(
         states=logits.flatten(0, 1),
         head=None,
-        rows=rows * len(columns) + picks,
+        rows=rows * len(columns) + column_indices,
         targets=ids.flatten()[flat_indices],
         flat_indices=flat_indices,
         shape=ids.shape,
@@ -266,10 +268,9 @@ def sampled_log_probs(
 
     Args:
         tokens: shape ``[N]``, int64.
-        decoding: greedy decoding has no gradient.
-        suppressed: shape ``[V]``, bool, or None.
+        decoding: temperature and filters; greedy decoding has no gradient.
+        suppressed: tokens that are never drawn, shape ``[V]``, bool, or None.
         recorded: sampling masks, shape ``[N, ceil(V / 8)]``, uint8, or None.
-
     """
 
     def value(logits: Tensor, part: slice) -> Tensor:

@@ -46,7 +46,7 @@ class TurnSample:
     Attributes:
         tokens: ids, at least one.
         log_probs: log-prob of each token, nats.
-        truncated: whether the limit of tokens ended the turn, not a stop.
+        truncated: whether the limit of tokens ended the turn, and no stop token or text.
         sampling_mask: shape ``[len(tokens), ceil(V / 8)]``, uint8: the sampling mask of each token.
             None if not recorded.
     """
@@ -78,7 +78,7 @@ class SamplingSession(Protocol):
     contexts: list[list[int]]
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Append tokens to a row that the policy did not sample."""
+        """Append tokens that the policy did not sample to a row."""
         ...
 
     def generate(

@@ -128,7 +128,7 @@ class NativeSession:
                 self.sampled[rows[n]] += len(part.tokens)
                 self.unread[rows[n]] = [part.tokens[-1]]
             active = [n for n in active if turns[n].truncated and len(turns[n].tokens) < limits[n]]
-        # The generator ends in the state that step-by-step draws leave it in.
+        # The generator ends in the same state as after step-by-step draws.
         longest = max(len(turn.tokens) for turn in turns)
         self.uniforms.rewind(max(num_drawn, max(counts) + longest))
         return turns
@@ -189,9 +189,9 @@ class NativeSlots:
     With the same numbers and weights a row's tokens are bitwise those of
     :func:`rlcomp.engine.decode_native.decode`, for any other rows in the slots.
 
-    After a change of the weights, cached keys and values stay those of the old weights. With
-    ``reread`` they are computed again, and the log-prob of a token is the score of its row under
-    the weights that sampled it.
+    After a change of the weights, the cache keeps the keys and values of the old weights. With
+    ``reread`` they are computed again, so that the log-prob of a token is the score of its row
+    under the weights that sampled it.
 
     Args:
         transformer: the model; its weights may be changed in place between two calls.

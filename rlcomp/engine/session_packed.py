@@ -16,7 +16,7 @@ from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms
 
-# Closed or finished rows are dropped when at most this share of the rows is left.
+# Closed or finished rows are dropped when at most this share of the rows remains.
 _COMPACT_BELOW = 0.75
 
 
@@ -56,7 +56,7 @@ class PackedSession:
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
         # Next-token logits that no turn has used.
         self.pending_logits: dict[int, Tensor] = {}
-        # Forks that are not in the cache, and their originals.
+        # Forks that are not in the cache yet, and the rows of the cache to copy.
         self.pending_forks: dict[int, int] = {}
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
@@ -101,18 +101,18 @@ class PackedSession:
         uniforms = TurnUniforms(self.uniforms, rows, counts)
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
         turn = RaggedTurn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
-        turn_indices = {row: index for index, row in enumerate(rows)}
-        sampling_rows = [turn_indices.get(row, -1) for row in self.rows]
-        turn.run(sampling_rows, stop, self.sampling.draw, uniforms)
-        turns = split_by_row(turn.transcript.sampled(stop))
+        index_of_row = {row: index for index, row in enumerate(rows)}
+        turn_indices = [index_of_row.get(row, -1) for row in self.rows]
+        turn.run(turn_indices, stop, self.sampling.draw, uniforms)
+        turns = split_by_row(turn.transcript.responses(stop))
         for row, sample in zip(rows, turns, strict=True):
             self.contexts[row] += sample.tokens
             self.sampled[row] += len(sample.tokens)
         # A turn's last token is computed with the tokens that follow it. The cache drops the steps
         # after a row's end.
-        num_computed = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
+        num_computed = [0 if n < 0 else len(turns[n].tokens) - 1 for n in turn_indices]
         cache.end_turn(torch.tensor(num_computed, device=self.fused.device))
-        self.unread |= {row: [turns[n].tokens[-1]] for row, n in turn_indices.items()}
+        self.unread |= {row: [turns[n].tokens[-1]] for row, n in index_of_row.items()}
         return turns
 
     @torch.no_grad()
@@ -140,7 +140,7 @@ class PackedSession:
         memory, logits = prefill(self.fused, [*prompts])
         lengths = [len(prompt) for prompt in prompts]
         self.pending_logits = {row: logits[owner] for row, owner in enumerate(owners)}
-        # Twice the longest: within a turn a short row's new tokens follow the longest row.
+        # Twice the longest: within a turn, new tokens of a short row are behind the longest row.
         return RaggedCache(memory, lengths, owners, 2 * self.longest)
 
     def _logits(self, cache: RaggedCache, rows: Sequence[int]) -> Tensor:
@@ -222,8 +222,8 @@ class RaggedTurn:
         self.full_cache = self.cache = cache
         self.logits = logits
         self.positions = positions
-        self.last = longest - 1
-        self.forwards = 0
+        self.last_position = longest - 1
+        self.unmerged_steps = 0  # steps that are not in the full cache, if it is not ``cache``
 
     def run(
         self, turn_indices: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
@@ -262,9 +262,9 @@ class RaggedTurn:
 
     def _merge_branch(self, rows: Sequence[int]) -> None:
         """Copy new tokens to the full cache, to the given rows."""
-        if self.cache is not self.full_cache and self.forwards:
-            self.full_cache.merge(self.cache, rows, self.forwards)
-        self.forwards = 0
+        if self.cache is not self.full_cache and self.unmerged_steps:
+            self.full_cache.merge(self.cache, rows, self.unmerged_steps)
+        self.unmerged_steps = 0
 
     def _keep(self, rows: Sequence[int]) -> None:
         """Continue with some rows in a smaller cache."""
@@ -278,13 +278,13 @@ class RaggedTurn:
         """Compute one more token of each row."""
         self.cache.grow()
         # A finished row may be at the end of its context; its result is not used.
-        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
+        x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last_position))
         for number, block in enumerate(self.fused.blocks):
             q, k, v = block.project(x, rotation)
             x = block.finish(x, self.cache.attend(number, q, k, v, block.block.scale))
         self.logits = self.fused.logits(x)
         self.positions = self.positions + 1
-        self.forwards += 1
+        self.unmerged_steps += 1
 
 
 def _select_rows(drawn: SampledTokens, rows: Sequence[int]) -> SampledTokens:

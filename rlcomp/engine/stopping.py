@@ -12,7 +12,7 @@ class StopRule:
     """Rule that ends rows: a stop token, the end of a stop text, or a limit.
 
     Stop texts are searched in the bytes of the sampled tokens, because token boundaries need not
-    match them. A token that extends beyond a stop text is kept whole. Single use.
+    match them. A token that extends beyond a stop text is kept whole. A rule serves one rollout.
 
     Args:
         ids: tokens that end a row.
@@ -82,22 +82,22 @@ class StopRule:
         ids = torch.tensor(sorted(self.ids), dtype=tokens.dtype)
         ends = torch.isin(tokens, ids)
         first = torch.where(ends.any(0), ends.int().argmax(0), len(tokens)).tolist()
-        for row, place in zip(rows, first, strict=True):
+        for row, first_end in zip(rows, first, strict=True):
             if self._over[row]:
                 continue
             left = self.limits[row] - self.lengths[row]
-            ended = place < min(left, len(tokens))
-            self.lengths[row] += min(place + 1 if ended else len(tokens), left)
+            ended = first_end < min(left, len(tokens))
+            self.lengths[row] += min(first_end + 1 if ended else len(tokens), left)
             self.truncated[row] = not ended and self.lengths[row] == self.limits[row]
             self._over[row] = ended or self.truncated[row]
         return [self._over[row] for row in rows]
 
     def finish(self, rows: Sequence[int], lengths: Sequence[int], ended: Sequence[bool]) -> None:
-        """Set the results of rows that another loop has finished.
+        """Set the results of rows that the native library has finished.
 
         Args:
             rows: numbers of rows.
-            lengths: number of tokens of each.
+            lengths: number of tokens of each row.
             ended: whether a stop ended each row, not its limit.
 
         Examples:
@@ -118,12 +118,13 @@ class StopRule:
         self._over[row] = ended or self.truncated[row]
 
     def _completes(self, row: int, token: int) -> bool:
+        """Add the bytes of a token to a row; return whether they complete a stop text."""
         text_bytes = self._tails[row] + self.table[token]
         self._tails[row] = text_bytes[-self._tail_length :] if self._tail_length else b""
         return any(text in text_bytes for text in self.texts)
 
-    def ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return lengths ``[B]``, int64, and truncated ``[B]``, bool."""
+    def results(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return ``lengths`` and ``truncated`` as tensors ``[B]``, int64 and bool."""
         return (
             torch.tensor(self.lengths, device=device),
             torch.tensor(self.truncated, device=device),

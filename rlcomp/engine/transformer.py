@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.activations import SiLUActivation
-from transformers.pytorch_utils import Conv1D
 
-from rlcomp.engine.autograd import checkpointed
+from rlcomp.engine.autograd import run_checkpointed
 from rlcomp.engine.compiling import compiles, compiling
-from rlcomp.engine.layer_functions import fused_rms_norm, rms_norm, rotate, silu_gate
-from rlcomp.engine.linear import Kernel, linear
+from rlcomp.engine.layer_functions import rotate, silu_gate
+from rlcomp.engine.linear import Kernel
+from rlcomp.engine.modules import apply_linear, apply_norm, with_parameters
 from rlcomp.engine.native import norm_gate
 from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.engine.output_head import Head
@@ -63,7 +62,16 @@ class Block:
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> list[Tensor]:
-        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``."""
+        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]``.
+
+        Args:
+            x: the residual stream before the layer, shape ``[N, H]``.
+            rotation: cosines and sines (:func:`rlcomp.engine.layer_functions.rotate`), or None.
+            kernel: kernel of the linear layers.
+            compute: dtype of the results; None for the dtype of ``x``.
+            native: whether the native library computes. Then queries and keys are not rotated:
+                its attention rotates them.
+        """
         y = apply_norm(self.norms[0], x, compute, native)
         outputs = [apply_linear(module, y, kernel) for module in self.qkv]
         if len(outputs) == 1:
@@ -73,7 +81,7 @@ class Block:
         if self.head_norms is not None:
             q = apply_norm(self.head_norms[0], q, native=native)
             k = apply_norm(self.head_norms[1], k, native=native)
-        if rotation is not None and not native:  # the native library's attention rotates
+        if rotation is not None and not native:
             q, k = rotate(q, rotation), rotate(k, rotation)
         return [q, k, v]
 
@@ -85,15 +93,24 @@ class Block:
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> Tensor:
-        """Return the residual stream after the layer, ``[N, H]``; attention gives ``[N, A]``."""
+        """Return the residual stream after the layer, ``[N, H]``.
+
+        Args:
+            x: the residual stream before the layer, shape ``[N, H]``.
+            attention_output: shape ``[N, heads * D]``.
+            kernel: kernel of the linear layers.
+            compute: dtype between the residual streams; None for the dtype of ``x``.
+            native: whether the native library computes norm and gate.
+        """
         x = x + apply_linear(self.out, attention_output, kernel)
         y = apply_norm(self.norms[1], x, compute, native)
-        first, *rest = (apply_linear(module, y, kernel) for module in self.expand)
-        if (native or compiles()) and rest and isinstance(self.activation, _SILU):
-            inner = (norm_gate.silu_gate if native else silu_gate)(first, *rest)
+        # Gate and up projection; without a gate there is one projection.
+        gate, *up = (apply_linear(module, y, kernel) for module in self.expand)
+        if (native or compiles()) and up and isinstance(self.activation, _SILU):
+            inner = (norm_gate.silu_gate if native else silu_gate)(gate, *up)
         else:
-            inner = self.activation(first)
-            inner = inner * rest[0] if rest else inner
+            inner = self.activation(gate)
+            inner = inner * up[0] if up else inner
         return x + apply_linear(self.contract, inner, kernel)
 
 
@@ -126,8 +143,8 @@ class Transformer(nn.Module):
 
     Args:
         model: a causal model of transformers, or its backbone.
-        read: returns its modules, e.g. :func:`rlcomp.engine.architectures.layers`; called in every
-            pass, because adapters may have replaced some.
+        read: returns the modules of the model, e.g. :func:`rlcomp.engine.architectures.layers`;
+            called in every pass, because adapters may have replaced modules.
         kernel: implementation of the linear layers.
         checkpointing: compute layers again in the backward pass, instead of storing their results.
         compute: dtype of attention, of the operands of linear layers and of the last states. The
@@ -162,11 +179,14 @@ class Transformer(nn.Module):
         return self.read(self.model)
 
     def forward(self, packed: PackedTokens, indices: Tensor | None) -> tuple[Tensor, Head | None]:
-        """Compute the last hidden states of packed tokens, ``[N, H]``; return them and the head.
+        """Compute the last hidden states of packed tokens; return them and the head.
 
         Args:
-            packed: the tokens.
-            indices: tokens whose last states are computed, int64; None for all.
+            packed: the ``N`` tokens.
+            indices: the tokens whose last states are computed, int64, shape ``[M]``; None for all.
+
+        Returns:
+            The states, shape ``[M, H]``; and the output head, None for a backbone.
         """
         return with_parameters(self.model, self._run, packed, indices)
 
@@ -207,7 +227,7 @@ class Transformer(nn.Module):
                 return with_parameters(block.module, layer, x)
 
         native = self._is_native(x)
-        return checkpointed(run_layer, x) if self.checkpointing else run_layer(x)
+        return run_checkpointed(run_layer, x) if self.checkpointing else run_layer(x)
 
     def _is_native(self, x: Tensor) -> bool:
         """Return whether the native library computes on this residual stream."""
@@ -224,7 +244,10 @@ class Transformer(nn.Module):
         return functional_call(self, parameters, (packed, indices))  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings."""
+        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings.
+
+        The rotary embeddings are cosines and sines, shape ``[2, N, 1, D]``; None without them.
+        """
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -242,56 +265,3 @@ class Transformer(nn.Module):
             return None
         native = self._is_native(module.weight)
         return Head(module.weight, module.bias, self.kernel, self.compiles, native)
-
-
-# Name of a sharded module's method that calls a function with gathered parameters.
-GATHERED_CALL = "packed_pass"
-T = TypeVar("T")
-
-
-def with_parameters(module: nn.Module, function: Callable[..., T], *args: object) -> T:
-    """Call a function that reads a module's parameters; return its result.
-
-    A sharded module (:mod:`rlcomp.parallel.sharded`) gathers its parameters for the call.
-    """
-    run = vars(module).get(GATHERED_CALL)
-    result: T = function(*args) if run is None else run(function, *args)
-    return result
-
-
-def apply_linear(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """Apply a linear layer by a kernel, or by its own forward if it has adapters or hooks."""
-    if not has_hooks(module):
-        if type(module) is nn.Linear:
-            bias = None if module.bias is None else module.bias.to(x.dtype)
-            return linear(x, module.weight.to(x.dtype), bias, kernel)
-        if isinstance(module, Conv1D):
-            weight, bias = cast("Tensor", module.weight), cast("Tensor", module.bias)
-            return linear(x, weight.to(x.dtype).t(), bias.to(x.dtype), kernel)
-    return _call(module, x)
-
-
-def _call(module: nn.Module, x: Tensor) -> Tensor:
-    """Call a module in the dtype of its weights; return the result in the dtype of the input."""
-    own = next((p.dtype for p in module.parameters() if p.is_floating_point()), x.dtype)
-    result: Tensor = module(x.to(own))
-    return result.to(x.dtype)
-
-
-def apply_norm(
-    module: nn.Module, x: Tensor, compute: torch.dtype | None = None, native: bool = False
-) -> Tensor:
-    """Apply a normalisation layer, RMSNorm by our kernels; return the result in ``compute``."""
-    if isinstance(module, nn.LayerNorm) or has_hooks(module):
-        y = _call(module, x)
-    elif compiles():
-        return fused_rms_norm(x, module.weight, module.variance_epsilon, compute or x.dtype)  # type: ignore[arg-type]
-    else:
-        norm = norm_gate.rms_norm if native and module.weight.dtype == x.dtype else rms_norm
-        y = norm(x, module.weight, module.variance_epsilon)  # type: ignore[arg-type]
-    return y if compute is None else y.to(compute)
-
-
-def has_hooks(module: nn.Module) -> bool:
-    """Return whether a module has forward hooks."""
-    return bool(module._forward_hooks or module._forward_pre_hooks)

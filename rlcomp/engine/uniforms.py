@@ -110,7 +110,10 @@ class Uniforms:
         return torch.stack(self._drawn[start : start + count])
 
     def rewind(self, steps: int) -> None:
-        """Undo draws after ``steps`` steps, and restore the generator's state."""
+        """Undo draws after ``steps`` steps, and restore the generator's state.
+
+        Only draws of the last :meth:`steps_from` that drew in advance can be undone.
+        """
         if steps < len(self._drawn):
             assert self._before is not None
             num_drawn, state = self._before
@@ -129,7 +132,7 @@ class SeededUniforms(Uniforms):
 
     Args:
         seeds: seed of each row.
-        generator: generator of the seed of forks (:class:`ForkUniforms`).
+        generator: random generator for the seed of forks (:class:`ForkUniforms`).
     """
 
     def __init__(self, seeds: Sequence[int], generator: torch.Generator) -> None:
@@ -237,7 +240,7 @@ class TurnUniforms:
         return torch.stack([self.base.at(n) for n in range(end)])[base_steps, self._row_indices]
 
     def rewind(self, steps: int) -> None:
-        """No-op: single steps draw no numbers in advance."""
+        """No-op: the session rewinds the numbers of all rows, if it draws in advance."""
 
 
 class RequestUniforms:

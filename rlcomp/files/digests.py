@@ -1,4 +1,4 @@
-"""SHA-256 digests of files: growing ones with marks, and a run's input files."""
+"""SHA-256 digests of files: of a growing file with marks, and of a run's input files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import IO
 
 from rlcomp.errors import CheckpointError
 
-# A size of the file, and the SHA-256 of all bytes before it.
+# A size of the file in bytes, and the SHA-256 of all bytes before it.
 Mark = tuple[int, str]
+# Limit of marks per file: each checkpoint stores them all.
 MAX_MARKS = 64
+# Bytes per read.
 _BLOCK = 1 << 20
 
 
@@ -55,7 +57,11 @@ class RunningDigest:
         self.size += len(data)
 
     def read(self, stream: IO[bytes], end: int) -> int:
-        """Add the bytes of a stream up to ``end`` or its end; return the number of line ends."""
+        """Add bytes of a stream until ``size`` is ``end``, or the stream ends.
+
+        Returns:
+            The number of line feeds in the added bytes.
+        """
         lines = 0
         while self.size < end and (block := stream.read(min(_BLOCK, end - self.size))):
             self._add(block)
@@ -68,8 +74,9 @@ def read_digest(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDig
 
     Args:
         file: must exist if ``size`` is not 0.
-        size: number of bytes, at most the file's.
-        marks: recorded while the file was written, up to ``size``; empty for no comparison.
+        size: number of bytes, at most the size of the file.
+        marks: marks that were recorded while the file was written, the last at ``size``; empty for
+            no comparison.
 
     Raises:
         CheckpointError: the file was changed; the message names the first lines that differ, and
@@ -99,9 +106,9 @@ def read_digest(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDig
 Files = Mapping[str, Mapping[str, Path]]
 Digests = Mapping[str, Mapping[str, str]]
 
-# Bytes: a file of this size is not read again if it is unchanged.
+# In bytes: a file of at least this size is not read again if it is unchanged.
 LARGE = 64 << 20
-# Resolution of file systems' clocks: a second change within it may be missed.
+# Resolution of file systems' clocks: two changes within it may have the same time.
 _CLOCK_NANOSECONDS = 2 * 10**9
 _THREADS = 4
 _UNREADABLE = "unreadable"
@@ -110,9 +117,18 @@ _UNREADABLE = "unreadable"
 def input_digests(files: Files, known: Digests | None = None) -> dict[str, dict[str, str]]:
     """Return the SHA-256 of every file, grouped like the files.
 
-    All bytes are read. Only a file of at least 64 MiB keeps its digest of ``known``, if its inode,
-    size, ctime and mtime are the same to the nanosecond. No program can set the ctime: a file that
-    was written to, replaced or copied is read again, even with its old mtime.
+    The digest of a file of at least 64 MiB is followed by a space and the identity of the file:
+    device, inode, size, mtime and ctime, in nanoseconds. If ``known`` has the same identity, its
+    digest is returned, and the file is not read. No program can set the ctime: a file that was
+    written to, replaced or copied is read again, even with its old mtime. A digest has no identity
+    if the file changed within the last two seconds, or while it was read.
+
+    Args:
+        files: the files.
+        known: an earlier result.
+
+    Returns:
+        The digests; ``unreadable`` for a file that cannot be read.
     """
     before = {file: text for group in (known or {}).values() for file, text in group.items()}
     paths = {file: path for group in files.values() for file, path in group.items()}
@@ -134,7 +150,7 @@ def file_digest(file: Path) -> str:
 def digest_changes(then: Digests, now: Digests) -> Iterator[str]:
     """Describe each file that was changed, added or deleted.
 
-    A name that only one of both has is left out: there the config has changed.
+    A name that only one of the two has is left out: the config has changed.
 
     Examples:
         >>> then = {"data": {"data/a": "1" * 64, "data/b": "2" * 64}}
@@ -154,7 +170,7 @@ def digest_changes(then: Digests, now: Digests) -> Iterator[str]:
 
 
 def _entry(path: Path, known: str) -> str:
-    """Return the SHA-256 of a file and, for a large one, its inode, size and times."""
+    """Return the digest of a file, as in :func:`input_digests`; ``known`` is an earlier one."""
     try:
         stat = path.stat()
         if stat.st_size < LARGE:

@@ -12,14 +12,15 @@ from pathlib import Path
 import torch
 
 _PACKAGES = ("rlcomp", "torch", "torchrl", "tensordict", "transformers", "numpy", "safetensors")
-_GIT_SECONDS = 5
+_GIT_SECONDS = 5  # time limit of a git command
 
 
 def environment() -> dict[str, str]:
     """Return versions, threads, instruction set, GPU and git commits, each as a text.
 
-    Runs with equal environments repeat bit by bit; another version or instruction set sums in
-    another order.
+    Runs with equal environments repeat bit by bit: another version or instruction set may sum in
+    another order. ``commit of rlcomp`` is the checkout of this package, ``commit`` the checkout of
+    the current directory; outside of a checkout they are left out.
     """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     commits = {"commit of rlcomp": _commit(Path(__file__).parent), "commit": _commit(Path.cwd())}
@@ -46,7 +47,10 @@ def _version(package: str) -> str:
 
 @cache
 def _commit(directory: Path) -> str:
-    """Return the commit of a checkout, with ``+`` if files differ from it; empty outside of one."""
+    """Return the commit of a checkout, with ``+`` if files differ from it.
+
+    Empty outside of a checkout, and if git is missing or too slow.
+    """
     command = ["git", "-C", str(directory), "describe", "--always", "--exclude=*"]
     try:
         process = subprocess.run(
@@ -62,7 +66,7 @@ def _commit(directory: Path) -> str:
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """List the differences between two environments; a name that only one has is left out.
+    """List the differences between two environments; a name that only one of them has is left out.
 
     Examples:
         >>> differences({"torch": "2.11.0", "threads": "1"}, {"torch": "2.13.0", "threads": "1"})

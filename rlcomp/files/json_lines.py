@@ -15,10 +15,10 @@ from rlcomp.errors import DataError
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON-lines file; empty without a file.
 
-    The last line may be incomplete: a run may be writing it, or was killed at it.
+    A last line that is not JSON is left out: a run may be writing it, or was killed while it wrote.
 
     Raises:
-        DataError: another line cannot be read as JSON, or a line is no object.
+        DataError: an earlier line is not JSON, or a line is no object.
     """
     if not path.is_file():
         return []
@@ -46,7 +46,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     A row without ``phase`` (not written by a run) gets an empty one.
 
     Raises:
-        DataError: as :func:`read_lines`, or a row has no step, or a metric is no finite number.
+        DataError: as in :func:`read_lines`; or ``total`` is no count (:func:`is_count`), ``phase``
+            no text, or a metric neither a finite number nor null.
     """
     rows = read_lines(path)
     for number, row in enumerate(rows, 1):
@@ -64,7 +65,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def last_line(file: Path, size: int) -> dict[str, Any] | None:
-    """Return the object in the line that ends at byte ``size`` > 0; None if no line ends there."""
+    """Return the object in the line that ends at byte ``size`` > 0.
+
+    None if no line ends there, or if the line is no object.
+    """
     with file.open("rb") as stream:
         for length in (1 << 16, 1 << 24, size):  # most lines are short
             stream.seek(max(size - length, 0))
@@ -86,7 +90,7 @@ def is_number(value: object) -> bool:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Return whether a value is a count, from 1 below ``2^53``."""
+    """Return whether a value is an integer from 1 to ``2^53 - 1``."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 

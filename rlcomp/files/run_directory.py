@@ -17,11 +17,11 @@ from rlcomp.files.run_record import ENDED, FAILURE, METRICS, RUN_RECORD, SAMPLES
 
 # The folder that an overwritten run is moved to, and the files that are moved.
 OVERWRITTEN = "overwritten"
-_OF_A_RUN = (METRICS, SAMPLES, ENDED, RUN_RECORD, FAILURE, "curve.png", "tensorboard")
-# The directory of checkpoints may be any directory, and hold other files.
+_RUN_FILES = (METRICS, SAMPLES, ENDED, RUN_RECORD, FAILURE, "curve.png", "tensorboard")
+# Patterns of checkpoints: their directory may hold files of others.
 _CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
-# Files that a run writes in place; others it replaces (:mod:`rlcomp.files.atomic_write`).
-_WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
+# Files that a run writes in place; it replaces all others (:mod:`rlcomp.files.atomic_write`).
+_WRITTEN_IN_PLACE = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
 
 
 def check_links(directory: Path) -> None:
@@ -36,7 +36,10 @@ def check_links(directory: Path) -> None:
         ConfigError: names the path and the remedy.
     """
     for folder in (directory, *directory.glob("[0-9]*")):
-        for path in (*(folder / name for name in _WRITTEN), *(folder / ".hydra").glob("*")):
+        for path in (
+            *(folder / name for name in _WRITTEN_IN_PLACE),
+            *(folder / ".hydra").glob("*"),
+        ):
             if path.is_symlink():
                 raise ConfigError(
                     f"{path} is a link: what a run writes there would land elsewhere; delete the "
@@ -52,12 +55,13 @@ def check_links(directory: Path) -> None:
 def check_record(directory: Path, position: Mapping[str, Any]) -> None:
     """Check that the record in a directory belongs to a run, up to a position of the run.
 
-    At the length stated by the position, the last line of the metrics is its step, and all bytes
-    before have the stated digest.
+    The position states a length of each file of the record, and digests. The line of the metrics
+    that ends at this length must have the step of the position, and the bytes before must have
+    these digests.
 
     Args:
         directory: the run's directory.
-        position: checked (:func:`rlcomp.checkpoint.progress.check_progress`).
+        position: a checked position (:func:`rlcomp.checkpoint.position.check_position`).
 
     Raises:
         CheckpointError: the record is shorter, changed, or of another run; the message names the
@@ -75,7 +79,7 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
         if lengths.get(name):
             total = record_line(directory / file, lengths[name]).get("total")
             steps = position["total"]
-            # A step need not have samples.
+            # A step need not have samples: the last line of the samples may be of an earlier step.
             if not is_count(total) or total > steps or (name == "metrics" and total < steps):
                 raise CheckpointError(
                     f"{directory / file} has step {total!r:.20} where the checkpoint has step "
@@ -108,12 +112,13 @@ def record_line(file: Path, size: int) -> dict[str, Any]:
 def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
     """Check a file of the record, truncate it to its length at a checkpoint; return its digest.
 
-    A missing file is created and an empty one stays empty: the run continues in another directory.
+    A missing file is created, and an empty file stays empty, whatever the length: the run continues
+    in another directory.
 
     Args:
         file: a file of the record.
         size: its length at the checkpoint.
-        marks: its digests there; empty for a checkpoint that has no digests.
+        marks: marks of the file up to this length; empty for a checkpoint without digests.
 
     Raises:
         CheckpointError: as :func:`record_line`, or the file was changed.
@@ -130,12 +135,12 @@ def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> Runnin
 
 
 def archive_run(directory: Path, checkpoints: Path) -> Path | None:
-    """Move the files and checkpoints of an earlier run to ``overwritten/1``, or ``/2``, ....
+    """Move the files and checkpoints of an earlier run to the next unused ``overwritten/N``.
 
     Returns:
         The new folder; None if there were no files.
     """
-    targets = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
+    targets = {directory / name: name for name in _RUN_FILES if (directory / name).exists()}
     for path in {path for pattern in _CHECKPOINTS for path in checkpoints.glob(pattern)}:
         targets[path] = f"checkpoints/{path.name}"
     if not targets:

@@ -21,7 +21,7 @@ from rlcomp.files.shared_status import SharedStatus
 from rlcomp.files.untrusted import parse_json, read_bounded
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
-# Phases that were ended early.
+# The phases that ended early, a line each.
 ENDED = "ended.jsonl"
 # Hydra overwrites its own files before an attempt can be refused, so only this record surely
 # describes the run.
@@ -30,13 +30,15 @@ RUN_RECORD = "run.yaml"
 FAILURE = "failure.json"
 # Deleted before the failure is written, so that a full disk has room for it.
 RESERVED = ".reserved"
-# Bytes of the reserved file: enough for all but a failure whose every character JSON escapes.
+# Bytes of the reserved file: enough for a failure, unless JSON escapes many of its characters.
 ROOM = 1 << 16
-# Limit for reading: each of some 40,000 characters may be an escape of six bytes or twelve.
+# Limit of bytes to read: a failure has some 40,000 characters, and JSON escapes a character by six
+# or twelve bytes.
 _MAX_BYTES = 1 << 20
 _LOCK = ".lock"
 
-Verdict = Callable[[BaseException], Mapping[str, object]]
+# Describes an exception: ``error``, ``type``, ``exit_code`` and ``traceback``.
+ErrorReport = Callable[[BaseException], Mapping[str, object]]
 
 
 @contextmanager
@@ -97,7 +99,13 @@ class RunRecord:
 def write_run_record(
     config: DictConfig, directory: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Store this attempt as the owner of an existing directory; delete an earlier failure."""
+    """Write ``run.yaml``: the run accepts this attempt. Delete an earlier failure.
+
+    Args:
+        config: the config of the run.
+        directory: the run's directory; it must exist.
+        environment: versions and hardware (:func:`rlcomp.files.environment.environment`).
+    """
     # Unresolved: the value of an interpolation may be a secret of the environment.
     hydra = HydraConfig.get() if HydraConfig.initialized() else None
     content = {
@@ -126,15 +134,19 @@ def run_record_time(directory: Path) -> int | None:
 
 
 def read_run_record(directory: Path) -> RunRecord:
-    """Return the accepted attempt, or else the record of Hydra or of the newest checkpoint."""
+    """Return the record of the accepted attempt (``run.yaml``).
+
+    Without ``run.yaml``, the command line and the config of ``.hydra``; without that config, the
+    config of the newest checkpoint.
+    """
     file = directory / RUN_RECORD
     if file.is_file():
         content: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-        # Its own root, for the interpolations in it.
+        # A separate root: interpolations in the config are relative to it.
         config, environment = DictConfig(content["config"]), content.get("environment") or {}
         return RunRecord(config, content["overrides"], content["choices"], environment)
     hydra = directory / ".hydra"
-    checkpoints = sorted((directory / "checkpoints").glob("*/config.yaml"), reverse=True)
+    checkpoints = sorted((directory / "checkpoints").glob("step-*/config.yaml"), reverse=True)
     configs = [file for file in (hydra / "config.yaml", *checkpoints) if file.is_file()]
     choices = OmegaConf.select(_load(hydra / "hydra.yaml"), "hydra.runtime.choices", default={})
     return RunRecord(
@@ -155,7 +167,7 @@ def has_record(directory: Path) -> bool:
 
 
 @contextmanager
-def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> Iterator[None]:
+def record_failure(directory: Path, status: SharedStatus, report: ErrorReport) -> Iterator[None]:
     """Write ``failure.json`` on an exception; delete an earlier failure's file first.
 
     Stopping on request is no failure. A directory that another run holds is left alone; a deleted
@@ -165,7 +177,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     Args:
         directory: the run's directory.
         status: gives the position of the run.
-        verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
+        report: describes the exception; the file has its entries and the position.
     """
     exists, reserved = directory.is_dir(), directory / RESERVED
     has_metrics, time = has_record(directory), run_record_time(directory)
@@ -182,7 +194,7 @@ def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> I
     except BaseException as error:
         refused = has_metrics and run_record_time(directory) == time
         if exists and not refused and not is_locked(directory):
-            _write_failure(directory, {**verdict(error), **status.position()}, error)
+            _write_failure(directory, {**report(error), **status.position()}, error)
         raise
     finally:
         if not is_locked(directory):
@@ -196,12 +208,18 @@ def _write_failure(directory: Path, failure: Mapping[str, object], error: BaseEx
         (directory / RESERVED).unlink(missing_ok=True)
         with atomic_write(directory / FAILURE) as draft:
             draft.write_text(json.dumps(failure, indent=1), encoding="utf-8")
-    except OSError as late:
-        add_note(error, f"{directory / FAILURE} cannot be written: {late}")
+    except OSError as write_error:
+        add_note(error, f"{directory / FAILURE} cannot be written: {write_error}")
 
 
 def read_failure(directory: Path) -> str | None:
-    """Return the failure of a run as ``type: error``; None if it did not fail."""
+    """Return the failure of a run as ``type: error``; None if it did not fail.
+
+    Raises:
+        ValueError: the file is larger than 1 MiB, or is not JSON.
+        KeyError: a field is missing.
+        TypeError: the file is no JSON object.
+    """
     file = directory / FAILURE
     if not file.is_file():
         return None

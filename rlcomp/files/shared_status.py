@@ -1,4 +1,4 @@
-"""Status of a run in memory shared with its supervisor, and storage errors that name it."""
+"""Status of a run in memory shared with its supervisor, and storage errors with the position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SharedStatus:
 
     @property
     def signals(self) -> int:
-        """The number of signals that the supervisor has received."""
+        """Return the number of signals that the supervisor has received, at most 255."""
         return self._signals[0]
 
     @signals.setter
@@ -44,7 +44,7 @@ class SharedStatus:
     def set_position(self, phase: str, step: int, steps: int, stage: str) -> None:
         """Set the position of the run: ``step``, from 1, of the ``steps`` of a phase.
 
-        ``stage`` is the node and its class, or the action of the loop itself.
+        ``stage`` is a node and its class, or an action of the loop, such as writing the record.
         """
         self._position.write({"phase": phase, "step": step, "steps": steps, "stage": stage})
 
@@ -67,14 +67,18 @@ class SharedStatus:
 
 
 class _SharedObject:
-    """JSON object in memory that forked processes share."""
+    """JSON object in memory that forked processes share: four bytes of length, then the text.
+
+    Args:
+        size: bytes of the memory.
+    """
 
     def __init__(self, size: int) -> None:
         self.memory = mmap.mmap(-1, size)
 
     def write(self, value: Mapping[str, object]) -> None:
         text = json.dumps(value).encode()
-        self.memory[:4] = bytes(4)  # a reader must see nothing, not half of the text
+        self.memory[:4] = bytes(4)  # meanwhile a reader sees no object, not half of one
         self.memory[4 : 4 + len(text)] = text
         self.memory[:4] = len(text).to_bytes(4, "big")
 
@@ -103,11 +107,12 @@ def storage_errors(content: str, status: SharedStatus) -> Iterator[None]:
     """Turn an error of writing within the context into a ``StorageError``.
 
     Args:
-        content: the content that is written, as in "writing the record"; the stage of the run.
-        status: gives the step.
+        content: what is written, such as ``the record``; the stage becomes ``writing the record``.
+        status: the status of the run.
 
     Raises:
-        StorageError: the file cannot be written; the message names it, the step and the remedy.
+        StorageError: a file cannot be written; the message names the file, the position and the
+            remedy.
     """
     status.set_stage(f"writing {content}")
     try:
@@ -126,7 +131,10 @@ def storage_errors(content: str, status: SharedStatus) -> Iterator[None]:
 
 
 def _is_storage_error(cause: BaseException) -> bool:
-    """Return whether an error is of writing a file, and not of a tracker's network."""
+    """Return whether writing a file failed; errors of a tracker's network are no storage errors.
+
+    A broken pipe counts as one, although Python makes it a ``ConnectionError``.
+    """
     network = isinstance(cause, (ConnectionError, TimeoutError))
     system = isinstance(cause, OSError) and cause.errno is not None and not network
     return system or isinstance(cause, (BrokenPipeError, SafetensorError))

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
 
-# The JSON state of a run has some kilobytes.
+# A limit against exhausted memory: the JSON state of a run has some kilobytes.
 MAX_JSON_BYTES = 1 << 28
 
 
@@ -24,8 +24,8 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
     """Return the value in a JSON file.
 
     Raises:
-        CheckpointError: the file is not JSON, larger than 256 MiB or too deep, or an object repeats
-            a name.
+        CheckpointError: the file cannot be read, is larger than 256 MiB, is not JSON or is nested
+            too deeply, or an object repeats a name.
     """
     try:
         return parse_json(read_bounded(file, MAX_JSON_BYTES))
@@ -34,10 +34,11 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
 
 
 def read_bounded(file: Path, limit: int) -> bytes:
-    """Return the bytes of an untrusted file, such as a link to ``/dev/zero``.
+    """Return the bytes of an untrusted file; it may be endless, such as a link to ``/dev/zero``.
 
     Raises:
         ValueError: the path is not a file, or the file is larger than ``limit`` bytes.
+        OSError: the file is missing or cannot be read.
     """
     if file.exists() and not file.is_file():
         raise ValueError("it is not a file")
@@ -55,11 +56,19 @@ def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  #
 
     Raises:
         ValueError: the text is not JSON, or an object repeats a name.
+        RecursionError: the text is nested too deeply.
     """
-    return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
+    return json.loads(
+        text.decode("utf-8"), object_pairs_hook=_unique_names, parse_constant=constant
+    )
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object as a dict.
+
+    Raises:
+        ValueError: a name occurs twice.
+    """
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(name for name, _ in pairs)
@@ -80,11 +89,12 @@ _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
     """Return the saved config of a run, read as plain values.
 
-    Tags and anchors are refused: aliases can expand without limit. Resolvers are allowed only with
-    ``trust``: one of them reads the environment.
+    Aliases are refused, because they can expand without limit. Tags can name plain values and paths
+    only. Resolvers are allowed only with ``trust``, because ``oc.env`` reads the environment.
 
     Raises:
-        CheckpointError: the file cannot be read as such a config.
+        CheckpointError: the file cannot be read, is larger than 1 MiB or is nested too deeply, has
+            an alias or a resolver, or is no mapping.
     """
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
@@ -115,7 +125,9 @@ def check_no_aliases(file: Path) -> None:
     try:
         text = read_bounded(file, _MAX_YAML_BYTES).decode("utf-8")
         # The regular expression is fast; a scan takes as long as loading.
-        if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
+        if _ALIAS.search(text) and any(
+            isinstance(token, yaml.AliasToken) for token in yaml.scan(text)
+        ):
             raise ValueError("it has anchors")
     except (OSError, ValueError, yaml.YAMLError) as error:
         fault = " ".join(str(error).split())[:300]
@@ -123,7 +135,7 @@ def check_no_aliases(file: Path) -> None:
 
 
 class _PlainLoader(get_yaml_loader()):  # type: ignore[misc]
-    """Loader of plain values that refuses anchors and deep nesting."""
+    """Loader of plain values that refuses aliases and deep nesting."""
 
     depth = 0
 

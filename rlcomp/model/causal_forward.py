@@ -13,6 +13,7 @@ from rlcomp.engine.architectures import probe
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.minibatch import split_by_length
+from rlcomp.engine.modules import has_hooks
 from rlcomp.engine.packing import split_by_tokens
 from rlcomp.engine.scoring import (
     LogitFunctionMaker,
@@ -21,7 +22,6 @@ from rlcomp.engine.scoring import (
     score,
     score_packed,
 )
-from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.fit_checks import check_vocabulary
 from rlcomp.text.token_bytes import special_ids

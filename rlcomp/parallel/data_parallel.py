@@ -37,11 +37,11 @@ _ELEMENTWISE = (
 def choose_strategy(
     model: TensorDictModuleBase | None, others: Sequence[Parameter], *, sums: bool
 ) -> LocalUpdate:
-    """Return the update strategy of a learner for the ranks of the context, or one process.
+    """Return the update strategy of a learner: for the ranks of this run, or for one process.
 
     Args:
-        model: the trained model; None where the losses hold their own models.
-        others: trained parameters outside of the model.
+        model: the trained model; None if the losses hold their own models.
+        others: trained parameters of losses, outside of the model.
         sums: whether all losses are weighted sums over the whole step.
 
     Raises:
@@ -50,21 +50,22 @@ def choose_strategy(
     group = ranks()
     if group is None:
         return LocalUpdate(model)
-    if model is None or not sums or "attention_mask" not in model.in_keys:
-        reason = (
-            "its losses hold their own models (control)"
-            if model is None
-            else "a loss averages over its rows, and each rank has some of the rows"
-            if not sums
-            else f"{type(model).__name__} does not read rows of tokens"
+    if model is None:
+        raise _unsupported_learner("its losses hold their own models (control)")
+    if not sums:
+        raise _unsupported_learner(
+            "a loss averages over its rows, and each rank has some of the rows"
         )
-        raise ConfigError(
-            f"parallel: ranks cannot share the steps of this learner: {reason}; {_REMEDY}"
-        )
+    if "attention_mask" not in model.in_keys:
+        raise _unsupported_learner(f"{type(model).__name__} does not read rows of tokens")
     return DataParallelUpdate(group, model, others)
 
 
-_REMEDY = "use parallel=none, without torchrun; several seeds at once: rlcomp -m seed=0,1"
+def _unsupported_learner(reason: str) -> ConfigError:
+    return ConfigError(
+        f"parallel: ranks cannot share the steps of this learner: {reason}; use parallel=none, "
+        "without torchrun; several seeds at once: rlcomp -m seed=0,1"
+    )
 
 
 class DataParallelUpdate(LocalUpdate):
@@ -102,10 +103,10 @@ class DataParallelUpdate(LocalUpdate):
         return shape
 
     def check(self, optimizer: optim.Optimizer) -> None:
-        """Check that an optimiser of shards is elementwise, and steps the trained parameters.
+        """Check that an optimiser of shards is elementwise, and steps only trained parts.
 
         Raises:
-            ConfigError: the optimiser is not elementwise, or does not step them.
+            ConfigError: the optimiser is not elementwise, or steps another parameter.
         """
         if self.is_sharded and not isinstance(optimizer, _ELEMENTWISE):
             raise ConfigError(
@@ -158,17 +159,17 @@ class DataParallelUpdate(LocalUpdate):
 
     def _passes(self, rows: TensorDict, split: Split) -> list[TensorDict | None]:
         """Return the micro-batches of this rank; None for a pass that only other ranks need."""
-        own = self._local_passes(rows, split)[1]
-        idle = self.ranks.maximum(len(own)) - len(own) if self.is_sharded else 0
-        return [*own, *[None] * idle]
+        _, passes = self._local_passes(rows, split)
+        num_idle = self.ranks.maximum(len(passes)) - len(passes) if self.is_sharded else 0
+        return [*passes, *[None] * num_idle]
 
     def _local_passes(self, rows: TensorDict, split: Split) -> tuple[Tensor, list[TensorDict]]:
         """Return the indices of this rank's rows, and its micro-batches."""
-        own = assign_rows(rows, split, self.ranks.size)[self.ranks.rank]
-        return own, [*split(rows[own], None)] if len(own) else []
+        local = assign_rows(rows, split, self.ranks.size)[self.ranks.rank]
+        return local, [*split(rows[local], None)] if len(local) else []
 
     def _take_gradients(self) -> list[tuple[Parameter, Tensor | None]]:
-        """Remove and return earlier gradients; they are sums over all ranks."""
+        """Remove and return the gradients of earlier calls, which are already sums over ranks."""
         parameters = [*map(self.weights.part, self.weights.owner.parameters()), *self.others]
         earlier = [(parameter, parameter.grad) for parameter in parameters]
         for parameter in parameters:
@@ -176,6 +177,7 @@ class DataParallelUpdate(LocalUpdate):
         return earlier
 
     def _add_gradients(self, earlier: list[tuple[Parameter, Tensor | None]]) -> None:
+        """Sum the gradients of the passes over ranks, and add them to the earlier gradients."""
         self.weights.collect_gradients()
         all_reduce_gradients(self.others)
         for parameter, grad in earlier:
@@ -190,22 +192,23 @@ class DataParallelUpdate(LocalUpdate):
 
     def forward_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
         """Return outputs without gradient for all rows; each rank computes its share."""
-        own = torch.empty(0, dtype=torch.int64)
+        local = torch.empty(0, dtype=torch.int64)
 
         def local_passes(rows: TensorDict) -> list[TensorDict]:
-            nonlocal own
-            own, passes = self._local_passes(rows, split)
+            nonlocal local
+            local, passes = self._local_passes(rows, split)
             # One pass at least, for the shapes of the outputs.
-            idle = max(1, self.ranks.maximum(len(passes))) - len(passes)
-            return [*passes, *[rows[:1]] * idle]
+            num_idle = max(1, self.ranks.maximum(len(passes))) - len(passes)
+            return [*passes, *[rows[:1]] * num_idle]
 
         outputs = forward(local_passes)
         self.end_forward()
-        return {key: self._gather_rows(output, own) for key, output in outputs.items()}
+        return {key: self._gather_rows(output, local) for key, output in outputs.items()}
 
-    def _gather_rows(self, output: Tensor, own: Tensor) -> Tensor:
+    def _gather_rows(self, output: Tensor, local: Tensor) -> Tensor:
+        """Return an output of all rows; ``local`` are the indices of this rank's rows."""
         part = torch.zeros_like(output)
-        part[own] = output[own]
+        part[local] = output[local]
         return self.ranks.all_reduce(part)
 
     def end_forward(self) -> None:
@@ -216,16 +219,18 @@ class DataParallelUpdate(LocalUpdate):
         """Return the norm of the gradient; squares of shards are summed over ranks."""
         if not self.is_sharded:
             return super().norm(parameters)
+        # Sums of squares of whole parameters, and of shards.
         squares = torch.zeros(2, dtype=torch.float64, device=parameters[0].device)
         for parameter in parameters:
             if parameter.grad is not None:
-                kind = int(self.weights.is_shard(parameter))
-                squares[kind] += parameter.grad.double().square().sum()
+                squares[int(self.weights.is_shard(parameter))] += (
+                    parameter.grad.double().square().sum()
+                )
         total = squares[0] + self.weights.sum_over_shards(squares[1])
         return total.sqrt().to(parameters[0].dtype)
 
     def smallest(self, number: int | None) -> int | None:
-        """Return the smallest number of all ranks; None where no rank has one."""
+        """Return the smallest number of all ranks; None if no rank has a number."""
         return min((n for n in self.ranks.all_gather(number) if n is not None), default=None)
 
     def total(self, tensor: Tensor) -> Tensor:
@@ -250,6 +255,7 @@ class DataParallelUpdate(LocalUpdate):
         optimizer: optim.Optimizer,
         convert: Callable[[Tensor, Tensor], Tensor],
     ) -> dict[str, Any]:
+        """Return an optimiser state whose moments of shards are converted."""
         parts = [p for group in optimizer.param_groups for p in group["params"]]
         moments_by_index = {
             index: {

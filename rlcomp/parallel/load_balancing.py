@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from rlcomp.parallel.ranks import current_ranks
 
-# Entry of row numbers; it is no identifier, so no key has this name.
+# Entry of row numbers in a batch; no key has this name, because it is no identifier.
 ROW = "(row)"
+# Pieces of rows per rank. More pieces balance better; fewer keep more rows of a prompt together.
 _PIECES_PER_RANK = 4
 
 # Splits rows into pieces of at most this many tokens; None for the default.
@@ -23,12 +24,12 @@ def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
     """Return the rows of each rank, balanced by tokens; all ranks compute the same.
 
     Args:
-        rows: rows of the whole step; with ``attention_mask`` ``[B, T]``.
-        split: splits rows into pieces; the rows of a piece (a pair, a group) stay together.
+        rows: rows of the whole step, with ``attention_mask`` ``[B, T]``.
+        split: splits rows into pieces; the rows of a piece stay together.
         size: number of ranks.
 
     Returns:
-        Indices of rows, int64, ascending; empty for ranks without a piece.
+        Indices of the rows of each rank, int64, ascending; empty for a rank without a piece.
     """
     tokens = rows["attention_mask"].sum(1)
     numbered = rows.copy().set(ROW, torch.arange(len(tokens), device=tokens.device))
@@ -42,7 +43,14 @@ def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
 
 
 def balance(costs: Sequence[int], size: int) -> list[list[int]]:
-    """Return the indices of each rank's pieces: the costliest first, to the least loaded rank.
+    """Divide pieces among ranks: the costliest piece first, each to the least loaded rank.
+
+    Args:
+        costs: cost of each piece, in tokens.
+        size: number of ranks.
+
+    Returns:
+        The indices of each rank's pieces.
 
     Source:
         Graham 1969, Bounds on multiprocessing timing anomalies (LPT).
@@ -65,23 +73,27 @@ def score_on_ranks(
     owner: nn.Module,
     rows: TensorDict,
     split: Split,
-    read: Callable[[Any, TensorDict], Tensor],
+    compute: Callable[[Any, TensorDict], Tensor],
 ) -> Tensor:
-    """Compute a readout ``[B, T, ...]`` of rows; all ranks call this, and each row is read by one.
+    """Compute values of the tokens of rows; all ranks call this, and each rank computes some rows.
 
     Args:
         owner: a model that a learner trains.
-        rows: ``[B]``, with ``attention_mask``; the same on all ranks.
+        rows: ``[B]``, with ``tokens`` and ``attention_mask``; the same on all ranks.
         split: splits rows into pieces of one pass.
-        read: computes the readout ``[b, T, ...]`` of some rows with a model.
+        compute: computes the values ``[b, T, ...]`` of ``b`` rows with the model of this rank.
+
+    Returns:
+        The values of all rows, shape ``[B, T, ...]``, on every rank.
     """
     ranks = current_ranks()
     weights = ranks.weights(owner)
     numbered = rows.copy().set(ROW, torch.arange(rows.shape[0], device=rows["tokens"].device))
-    own = assign_rows(rows, split, ranks.size)[ranks.rank]
-    pieces = [*split(numbered[own], None)] if len(own) else []
-    idle = max(1, ranks.maximum(len(pieces))) - len(pieces)
-    parts = [read(weights.module, piece) for piece in (*pieces, *[numbered[:1]] * idle)]
+    local = assign_rows(rows, split, ranks.size)[ranks.rank]
+    pieces = [*split(numbered[local], None)] if len(local) else []
+    # Sharded weights need all ranks in every pass; one pass at least gives the shape of the values.
+    num_idle = max(1, ranks.maximum(len(pieces))) - len(pieces)
+    parts = [compute(weights.module, piece) for piece in (*pieces, *[numbered[:1]] * num_idle)]
     weights.reshard()
     result = parts[0].new_zeros(rows.shape[0], *parts[0].shape[1:])
     for piece, part in zip(pieces, parts, strict=False):

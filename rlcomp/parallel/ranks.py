@@ -18,9 +18,9 @@ from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessE
 from rlcomp.metrics import Ledger, progress, recording, step
 from rlcomp.parallel.state_sync import State, load_small_state, small_state
 from rlcomp.parallel.weights import Parallel, Weights
-from rlcomp.parallel.world import local_rank, world
+from rlcomp.parallel.world import local_rank, rank_and_size
 
-# Errors of a batch or a checkpoint: they arise on every rank, and each rank can continue.
+# Errors of a batch or a checkpoint: every rank raises them, and can continue after them.
 _COMMON_ERRORS = (NumericalError, CheckpointError)
 
 
@@ -35,6 +35,11 @@ class Ranks:
         rank: rank of this process.
         size: number of ranks.
         device: device of this process's models.
+
+    Attributes:
+        models: weights of the trained models.
+        nodes: the run's nodes by name; None before :meth:`lead`.
+        busy: whether all ranks run a call now.
     """
 
     def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
@@ -48,14 +53,14 @@ class Ranks:
 
     def weights(self, module: nn.Module) -> Weights:
         """Return the weights of a model, one object per model."""
-        weights = next((known for known in self.models if known.owner is module), None)
+        weights = next((each for each in self.models if each.owner is module), None)
         if weights is None:
             weights = self.parallel.weights(module)
             self.models.append(weights)
         return weights
 
     def can_share(self, module: nn.Module) -> bool:
-        """Return whether rank 0 can now call a pass of this model on all ranks."""
+        """Return whether :meth:`call_on_all` can now run a pass of this model."""
         return (
             self.nodes is not None
             and not self.busy
@@ -64,7 +69,7 @@ class Ranks:
         )
 
     def lead(self, nodes: Mapping[str, object]) -> bool:
-        """Return True on rank 0; on others run its calls, and return False after the last.
+        """Return True on rank 0; on another rank, run the calls of rank 0, then return False.
 
         Args:
             nodes: the run's nodes by name: every learner, and on rank 0 any others.
@@ -80,7 +85,7 @@ class Ranks:
                 "without torchrun"
             )
         self.nodes = dict(nodes)
-        # The order of the models is the same on every rank, in any order of construction.
+        # The order of the models must be the same on every rank, in any order of construction.
         self.models.sort(key=lambda model: self._node_path(model.owner))
         if self.rank == 0:
             return True
@@ -93,11 +98,11 @@ class Ranks:
     def call_on_all(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Call a method of a node on all ranks; return its result here.
 
-        Before the call, the other ranks get rank 0's weights and small state of the node.
+        Before the call, rank 0 sends its weights and the small state of the node to the others.
 
         Args:
             node: one of the nodes of :meth:`lead`.
-            method: its name.
+            method: name of the method.
             arguments: arguments of the method; a TensorDict is sent through the CPU.
 
         Raises:
@@ -110,11 +115,11 @@ class Ranks:
         if self.size > 1:
             state = small_state(node, owners)
             sent = [v.cpu() if isinstance(v, TensorDict) else v for v in arguments]
-            self._send((self._node_path(node), method, sent, (progress(), step()), state, stale))
+            self._send((self._node_path(node), method, sent, progress(), step(), state, stale))
         return self._call_here(node, method, arguments, stale)
 
     def _node_path(self, node: nn.Module) -> str:
-        paths = [path for path, known in (self.nodes or {}).items() if known is node]
+        paths = [path for path, each in (self.nodes or {}).items() if each is node]
         if not paths:
             raise ConfigError(
                 f"{type(node).__name__} is shared by {self.size} ranks, which do not know it: "
@@ -127,7 +132,8 @@ class Ranks:
         path: str,
         method: str,
         arguments: list[object],
-        time: tuple[float, int],
+        progress: float,
+        step: int,
         state: State,
         stale: list[list[int]],
     ) -> None:
@@ -135,7 +141,7 @@ class Ranks:
         arguments = [v.to(self.device) if isinstance(v, TensorDict) else v for v in arguments]
         load_small_state(node, [model.owner for model in self.models], state)
         # Rank 0 gets the same errors, and decides how to continue.
-        with recording(progress=time[0], step=time[1]), contextlib.suppress(*_COMMON_ERRORS):
+        with recording(progress=progress, step=step), contextlib.suppress(*_COMMON_ERRORS):
             self._call_here(node, method, arguments, stale)
 
     def _call_here(self, node: Any, method: str, arguments: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
@@ -195,7 +201,7 @@ class Ranks:
         return values
 
     def release(self) -> None:
-        """End the other ranks, unless they are within a call: there they notice the end."""
+        """End the other ranks; within a call they notice the end of rank 0 themselves."""
         if self.rank == 0 and self.size > 1 and self.nodes is not None and not self.busy:
             with contextlib.suppress(RuntimeError):  # they have ended
                 self._send(None)
@@ -241,7 +247,7 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
                 if ranks.lead(make.nodes):
                     run_phases(phases, nodes=make.nodes, seed=0)
     """
-    rank, size = world()
+    rank, size = rank_and_size()
     device = torch.device(device)
     if device.type == "cuda":
         device = torch.device("cuda", local_rank() if device.index is None else device.index)

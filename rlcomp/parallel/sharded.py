@@ -15,7 +15,8 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Parameter
 from transformers import PreTrainedModel
 
-from rlcomp.engine.transformer import GATHERED_CALL, Transformer
+from rlcomp.engine.modules import GATHERED_CALL
+from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import ConfigError
 from rlcomp.parallel.weights import WriteRecord, all_reduce_gradients
 
@@ -77,7 +78,7 @@ class ShardedWeights:
         return result
 
     def full(self, part: Tensor, like: Tensor) -> Tensor:
-        """Gather a tensor of the shape of ``like``; others (the count of steps) are returned."""
+        """Gather a tensor of the shape of ``like``; return any other (the count of steps)."""
         if part.shape != like.shape:
             return part
         index = self._part_index[id(like)]
@@ -92,7 +93,7 @@ class ShardedWeights:
         ).full_tensor()
 
     def local(self, full: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's rows of a full tensor; others (the count of steps) are returned."""
+        """Return this rank's rows of a full tensor; return any other (the count of steps)."""
         index = self._part_index[id(like)]
         parameter = self._module_parameters[index]
         if not isinstance(parameter, DTensor) or full.shape != self.shapes[index]:
@@ -107,7 +108,7 @@ class ShardedWeights:
 
     @torch.no_grad()
     def refresh(self, indices: Sequence[int]) -> None:
-        """Copy these parameters from rank 0, one at a time."""
+        """Copy the parameters with these indices from rank 0, one at a time."""
         for index in indices:
             part = self.parts[index]
             full = torch.empty(self.shapes[index], dtype=part.dtype, device=part.device)
@@ -134,7 +135,7 @@ class ShardedWeights:
             parameter.grad = None
 
     def reshard(self) -> None:
-        """Reshard modules that a pass left gathered: new values would not reach them."""
+        """Reshard modules that a pass has left gathered, because they would keep old values."""
         for root in self.roots:
             root.reshard()
 
@@ -157,6 +158,7 @@ class ShardedWeights:
 
 
 def _local_parameter(parameter: Parameter) -> Parameter:
+    """Return this rank's part of a parameter as a plain tensor that shares its memory."""
     if not isinstance(parameter, DTensor):
         return parameter
     with torch.no_grad():
@@ -164,7 +166,7 @@ def _local_parameter(parameter: Parameter) -> Parameter:
 
 
 def _copy_model(owner: nn.Module) -> nn.Module:
-    """Copy a model with its weights and the objects that read them; share its other attributes."""
+    """Copy a model: its weights and the objects that read them; other attributes are shared."""
     shared = {
         id(value): value
         for value in vars(owner).values()
@@ -184,7 +186,7 @@ def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN4
     gathered from the first to the last layer.
 
     Args:
-        module: other parameters in it are not sharded.
+        module: a module with models of transformers; its other parameters are not sharded.
         mesh: mesh of the ranks.
 
     Raises:
@@ -207,6 +209,7 @@ def shard_model(module: nn.Module, mesh: Any) -> list[FSDPModule]:  # noqa: ANN4
 
 
 def _shard_layers(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN401
+    """Shard a model of transformers layer by layer; return the model."""
     kinds = {*(model._no_split_modules or ())}
     layers = [part for part in model.modules() if type(part).__name__ in kinds]
     if not layers:
@@ -214,7 +217,7 @@ def _shard_layers(model: PreTrainedModel, mesh: Any) -> FSDPModule:  # noqa: ANN
             f"parallel=shard: transformers names no layers of {type(model).__name__} "
             "(_no_split_modules): use parallel=replicate"
         )
-    scalars = {p for p in model.parameters() if p.ndim == 0}  # without rows
+    scalars = {p for p in model.parameters() if p.ndim == 0}  # they have no rows to divide
     for part in (*layers, model):
         setattr(part, GATHERED_CALL, MethodType(_run_gathered, part))
         # The model itself stays gathered after its forward pass: its head is read then.

@@ -1,4 +1,4 @@
-"""State sync of a learner: small state goes to all ranks before a step; sums are added after it."""
+"""State sync of a learner: small state goes from rank 0 to all ranks, sums of all are added up."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rlcomp.checkpoint.state import HasRunState
 
 State = list[dict[str, Any]]
+# Types of the attributes that are sent.
 _PLAIN = (int, float, bool, str, frozenset, type(None))
 
 
@@ -22,11 +23,15 @@ def modules_of(node: nn.Module, models: Iterable[nn.Module]) -> list[nn.Module]:
 
 
 def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
-    """Return buffers, plain attributes, generators and run states of a node's modules.
+    """Return the state of each of a node's modules, other than parameters.
 
     Args:
-        node: a learner; its own run state, the moments, is left out.
-        models: their weights are sent separately.
+        node: a learner; its run state, the moments, is left out.
+        models: models whose modules are left out: their weights are sent separately.
+
+    Returns:
+        For each module ``buffers``, ``plain`` (attributes of plain types), ``generators``, and
+        ``run_state`` (None without one).
     """
     states = []
     for module in modules_of(node, models):

@@ -71,9 +71,9 @@ class LocalUpdate:
             rows: rows of the whole step, the same in all processes.
             split: splits rows into micro-batches.
             run_pass: adds the gradient of a micro-batch.
-            idle_pass: joins a pass of other processes, without rows.
+            idle_pass: takes part in a pass of other processes; its gradient is 0.
             names: names of the losses.
-            parts: modules with Python numbers that the passes increase.
+            parts: modules whose Python numbers, and buffers of one number, the passes add to.
 
         Raises:
             NumericalError: a pass raised it, in any process.
@@ -86,7 +86,7 @@ class LocalUpdate:
         return totals
 
     def backward_zero(self, outputs: TensorDict) -> None:
-        """End a pass that has no loss."""
+        """End a pass that has no loss: other processes may wait for its backward pass."""
 
     def forward_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
         """Return outputs without gradient for all rows, ``[B, ...]`` by key."""
@@ -100,7 +100,7 @@ class LocalUpdate:
         return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
 
     def smallest(self, number: int | None) -> int | None:
-        """Return the smallest number of all processes; None if no process has one."""
+        """Return the smallest number of all processes; None if no process has a number."""
         return number
 
     def total(self, tensor: Tensor) -> Tensor:
@@ -126,4 +126,4 @@ class LocalUpdate:
         return state
 
     def write_back(self) -> None:
-        """Copy the trained values into the model of rank 0."""
+        """Copy the trained values into the model of rank 0; no-op where they are the model's."""

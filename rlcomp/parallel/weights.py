@@ -33,15 +33,21 @@ class Weights(Protocol):
         ...
 
     def sum_over_shards(self, tensor: Tensor) -> Tensor:
-        """Return the sum over the ranks that have the parts of a parameter."""
+        """Return the sum of a tensor over the ranks that have the parts of one parameter."""
         ...
 
     def full(self, part: Tensor, like: Tensor) -> Tensor:
-        """Gather a tensor of the shape of the part ``like`` (a moment) from all ranks."""
+        """Return the whole of a tensor (a moment) of which this rank has a part, as of ``like``.
+
+        A tensor of another shape than ``like`` (the count of steps) is returned.
+        """
         ...
 
     def local(self, full: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's part of a full tensor, divided as the part ``like``."""
+        """Return this rank's part of a full tensor (a moment); ``like`` is a part of its parameter.
+
+        A tensor of another shape (the count of steps) is returned.
+        """
         ...
 
     def stale(self) -> list[int]:
@@ -49,7 +55,7 @@ class Weights(Protocol):
         ...
 
     def refresh(self, indices: Sequence[int]) -> None:
-        """Copy these parameters from rank 0."""
+        """Copy the parameters with these indices from rank 0."""
         ...
 
     def collect_gradients(self) -> None:
@@ -61,7 +67,7 @@ class Weights(Protocol):
         ...
 
     def reshard(self) -> None:
-        """End passes without gradient."""
+        """Drop parameters that a pass without gradient has gathered."""
         ...
 
     def write_back(self) -> None:
@@ -73,7 +79,7 @@ class Weights(Protocol):
         ...
 
     def free_owner(self) -> None:
-        """Free the owner's tensors on a rank that never reads them."""
+        """Free the owner's tensors, on a rank other than 0, if passes do not read them."""
         ...
 
 
@@ -104,7 +110,7 @@ class WriteRecord:
         self.versions = [-1] * len(tensors)
 
     def indices(self) -> list[int]:
-        """Return the indices of the tensors written since :meth:`mark`; at first all."""
+        """Return the indices of the tensors written since :meth:`mark`; without a mark, all."""
         return [n for n, tensor in enumerate(self.tensors) if tensor._version != self.versions[n]]
 
     def mark(self) -> None:
@@ -113,7 +119,10 @@ class WriteRecord:
 
 
 def all_reduce_gradients(parameters: Sequence[Parameter]) -> None:
-    """Sum ``.grad`` over ranks, one flat tensor per dtype; None stays if all ranks have None."""
+    """Sum ``.grad`` over ranks, one flat tensor per dtype.
+
+    A gradient of None counts as 0; it stays None if all ranks have None.
+    """
     if not parameters:
         return
     counts = torch.tensor([float(p.grad is not None) for p in parameters])

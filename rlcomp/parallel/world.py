@@ -1,4 +1,4 @@
-"""Rank and number of ranks of this process, from torchrun's environment; imports no torch."""
+"""Rank of this process and number of ranks, from torchrun's environment; imports no torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Mapping
 from rlcomp.errors import UserError
 
 
-def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return rank and number of ranks; ``(0, 1)`` for a process without torchrun.
+def rank_and_size(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Return the rank and the number of ranks; ``(0, 1)`` for a process without torchrun.
 
     Raises:
-        UserError: the number of ranks is set, but not the rank.
+        UserError: the number of ranks is no positive number; or it is above 1 and the rank is
+            missing; or the rank is not below it.
 
     Examples:
-        >>> world({"WORLD_SIZE": "2", "RANK": "1"})
+        >>> rank_and_size({"WORLD_SIZE": "2", "RANK": "1"})
         (1, 2)
-        >>> world({})
+        >>> rank_and_size({})
         (0, 1)
     """
     size = environment.get("WORLD_SIZE") or "1"
@@ -34,7 +35,7 @@ def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 
 def local_rank(environment: Mapping[str, str] = os.environ) -> int:
-    """Return the rank within this machine, the index of its GPU.
+    """Return the rank within this machine, which is the index of the rank's GPU.
 
     Examples:
         >>> local_rank({"LOCAL_RANK": "3"})

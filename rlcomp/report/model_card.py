@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import read_environment
-from rlcomp.checkpoint.progress import parse_step
+from rlcomp.checkpoint.position import parse_step
 from rlcomp.errors import CheckpointError
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.run_record import RUN_RECORD

@@ -32,7 +32,7 @@ from rlcomp.files.run_directory import archive_run, check_links
 from rlcomp.files.run_record import chosen_options, directory_lock, write_run_record
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.interfaces.cluster import Cluster
-from rlcomp.parallel.world import world
+from rlcomp.parallel.world import rank_and_size
 from rlcomp.run.check_tasks import check_columns, reward_and_task_nodes, warn_unreachable
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
@@ -276,6 +276,6 @@ def resume_command(directory: Path) -> str:
         directory = directory.parent
     excluded = ("directory=", "resume=", "overwrite=")
     options = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(excluded)]
-    size = world()[1]
+    size = rank_and_size()[1]
     program = "rlcomp" if size == 1 else f"torchrun --nproc-per-node {size} -m rlcomp"
     return " ".join([program, *map(shlex.quote, options), f"directory={directory}", "resume=auto"])

@@ -119,5 +119,5 @@ def load(parts: Mapping[str, object], path: str | Path) -> int:
     saved = open_checkpoint(Path(path))
     # Earlier versions built and saved all nodes of a config.
     skipped: frozenset[str] = getattr(parts, "unused", frozenset()) & saved.nodes()
-    step: int = replace(saved, skipped=skipped).restore(parts)["total"]
+    step: int = replace(saved, skipped_nodes=skipped).restore(parts)["total"]
     return step

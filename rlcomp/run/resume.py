@@ -12,7 +12,7 @@ from rlcomp.checkpoint.manifest import CONFIG, read_environment
 from rlcomp.checkpoint.reader import (
     SavedCheckpoint,
     list_checkpoints,
-    newest_whole,
+    newest_readable,
     open_checkpoint,
 )
 from rlcomp.checkpoint.writer import Checkpoint
@@ -75,7 +75,7 @@ def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
         read(update_classes(read_saved_config(file, trust=True)))[0] if file.is_file() else None
     )
     missing = _unused(saved_plan) - stored if saved_plan else frozenset[str]()
-    return replace(saved, skipped=unused | missing)
+    return replace(saved, skipped_nodes=unused | missing)
 
 
 def _unused(plan: Plan) -> frozenset[str]:
@@ -160,7 +160,7 @@ def _check_resume_mode(resume: str, checkpoints: list[Path], home: Path, directo
 def _newest_of_run(checkpoints: list[Path], directory: Path, config: DictConfig) -> SavedCheckpoint:
     """Return the newest readable checkpoint of a run if it was written with this config."""
     try:
-        source = newest_whole(checkpoints, with_config=True)
+        source = newest_readable(checkpoints, with_config=True)
     except CheckpointError as error:
         raise CheckpointError(
             f"{error}; mend what is damaged, take the rlcomp that wrote it, or {START_ANEW_REMEDY}"

@@ -179,7 +179,7 @@ def _version(policy: Policy) -> None:
     if policy.version != start + 1:
         fault = f"version was {start}, and is {policy.version} after it"
         _refuse(policy, "updated counts one more", fault)
-    restore(Path("check_policy"), {"policy": policy}, tensors, state, redraw=True)
+    restore(Path("check_policy"), {"policy": policy}, tensors, state, keep_generators=True)
     if policy.version != start:
         fault = f"restored, version is {policy.version}, not {start}: make it a buffer"
         _refuse(policy, "the version is part of a checkpoint", fault)

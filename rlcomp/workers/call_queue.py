@@ -11,8 +11,8 @@ from typing import Any
 from rlcomp.workers.executor import RETRY_DELAYS, CallOutcome, ReturnedCall, outcome_of
 from rlcomp.workers.function_call import TEMPORARY
 
-_MESSAGE_SECONDS = 0.02  # mean duration of the calls of one message
-_MAX_MESSAGE_CALLS = 32
+_ORDER_SECONDS = 0.02  # short calls share an order of about this duration
+_MAX_ORDER_CALLS = 32  # maximum number of calls of an order
 _RETRY_SECONDS = 0.5  # time limit of the retry of a call that exceeded its time limit
 
 
@@ -71,8 +71,8 @@ class CallQueue:
         self._outcomes: list[CallOutcome | None] = [None] * len(arguments)
         self.num_unfinished = len(arguments)
         self.previous_mean = previous_mean
-        self.has_overrun = False
-        self.one_per_message = False  # set once a slow call has delayed others
+        self.has_overrun = False  # whether a call has exceeded the time limit
+        self.one_per_order = False  # whether a slow call has delayed others of its order
         self._seconds, self._num_returned = 0.0, 0
 
     @property
@@ -93,95 +93,96 @@ class CallQueue:
     @property
     def next_retry_time(self) -> float | None:
         """Return the earliest time of a delayed retry; None if none waits."""
-        return min((job.not_before for job in self.delayed_retries), default=None)
+        return min((call.not_before for call in self.delayed_retries), default=None)
 
     def retries_only(self, running: Sequence[QueuedCall]) -> bool:
         """Return whether only retries after time-outs are unfinished."""
         return (
-            not self.waiting and not self.delayed_retries and all(job.is_retry for job in running)
+            not self.waiting and not self.delayed_retries and all(call.is_retry for call in running)
         )
 
     def take(self, running: Sequence[QueuedCall]) -> list[QueuedCall]:
-        """Remove and return the calls of the next message; an empty list if no call may start now.
+        """Remove and return the calls of the next order; an empty list if no call may start now.
 
         ``running`` are the calls that were sent to workers and have no outcome.
         """
         now = time.monotonic()
-        self.waiting.extend(job for job in self.delayed_retries if job.not_before <= now)
-        self.delayed_retries = [job for job in self.delayed_retries if job.not_before > now]
-        jobs: list[QueuedCall] = []
+        self.waiting.extend(call for call in self.delayed_retries if call.not_before <= now)
+        self.delayed_retries = [call for call in self.delayed_retries if call.not_before > now]
+        calls: list[QueuedCall] = []
         if self.waiting:
-            jobs = [self.waiting.popleft() for _ in range(self._message_size())]
+            calls = [self.waiting.popleft() for _ in range(self._order_size())]
         elif self.solo_retries and self.retries_only(running):
-            jobs = [self.solo_retries.popleft()]
-        for job in jobs:
-            job.tries += 1
-        return jobs
+            calls = [self.solo_retries.popleft()]
+        for call in calls:
+            call.tries += 1
+        return calls
 
-    def _message_size(self) -> int:
-        """Return the number of calls of the next message; short calls share a message."""
+    def _order_size(self) -> int:
+        """Return the number of calls of the next order; short calls share an order."""
         fair_share = -(-len(self.waiting) // self.num_workers)
         if self.concurrency > 1:
             return min(self.concurrency, fair_share)
         mean_seconds = self.mean_seconds
-        if self.one_per_message or mean_seconds is None:
+        if self.one_per_order or mean_seconds is None:
             return 1
-        fitting = int(_MESSAGE_SECONDS / max(mean_seconds, 1e-9))
-        return max(1, min(_MAX_MESSAGE_CALLS, fair_share, fitting))
+        fitting = int(_ORDER_SECONDS / max(mean_seconds, 1e-9))
+        return max(1, min(_MAX_ORDER_CALLS, fair_share, fitting))
 
-    def record_reply(self, job: QueuedCall, reply: Sequence[Any]) -> None:
+    def record_reply(self, call: QueuedCall, reply: Sequence[Any]) -> None:
         """Record the outcome of a call, or queue the call again if it may be retried."""
         kind = reply[0]
-        if kind == TEMPORARY and job.tries <= len(RETRY_DELAYS):
-            job.not_before = time.monotonic() + RETRY_DELAYS[job.tries - 1]
-            self.delayed_retries.append(job)
-        elif kind == "time" and not job.is_retry:
-            self._retry_alone(job, min(_RETRY_SECONDS, job.timeout))
+        if kind == TEMPORARY and call.tries <= len(RETRY_DELAYS):
+            call.not_before = time.monotonic() + RETRY_DELAYS[call.tries - 1]
+            self.delayed_retries.append(call)
+        elif kind == "time" and not call.is_retry:
+            self._retry_alone(call, min(_RETRY_SECONDS, call.timeout))
         else:
-            self._finish(job, reply)
+            self._finish(call, reply)
 
-    def record_death(self, jobs: Sequence[QueuedCall], reply: Sequence[Any]) -> None:
-        """Record the death of a worker with unfinished calls, and the reply for the current call.
+    def record_death(self, calls: Sequence[QueuedCall], reply: Sequence[Any]) -> None:
+        """Record the death of a worker with unfinished calls.
 
-        The first call is the current one and has failed; waiting and concurrent calls are queued
-        again.
+        The first call was running: it fails with the reply. The other calls are queued again.
+        Concurrent calls were all running: each is retried alone.
         """
-        self._end_worker(jobs, reply, self._finish)
+        self._end_worker(calls, reply, self._finish)
 
-    def record_overrun(self, jobs: Sequence[QueuedCall]) -> None:
-        """Record that a worker was killed because its first call exceeded the time limit."""
+    def record_overrun(self, calls: Sequence[QueuedCall]) -> None:
+        """Record that a worker was killed because its running call exceeded the time limit."""
         self.has_overrun = True
         reply = ("time", f"ran for more than {self.timeout:g} s", 0.0, ())
-        self._end_worker(jobs, reply, self.record_reply)
+        self._end_worker(calls, reply, self.record_reply)
 
     def _end_worker(
         self,
-        jobs: Sequence[QueuedCall],
+        calls: Sequence[QueuedCall],
         reply: Sequence[Any],
         record: Callable[[QueuedCall, Sequence[Any]], None],
     ) -> None:
-        if jobs and jobs[0].is_concurrent and not jobs[0].is_retry:
-            for job in jobs:
-                self._retry_alone(job, job.timeout)
+        """Record the reply for the running call, and queue the other calls of the worker again."""
+        if calls and calls[0].is_concurrent and not calls[0].is_retry:
+            for call in calls:
+                self._retry_alone(call, call.timeout)
             return
-        for job in jobs[:1]:
-            record(job, reply)
-        self.take_back(jobs[1:])
+        for call in calls[:1]:
+            record(call, reply)
+        self.take_back(calls[1:])
 
-    def take_back(self, jobs: Sequence[QueuedCall]) -> None:
-        """Queue calls again that a worker received and did not start."""
-        for job in reversed(jobs):
-            job.tries -= 1
-            self.waiting.appendleft(job)
+    def take_back(self, calls: Sequence[QueuedCall]) -> None:
+        """Queue calls again that a worker received but has not started."""
+        for call in reversed(calls):
+            call.tries -= 1
+            self.waiting.appendleft(call)
 
-    def _retry_alone(self, job: QueuedCall, timeout: float) -> None:
-        job.is_retry, job.timeout = True, timeout
-        self.solo_retries.append(job)
+    def _retry_alone(self, call: QueuedCall, timeout: float) -> None:
+        call.is_retry, call.timeout = True, timeout
+        self.solo_retries.append(call)
 
-    def _finish(self, job: QueuedCall, reply: Sequence[Any]) -> None:
-        outcome = outcome_of(reply, job.tries)
+    def _finish(self, call: QueuedCall, reply: Sequence[Any]) -> None:
+        outcome = outcome_of(reply, call.tries)
         if isinstance(outcome, ReturnedCall):
             self._seconds += outcome.seconds
             self._num_returned += 1
-        self._outcomes[job.number] = outcome
+        self._outcomes[call.number] = outcome
         self.num_unfinished -= 1

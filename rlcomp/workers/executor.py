@@ -15,7 +15,8 @@ from rlcomp.workers.function_call import TEMPORARY
 RETRY_DELAYS = (0.1, 0.5, 2.0)
 
 Kind = Literal["time", "memory", "output", "died", "error"]
-_KINDS = ("scored", TEMPORARY, *get_args(Kind))
+# Kinds of replies about a finished call.
+_REPLY_KINDS = ("scored", TEMPORARY, *get_args(Kind))
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class CallExecutor(Protocol):
         ...
 
 
-# Message of a worker about a loaded function or about a finished call.
+# Reply of a worker about a loaded function or a finished call (:mod:`rlcomp.workers.worker_loop`).
 Reply = list[Any]
 
 
@@ -107,7 +108,7 @@ def read_reply(line: bytes) -> Reply | None:
         is_load_result = reply == ["loaded"] or (len(reply) == 2 and reply[0] == "unloadable")
         return reply if is_load_result else None
     number, kind, _, seconds, metrics = reply if len(reply) == 5 else (None,) * 5
-    is_call = isinstance(number, int) and kind in _KINDS and isinstance(seconds, (int, float))
+    is_call = isinstance(number, int) and kind in _REPLY_KINDS and isinstance(seconds, (int, float))
     return reply if is_call and _are_metrics(metrics) else None
 
 
@@ -122,7 +123,7 @@ def _are_metrics(metrics: object) -> bool:
 
 
 def outcome_of(reply: Sequence[Any], tries: int) -> CallOutcome:
-    """Return the outcome of a reply: kind, value or message, seconds and metrics."""
+    """Return the outcome of a call from its reply: kind, value or message, seconds, metrics."""
     kind, content, seconds, metrics = reply
     if kind == "scored":
         return ReturnedCall(content, seconds, tries, tuple(map(tuple, metrics)))
@@ -132,7 +133,7 @@ def outcome_of(reply: Sequence[Any], tries: int) -> CallOutcome:
 
 
 def serialize_function(function: str | Unbuilt) -> tuple[str, dict[str, object] | None]:
-    """Return a function as its dotted path and its class's arguments (None for a function)."""
+    """Return the dotted path of a function or class, and the class's arguments (else None)."""
     if isinstance(function, str):
         return function, None
     return function.target, dict(function.arguments)

@@ -1,6 +1,7 @@
 """Call of a function at a dotted path; its result is JSON.
 
-Worker processes import this module, so it imports the standard library only.
+Worker processes import this module. It imports the standard library and :mod:`rlcomp.errors` only,
+so that a worker starts without torch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from rlcomp.errors import Temporary, in_one_line
 
-# Kind of a failure after which the call is tried again.
+# Kind of the reply for a failure after which the call is made again.
 TEMPORARY = "temporary"
 
 
@@ -108,7 +109,7 @@ class FunctionCall:
 
 
 def _to_json_type(value: Any) -> object:  # noqa: ANN401
-    """Convert an array or a tensor to lists or a number, and other numbers to a float."""
+    """Convert an array or a tensor to lists or a number, and any other number to a float."""
     return value.tolist() if hasattr(value, "tolist") else float(value)
 
 
@@ -120,7 +121,7 @@ def _abbreviate(value: object) -> str:
 
 
 def failure_reply(error: BaseException) -> str:
-    """Return the reply for an exception as JSON: its kind, and its message and line of code."""
+    """Return the reply for an exception as JSON: kind, message with line of code, 0, no metrics."""
     kind = "error"
     if isinstance(error, OutputLimit):
         return json.dumps(["output", str(error), 0.0, []])

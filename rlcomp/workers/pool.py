@@ -19,7 +19,7 @@ from rlcomp.workers.call_queue import CallQueue
 from rlcomp.workers.executor import CallOutcome, loading_error, serialize_function
 from rlcomp.workers.pool_worker import LOAD_SECONDS, PoolWorker, any_stuck
 
-# Maximum number of extra workers beside stuck ones: endless loops must not delay other calls.
+# Maximum number of extra workers while others are stuck: endless loops must not delay other calls.
 _EXTRA_WORKERS = 6
 # Longest wait for a reply, in seconds. The pool must poll: a process that a worker forked can keep
 # the channel open after the worker has ended.
@@ -70,7 +70,9 @@ class WorkerPool(metaclass=Checked):
         concurrency: int = 1,
         whole_batch: bool = False,
     ) -> list[CallOutcome]:
-        """Make the calls (:meth:`.executor.CallExecutor.map`) and return their outcomes, in order.
+        """Make the calls and return their outcomes, in order.
+
+        See :meth:`rlcomp.workers.executor.CallExecutor.map`.
 
         Raises:
             ConfigError: the function cannot be imported, or the class cannot be instantiated.
@@ -105,24 +107,25 @@ class WorkerPool(metaclass=Checked):
     def _assign_calls(
         self, queue: CallQueue, order: Mapping[str, object], num_workers: int
     ) -> None:
-        busy = [worker for worker in self._workers if worker.jobs]
+        """Send waiting calls to idle workers; start up to ``num_workers`` and some extra ones."""
+        busy = [worker for worker in self._workers if worker.calls]
         for worker in [*self._workers]:
-            if not worker.jobs and worker.process.has_exited():
+            if not worker.calls and worker.process.has_exited():
                 self._kill_worker(worker)
-        idle = [worker for worker in self._workers if not worker.jobs]
+        idle = [worker for worker in self._workers if not worker.calls]
         free_slots = num_workers - len(busy)
         for worker in busy:
             if worker.is_stuck(queue):
                 worker.release_waiting_calls(queue)
         while True:
-            running = [job for worker in busy for job in worker.jobs]
+            running = [call for worker in busy for call in worker.calls]
             extra_slots = (
                 _EXTRA_WORKERS if queue.retries_only(running) or any_stuck(busy, queue) else 0
             )
-            if free_slots + extra_slots <= 0 or not (jobs := queue.take(running)):
+            if free_slots + extra_slots <= 0 or not (calls := queue.take(running)):
                 return
             worker = idle.pop() if idle else self._start()
-            worker.send_calls(order, jobs)
+            worker.send_calls(order, calls)
             busy.append(worker)
             free_slots -= 1
 
@@ -131,6 +134,7 @@ class WorkerPool(metaclass=Checked):
         return self._workers[-1]
 
     def _receive(self, queue: CallQueue, function: str | Unbuilt) -> None:
+        """Wait for replies, a deadline or a retry; record the replies and the deaths of workers."""
         with selectors.DefaultSelector() as ready:
             for worker in self._workers:
                 ready.register(worker.process.channel, selectors.EVENT_READ)
@@ -139,20 +143,22 @@ class WorkerPool(metaclass=Checked):
             replies, alive = worker.process.read_replies()
             for reply in replies:
                 worker.handle_reply(reply, queue, function)
-            if worker.is_replaced and not worker.jobs:
+            if worker.is_replaced and not worker.calls:
                 self._kill_worker(worker)
             elif not alive:
                 self._handle_death(worker, queue, function)
 
     def _seconds_to_deadline(self, queue: CallQueue) -> float:
         """Return the seconds until the next deadline or retry, at most ``_POLL_SECONDS``."""
-        deadlines = [worker.deadline for worker in self._workers if worker.jobs]
+        deadlines = [worker.deadline for worker in self._workers if worker.calls]
         deadlines += [queue.next_retry_time] if queue.next_retry_time is not None else []
-        return max(0.0, min([_POLL_SECONDS, *(each - time.monotonic() for each in deadlines)]))
+        return max(
+            0.0, min([_POLL_SECONDS, *(deadline - time.monotonic() for deadline in deadlines)])
+        )
 
     def _handle_death(self, worker: PoolWorker, queue: CallQueue, function: str | Unbuilt) -> None:
         self._kill_worker(worker)
-        if not worker.jobs:
+        if not worker.calls:
             return None
         code = worker.process.wait()
         if worker.process.has_invalid_output:
@@ -161,33 +167,38 @@ class WorkerPool(metaclass=Checked):
             reason = f"its process ended with exit code {code}"
         else:
             reason = f"its process died of signal {-code} ({signal.Signals(-code).name})"
-        # Another worker loads the function too and reports the error.
+        # The worker had loaded another function before: any cause is possible. Another worker will
+        # load this function, and report an error of it.
         if worker.loading and worker.loaded_functions:
-            return queue.take_back(worker.jobs)
+            return queue.take_back(worker.calls)
         if worker.loading:
             raise loading_error(function, reason)
         kind = (
             "time" if -code == signal.SIGXCPU and not worker.process.has_invalid_output else "died"
         )
-        return queue.record_death(worker.jobs, (kind, reason, 0.0, ()))
+        return queue.record_death(worker.calls, (kind, reason, 0.0, ()))
 
     def _kill_overdue(self, queue: CallQueue, function: str | Unbuilt) -> None:
         now = time.monotonic()
-        for worker in [w for w in self._workers if w.jobs and w.deadline < now]:
+        for worker in [w for w in self._workers if w.calls and w.deadline < now]:
             self._kill_worker(worker)
             if worker.loading:
                 raise loading_error(function, f"importing it takes more than {LOAD_SECONDS:g} s")
-            queue.record_overrun(worker.jobs)
+            queue.record_overrun(worker.calls)
 
     def _kill_worker(self, worker: PoolWorker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
-        self._killed[:] = [w for w in (*self._killed, worker) if not w.process.has_ended()]
+        self._killed[:] = [w for w in (*self._killed, worker) if not w.process.reap()]
 
 
 @runtime_checkable
 class EndsWithRun(Protocol):
-    """Interface of objects with processes that end with the run; ``ends_with_run`` is true."""
+    """Interface of objects with processes that end with the run.
+
+    Attributes:
+        ends_with_run: true; distinguishes these objects from others with a method ``close``.
+    """
 
     ends_with_run: bool
 
@@ -208,6 +219,7 @@ def closing(nodes: Iterable[object]) -> Iterator[None]:
 
 
 def _kill(workers: list[PoolWorker], killed: list[PoolWorker]) -> None:
+    """Kill the workers, and wait for the end of these and of the killed ones; empty both lists."""
     while workers:
         killed.append(workers.pop())
         killed[-1].process.kill()

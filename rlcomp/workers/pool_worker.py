@@ -1,4 +1,4 @@
-"""Workers of a pool: a process, and the calls that it has received."""
+"""Workers of a pool: a worker has a process and the calls that the process has received."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from rlcomp.workers.call_queue import CallQueue, QueuedCall
 from rlcomp.workers.executor import Reply, loading_error, read_reply
 
 LOAD_SECONDS = 60.0  # time limit for importing a function or instantiating a class
-_GRACE_SECONDS = 0.5  # beyond the time limit of an async call: the worker itself cancels it
+_GRACE_SECONDS = 0.5  # an async call gets this much more time: its worker cancels it at the limit
 # A worker is stuck if its call takes this many times the mean duration of a call. Extra workers
 # then take over, so that a few endless loops do not delay other calls.
 _STUCK_RATIO = 20.0
-# A worker is never stuck before the first number of seconds. While the mean duration is unknown,
-# it is stuck after an eighth of its time limit, at most after the second number of seconds.
-_STUCK_SECONDS = (0.25, 0.5)
+# A worker is not stuck before this number of seconds.
+_MIN_STUCK_SECONDS = 0.25
+# While the mean duration is unknown, a worker is stuck after this share of the time limit of its
+# call, at most after this number of seconds.
+_STUCK_SHARE, _MAX_STUCK_SECONDS = 1 / 8, 0.5
 _SEND_SECONDS = 10.0  # time limit for sending an order
-_CHUNK_BYTES = 2**16
+_CHUNK_BYTES = 2**16  # bytes per read from the channel
 _NICE = 10  # niceness of a stuck worker: a tenth of the processor beside another worker
 
+# Program of a worker process; its arguments are the import path and the arguments of ``main``.
 _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -87,7 +90,8 @@ class WorkerProcess:
     def read_replies(self) -> tuple[list[Reply], bool]:
         """Return the replies since the last call of this method, and whether more can come.
 
-        A call may write into the channel, so lines after one that is no reply are ignored.
+        A line that is no reply was written by a call: it and the lines after it are ignored, and no
+        more replies can come.
         """
         alive = not self.has_exited()  # check first: replies sent before the end are read below
         with contextlib.suppress(BlockingIOError):
@@ -137,8 +141,8 @@ class WorkerProcess:
         self.channel.close()
         os.close(self.lifeline)
 
-    def has_ended(self) -> bool:
-        """Return whether the killed worker has ended; reap it then."""
+    def reap(self) -> bool:
+        """Reap the killed worker if it has exited; return whether it has."""
         return self.process.poll() is not None
 
     def wait(self) -> int:
@@ -147,31 +151,42 @@ class WorkerProcess:
 
 
 class PoolWorker:
-    """Worker process and its unfinished calls; for the limits see :class:`WorkerProcess`."""
+    """Worker process and its unfinished calls.
+
+    Takes the arguments of :class:`WorkerProcess`.
+
+    Attributes:
+        calls: the calls that were sent and have no outcome; the first one is running.
+        loaded_functions: functions that the worker has loaded.
+        loading: the function that the worker is loading; empty if it is running a call.
+        is_replaced: whether the worker will be ended after its running call.
+        call_start: start of the running call or of loading, on the clock of ``time.monotonic``.
+        deadline: time at which the pool kills the worker, on the same clock.
+    """
 
     def __init__(self, memory_limit: int, output_limit: int) -> None:
         self.process = WorkerProcess(memory_limit, output_limit)
         self.loaded_functions: set[str] = set()
-        self.jobs: list[QueuedCall] = []  # sent and unfinished; the first one is running
+        self.calls: list[QueuedCall] = []
         self.is_replaced = False
         self.loading = ""
         self.call_start = self.deadline = 0.0
 
-    def send_calls(self, order: Mapping[str, object], jobs: list[QueuedCall]) -> None:
+    def send_calls(self, order: Mapping[str, object], calls: list[QueuedCall]) -> None:
         """Send calls to the worker; all get the time limit of the first one."""
-        self.jobs = jobs
+        self.calls = calls
         function = str(order["function"])
         self.loading = "" if function in self.loaded_functions else function
-        calls = [(job.number, job.arguments) for job in jobs]
+        numbered = [(call.number, call.arguments) for call in calls]
         with contextlib.suppress(OSError):  # the worker has ended; reading its replies reports this
-            self.process.send({**order, "timeout": jobs[0].timeout, "calls": calls})
+            self.process.send({**order, "timeout": calls[0].timeout, "calls": numbered})
         self._start_clock()
 
     def _start_clock(self) -> None:
         self.call_start = time.monotonic()
         limit = LOAD_SECONDS
-        if not self.loading and self.jobs:
-            limit = self.jobs[0].timeout + (_GRACE_SECONDS if self.jobs[0].is_concurrent else 0.0)
+        if not self.loading and self.calls:
+            limit = self.calls[0].timeout + (_GRACE_SECONDS if self.calls[0].is_concurrent else 0.0)
         self.deadline = self.call_start + limit
 
     def handle_reply(self, reply: Reply, queue: CallQueue, function: str | Unbuilt) -> None:
@@ -187,35 +202,38 @@ class PoolWorker:
             self.loading = ""
             self._start_clock()
             return
-        job = next((job for job in self.jobs if job.number == reply[0]), None)
-        if job is None:
-            return  # another worker has the call
-        self.jobs.remove(job)
-        queue.record_reply(job, reply[1:])
-        if not job.is_concurrent:
+        call = next((call for call in self.calls if call.number == reply[0]), None)
+        if call is None:
+            return  # the call was queued again: another worker makes it
+        self.calls.remove(call)
+        queue.record_reply(call, reply[1:])
+        if not call.is_concurrent:
             self._start_clock()
 
     def release_waiting_calls(self, queue: CallQueue) -> None:
-        """Queue the calls behind the current one again, and lower the worker's priority.
+        """Queue the calls behind the running one again, and lower the worker's priority.
 
-        The pool ends the worker after its current call, because it would still make those calls.
+        The worker would still make these calls: the pool ends it after its running call.
         """
-        if self.is_replaced or self.jobs[0].is_concurrent:
+        if self.is_replaced or self.calls[0].is_concurrent:
             return
-        self.is_replaced = queue.one_per_message = True
-        queue.take_back(self.jobs[1:])
-        self.jobs = self.jobs[:1]
-        # If other calls return in time, this one is the exception.
+        self.is_replaced = queue.one_per_order = True
+        queue.take_back(self.calls[1:])
+        self.calls = self.calls[:1]
+        # If other calls return in time, the running call is an exception: it gets little of the
+        # processor.
         if queue.mean_seconds is not None:
             self.process.lower_priority()
 
     def is_stuck(self, queue: CallQueue) -> bool:
-        """Return whether the current call takes much longer than others."""
+        """Return whether the running call takes much longer than others."""
         mean_seconds = queue.mean_seconds
-        patience = max(_STUCK_SECONDS[0], min(_STUCK_SECONDS[1], self.jobs[0].timeout / 8))
-        if mean_seconds is not None:
-            patience = max(_STUCK_SECONDS[0], _STUCK_RATIO * mean_seconds)
-        return not self.loading and time.monotonic() - self.call_start > patience
+        if mean_seconds is None:
+            limit = min(_MAX_STUCK_SECONDS, _STUCK_SHARE * self.calls[0].timeout)
+        else:
+            limit = _STUCK_RATIO * mean_seconds
+        seconds = time.monotonic() - self.call_start
+        return not self.loading and seconds > max(_MIN_STUCK_SECONDS, limit)
 
 
 def any_stuck(busy: Sequence[PoolWorker], queue: CallQueue) -> bool:

@@ -22,8 +22,8 @@ class Signature:
     """Parameters of a reward function that are passed by name.
 
     Attributes:
-        named: names of all parameters.
-        needed: names of the parameters without a default.
+        named: names of all parameters that a partial has not set.
+        needed: names of those without a default.
         fixed: names of parameters that a partial has set; a column of the same name is not passed.
         takes_all: whether the function takes any other name (``**columns``).
         is_async: whether the function must be awaited.
@@ -53,8 +53,9 @@ def read_signature(function: str | Unbuilt | Callable[..., object]) -> Signature
             instances are called.
 
     Raises:
-        ConfigError: the function cannot be imported, its parameters cannot be read, or some cannot
-            be passed by name.
+        ConfigError: the function cannot be imported, it is no function or no class with
+            ``__call__``, its parameters cannot be read, one of them cannot be passed by name, or
+            the class does not take the arguments.
     """
     if isinstance(function, Unbuilt):
         return _read_object_signature(function)
@@ -156,7 +157,7 @@ def _build_signature(function: Callable[..., object], description: str) -> Signa
     )
 
 
-def unwrapped(function: object) -> object:
+def unwrap(function: object) -> object:
     """Return the function inside partials (such as Hydra's ``_partial_``) and wrappers."""
     while True:
         if isinstance(function, functools.partial):
@@ -168,6 +169,6 @@ def unwrapped(function: object) -> object:
 
 
 def _is_async(function: Callable[..., object]) -> bool:
-    inner = unwrapped(function)
+    inner = unwrap(function)
     candidates = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
     return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in candidates)

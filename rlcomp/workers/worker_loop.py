@@ -1,11 +1,13 @@
 """Main loop of a worker process: read orders, call functions, send replies.
 
-The module imports the standard library only.
+The module imports the standard library, :mod:`rlcomp.errors` and
+:mod:`rlcomp.workers.function_call` only, so that a worker starts without torch.
 
-An order is a line of JSON: ``function`` (dotted path; arguments of its class, or null),
+An order is a line of JSON: ``function`` (dotted path, and arguments of the class or null),
 ``timeout`` (seconds), ``whole_batch`` and ``calls`` (number and arguments of each call). After the
 first order for a function the worker sends ``["loaded"]`` or ``["unloadable", reason]``. Then it
-sends ``[number, kind, value or message, seconds, metrics]`` for each call.
+sends ``[number, kind, value or message, seconds, metrics]`` for each call. A kind is ``scored`` or
+a cause of failure (:mod:`rlcomp.workers.executor`, :data:`rlcomp.workers.function_call.TEMPORARY`).
 """
 
 from __future__ import annotations
@@ -81,6 +83,7 @@ class WorkerLoop:
                     self._run_in_order(function, order)
 
     def _load_function(self, source: list[Any]) -> Function | None:
+        """Return a function, and report a first load; None if the function cannot be loaded."""
         key = json.dumps(source)
         if key not in self.functions:
             try:
@@ -126,7 +129,10 @@ class WorkerLoop:
 
 
 def _limit_cpu(timeout: float) -> None:
-    """Limit the processor time of a call, so that an orphaned worker ends."""
+    """Limit the processor time of a call to its time limit and one to two more seconds.
+
+    So a worker ends even if the pool can no longer kill it.
+    """
     soft = math.ceil(time.process_time() + timeout) + 1
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     if hard != resource.RLIM_INFINITY:
@@ -140,9 +146,10 @@ def _limit(kind: int, value: int) -> None:
 
 
 def _die_with_trainer(lifeline: int) -> None:
-    """Have the kernel kill this process group when the trainer ends and so closes its pipe end.
+    """Have the kernel kill this process group when the trainer ends, which closes the pipe.
 
-    The kernel sends SIGIO, which ends a process. A call that never returns could not check itself.
+    The kernel then sends SIGIO, which ends a process. The worker itself cannot check the pipe in a
+    call that never returns.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)

@@ -473,11 +473,11 @@ CORRUPTIONS = {
     "a generator of floats": (resized("learn:generator", 5056, torch.float32), "generator"),
     "torch's generator too short": (
         tree("random", change=lambda state: {**state, "torch": torch.zeros(9, dtype=torch.uint8)}),
-        "the generator 'torch' is none",
+        "the generator 'torch' is invalid",
     ),
     "torch's generator a number": (
         tree("random", change=lambda state: {**state, "torch": 3}),
-        "'torch' is none: it is 3, no tensor",
+        "'torch' is invalid: it is 3, no tensor",
     ),
     "no generator of Python": (
         tree("random", change=lambda s: {k: v for k, v in s.items() if k != "python"}),

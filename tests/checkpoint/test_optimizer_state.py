@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.checkpoint.optimizer_state import (
-    check_moment_shapes,
+    check_moments,
     check_optimizer_state,
     match_optimizer_state,
 )
@@ -88,17 +88,17 @@ def moments(size, **changes):
 )
 def test_each_moment_is_held_against_its_parameter(changes, refusal):
     optimizer = adam(2, 2)
-    check_moment_shapes({0: moments(2), 1: moments(2, exp_avg=-torch.ones(2))}, optimizer)
-    check_moment_shapes({0: moments(2), 1: moments(2, exp_avg_sq=torch.zeros(2))}, optimizer)
+    check_moments({0: moments(2), 1: moments(2, exp_avg=-torch.ones(2))}, optimizer)
+    check_moments({0: moments(2), 1: moments(2, exp_avg_sq=torch.zeros(2))}, optimizer)
 
     with pytest.raises(CheckpointError, match=refusal):
-        check_moment_shapes({0: moments(2), 1: moments(2, **changes)}, optimizer)
+        check_moments({0: moments(2), 1: moments(2, **changes)}, optimizer)
 
 
 def test_a_part_of_a_parameter_is_held_against_the_shape_of_that_part():
-    check_moment_shapes({0: moments(2)}, adam(4), lambda parameter: parameter[:2].shape)
+    check_moments({0: moments(2)}, adam(4), lambda parameter: parameter[:2].shape)
     with pytest.raises(CheckpointError, match=r"must be \[2\]"):
-        check_moment_shapes({0: moments(4)}, adam(4), lambda parameter: parameter[:2].shape)
+        check_moments({0: moments(4)}, adam(4), lambda parameter: parameter[:2].shape)
 
 
 def parameters():

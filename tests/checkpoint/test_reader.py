@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rlcomp.checkpoint.manifest import write_manifest
-from rlcomp.checkpoint.reader import list_checkpoints, newest_whole, open_checkpoint
+from rlcomp.checkpoint.reader import list_checkpoints, newest_readable, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, RlcompWarning
 
@@ -77,11 +77,11 @@ def test_the_newest_that_is_whole_is_taken_and_the_others_are_told(tmp_path):
 def test_a_checkpoint_without_its_config_is_passed_over_where_one_is_needed(tmp_path):
     first, second = saved(tmp_path, 1), saved(tmp_path, 2, config=None)
 
-    assert newest_whole([second, first]).path == second
+    assert newest_readable([second, first]).path == second
     with pytest.warns(RlcompWarning, match=r"has no config\.yaml"):
-        assert newest_whole([second, first], with_config=True).path == first
+        assert newest_readable([second, first], with_config=True).path == first
     with pytest.raises(CheckpointError, match=r"nothing can be continued: .*has no config"):
-        newest_whole([second], with_config=True)
+        newest_readable([second], with_config=True)
 
 
 def test_what_is_no_run_says_what_it_is(tmp_path):

@@ -15,7 +15,7 @@ from components.sampler.curriculum import Curriculum
 from components.sampler.pools import TaskPools
 from components.sampler.task_curriculum import Frontier
 from components.worlds.sorting.task import Sorting
-from rlcomp.checkpoint.optimizer_state import check_moment_shapes, check_optimizer_state
+from rlcomp.checkpoint.optimizer_state import check_moments, check_optimizer_state
 from rlcomp.checkpoint.random_state import check_random_state, random_state
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.component import Component
@@ -279,7 +279,7 @@ def test_a_state_that_nobody_wrote_is_refused_with_part_and_field(tmp_path, name
     part = PARTS[kind]()
 
     with pytest.raises(CheckpointError, match=rf"{tmp_path}: the state of '{kind}:': .*{told}"):
-        restore(tmp_path, {kind: part}, tensors, held, redraw=True)
+        restore(tmp_path, {kind: part}, tensors, held, keep_generators=True)
 
 
 @pytest.mark.parametrize("kind", PARTS)
@@ -287,7 +287,7 @@ def test_a_state_that_was_written_is_taken(tmp_path, kind):
     part, other = PARTS[kind](), PARTS[kind]()
     tensors, held = collect({kind: part})
 
-    restore(tmp_path, {kind: other}, tensors, held, redraw=False)
+    restore(tmp_path, {kind: other}, tensors, held, keep_generators=False)
 
     again, same = collect({kind: other})
     assert repr(same["nodes"]) == repr(held["nodes"])
@@ -301,7 +301,7 @@ def test_what_other_optimisers_keep_is_not_looked_into():
 
     optimizer = Mine([torch.nn.Parameter(torch.zeros(4))])
 
-    check_moment_shapes({0: {"exp_avg": torch.ones(2, 2)}}, optimizer)
+    check_moments({0: {"exp_avg": torch.ones(2, 2)}}, optimizer)
 
 
 @pytest.mark.parametrize("name", ["Adafactor", "Adamax", "ASGD", "LBFGS", "NAdam", "Rprop"])
@@ -313,7 +313,7 @@ def test_the_moments_of_torchs_optimisers_pass(name):
     closure = {"closure": lambda: torch.tensor(1.0)} if name == "LBFGS" else {}
     optimizer.step(**closure)
 
-    check_moment_shapes(check_optimizer_state(optimizer.state_dict())["state"], optimizer)
+    check_moments(check_optimizer_state(optimizer.state_dict())["state"], optimizer)
 
 
 def test_words_of_zero_and_every_place_of_a_generator_pass():

@@ -196,7 +196,7 @@ def _tiles(monkeypatch):
     monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
 
 
-FUNCTIONS = {"_log_probs", "_slope", "_entropy"}
+FUNCTIONS = {"_log_probs", "_log_probs_gradient", "_entropy"}
 BETWEEN = {"fused_rms_norm", "_rotate_fused", "silu_gate"}
 
 

@@ -58,7 +58,7 @@ def test_a_transcript_assembles_its_segments():
     for rows, tokens in (([0, 1, 2], [1, 9, 2]), ([2, 0], [3, 4]), ([2, 0], [9, 5])):
         stop.take(rows, torch.tensor(tokens))
 
-    sampled = transcript.sampled(stop)
+    sampled = transcript.responses(stop)
 
     assert sampled.tokens[0].tolist() == [1, 4, 5]
     assert sampled.tokens[2].tolist() == [2, 3, 9]

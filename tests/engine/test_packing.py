@@ -70,7 +70,7 @@ def test_shared_prefixes_of_branches_are_packed_once():
 
     assert packed.ids.tolist() == [2, 3, 4, 5, 6, 7, 8, 6]
     # Before 3, 5, 6, 9 of row 0; of row 1; before 3, 8, 6, 9 of row 2; before 3, 5 of row 3.
-    assert listed.states.tolist() == [0, 2, 3, 4, 0, 2, 3, 5, 0, 2, 6, 7, 0, 2]
+    assert listed.packed_indices.tolist() == [0, 2, 3, 4, 0, 2, 3, 5, 0, 2, 6, 7, 0, 2]
     assert [(tile.rows, tile.prefix) for tile in tiles] == [
         (slice(0, 3), ()),
         (slice(3, 6), (0,)),
@@ -106,7 +106,7 @@ def test_each_response_token_is_predicted_by_the_one_before_it():
     _, listed = pack(three_rows())
 
     # Rows 0, 1, 2: before 7, 8, 1 stand 6, 7, 8; before 4, 1 stand 9, 4; before 3, 1 stand 6, 3.
-    assert listed.states.tolist() == [1, 3, 4, 5, 6, 1, 2]
+    assert listed.packed_indices.tolist() == [1, 3, 4, 5, 6, 1, 2]
     assert listed.targets.tolist() == [7, 8, 1, 4, 1, 3, 1]
     assert listed.flat_indices.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
 
@@ -191,7 +191,7 @@ def test_a_hole_in_the_response_is_packed_and_not_predicted():
     packed, listed = pack(batch)
 
     assert packed.ids.tolist() == [1, 2, 3, 4]
-    assert (listed.states.tolist(), listed.targets.tolist()) == ([0, 3], [2, 5])
+    assert (listed.packed_indices.tolist(), listed.targets.tolist()) == ([0, 3], [2, 5])
 
 
 def test_a_row_without_response_is_not_packed():
@@ -215,7 +215,7 @@ def test_without_response_one_token_is_packed():
     packed, listed = pack(make_batch([[3, 4], [5, 6]], [[0, 0], [0, 0]]))
 
     assert (packed.ids.tolist(), packed.positions.tolist()) == ([3], [0])
-    assert len(listed.states) == len(listed.flat_indices) == len(listed.targets) == 0
+    assert len(listed.packed_indices) == len(listed.flat_indices) == len(listed.targets) == 0
     assert sees(packed).tolist() == [[True]]
 
 
@@ -255,7 +255,7 @@ def test_answers_of_one_token_are_predicted_by_the_prompt_alone():
     packed, listed = pack(batch)
 
     assert packed.ids.tolist() == [1, 2]
-    assert listed.states.tolist() == [1, 1]
+    assert listed.packed_indices.tolist() == [1, 1]
 
 
 def test_pack_prompts_keeps_equal_prompts_apart():
@@ -298,7 +298,7 @@ def test_a_predicting_token_attends_to_its_row_alone(batch, size):
 
     assert listed.flat_indices.tolist() == places.flatten().nonzero().flatten().tolist()
     for state, place, target in zip(
-        listed.states, listed.flat_indices, listed.targets, strict=True
+        listed.packed_indices, listed.flat_indices, listed.targets, strict=True
     ):
         row, t = divmod(int(place), places.shape[1])
         read = visible[state].nonzero().flatten()

@@ -32,6 +32,15 @@ def test_what_is_accepted_later_takes_the_place_of_what_was(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.yaml"]
 
 
+def test_the_config_of_an_unreadable_checkpoint_is_not_taken(tmp_path):
+    for name, seed in {"step-00000002": 4, "unreadable-step-00000003": 5}.items():
+        folder = tmp_path / "checkpoints" / name
+        folder.mkdir(parents=True)
+        OmegaConf.save(OmegaConf.create(CONFIG | {"seed": seed}), folder / "config.yaml")
+
+    assert read_run_record(tmp_path).config.seed == 4
+
+
 def test_where_nothing_was_kept_nothing_is_known(tmp_path):
     assert read_run_record(tmp_path).config is None
 

@@ -69,7 +69,7 @@ def went_on(parallel, saved, seeds):
         if ranks is not None and not ranks.lead(make.nodes):
             return None
         if saved is not None:
-            restore(Path("saved"), make.nodes, *saved, redraw=False)
+            restore(Path("saved"), make.nodes, *saved, keep_generators=False)
         for seed in seeds:
             with recording(progress=0.5), torch.no_grad():
                 make.nodes["learner"](batch(seed))

@@ -1,7 +1,7 @@
 import pytest
 
 from rlcomp.errors import UserError
-from rlcomp.parallel.world import local_rank, world
+from rlcomp.parallel.world import local_rank, rank_and_size
 
 
 @pytest.mark.parametrize(
@@ -15,13 +15,13 @@ from rlcomp.parallel.world import local_rank, world
     ],
 )
 def test_torchrun_says_which_rank_of_how_many(words, found):
-    assert world(words) == found
+    assert rank_and_size(words) == found
 
 
 @pytest.mark.parametrize("size", ["0", "two", "-1"])
 def test_a_number_of_ranks_that_is_none_is_refused(size):
     with pytest.raises(UserError, match=rf"^WORLD_SIZE is '{size}': .*unset it$"):
-        world({"WORLD_SIZE": size, "RANK": "0"})
+        rank_and_size({"WORLD_SIZE": size, "RANK": "0"})
 
 
 @pytest.mark.parametrize("rank", [None, "", "2", "x", "-1"])
@@ -29,7 +29,7 @@ def test_a_rank_that_is_none_of_them_is_refused(rank):
     words = {"WORLD_SIZE": "2"} | ({} if rank is None else {"RANK": rank})
 
     with pytest.raises(UserError, match=r"^WORLD_SIZE is 2 and RANK is .*-per-node 2 -m rlc"):
-        world(words)
+        rank_and_size(words)
 
 
 def test_the_environment_is_that_of_the_process(monkeypatch):
@@ -37,5 +37,5 @@ def test_the_environment_is_that_of_the_process(monkeypatch):
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("LOCAL_RANK", "1")
 
-    assert (world(), local_rank()) == ((2, 3), 1)
+    assert (rank_and_size(), local_rank()) == ((2, 3), 1)
     assert local_rank({}) == 0

@@ -111,7 +111,7 @@ class Poisoned:
         tensors, state = self.start
         if "kl:kl" in tensors:
             self.nodes["kl"].kl.fill_(tensors["kl:kl"])  # NaN: nothing is measured yet
-        restore(Path("x"), self.nodes, dict(tensors), state, redraw=False)
+        restore(Path("x"), self.nodes, dict(tensors), state, keep_generators=False)
         run_phases({"rl": Phase(1, stages)}, nodes=self.nodes, seed=0)
 
     def boundaries(self):

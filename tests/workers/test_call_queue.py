@@ -60,7 +60,7 @@ def test_calls_that_run_together_are_at_most_so_many_and_divided():
 
 def test_after_one_was_stuck_each_goes_alone():
     waiting = queue(10, previous_mean=1e-6)
-    waiting.one_per_message = True
+    waiting.one_per_order = True
 
     assert numbers(waiting.take([])) == [0]
 

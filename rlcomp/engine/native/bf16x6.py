@@ -15,13 +15,13 @@ from rlcomp.errors import ShapeError
 def why_missing_bf16x6() -> str | None:
     """Return why this machine does not support BF16x6; None if it does."""
     try:
-        return _missing(library())
+        return _why_unsupported(library())
     except RuntimeError as error:
         return str(error)
 
 
 @cache
-def _missing(loaded: ctypes.CDLL) -> str | None:
+def _why_unsupported(loaded: ctypes.CDLL) -> str | None:
     if loaded.rlcomp_has_bf16x6():
         return None
     return (
@@ -47,7 +47,7 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
     Raises:
         RuntimeError: this machine does not support BF16x6 (:func:`why_missing_bf16x6`).
         ShapeError: the shapes do not match, or a tensor has another dtype or device.
-        MemoryError: there is no memory for the parts, at most 2 MB.
+        MemoryError: there is no memory for the parts of the factors, at most 2 MB.
 
     Source:
         Henry, Tang & Heinecke 2019, "Leveraging the bfloat16 artificial intelligence datatype for
@@ -60,7 +60,7 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Compute ``a @ b`` by :func:`add_product`, shape ``[M, N]``."""
+    """Compute ``a @ b``, shape ``[M, N]``; rounding and errors are as in :func:`add_product`."""
     out = a.new_empty(len(a), b.shape[1])
     _call(out, a, b, add=False)
     return out
@@ -68,7 +68,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
     loaded = library()
-    if (reason := _missing(loaded)) is not None:
+    if (reason := _why_unsupported(loaded)) is not None:
         raise RuntimeError(reason)
     _check(out, a, b)
     if not (out.numel() and a.shape[1]):
@@ -76,18 +76,18 @@ def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
             out.zero_()
         return
     factors = [each if _dense(each) else each.contiguous() for each in (a, b)]
-    matrices = [
+    arguments = [
         argument
         for each in (*factors, out)
         for argument in (address(each), *map(int64, each.stride()))
     ]
-    loaded.rlcomp_bf16x6(*matrices, *map(int64, (*out.shape, a.shape[1], add)))
+    loaded.rlcomp_bf16x6(*arguments, *map(int64, (*out.shape, a.shape[1], add)))
 
 
 def _check(out: Tensor, a: Tensor, b: Tensor) -> None:
     shapes = [tuple(each.shape) for each in (a, b, out)]
-    matrices = all(len(shape) == 2 for shape in shapes)
-    if not (matrices and a.shape[1] == len(b) and shapes[2] == (len(a), b.shape[1])):
+    are_matrices = all(len(shape) == 2 for shape in shapes)
+    if not (are_matrices and a.shape[1] == len(b) and shapes[2] == (len(a), b.shape[1])):
         raise ShapeError(f"{shapes[0]} by {shapes[1]} is not a product of shape {shapes[2]}")
     for each in (a, b, out):
         if each.dtype != torch.float32 or each.device.type != "cpu":

@@ -32,8 +32,9 @@ INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"neon": ()},
     "arm64": {"neon": ()},
 }
-# Flags that old compilers lack, by instruction set. Without them the AMX kernels are left out.
+# Flags of AMX by instruction set. Old compilers lack them, and then leave out its kernels.
 _NEWER = {"avx512": ("-mamx-tile", "-mamx-bf16")}
+# Program that only compiles with these flags.
 _TILES = """#include <immintrin.h>
 void multiply(const void* config) {
     _tile_loadconfig(config);

@@ -19,7 +19,7 @@ from torch import Tensor
 from rlcomp.engine.native.build import OBJECTS, compiler, instruction_sets, object_path
 
 _LOG = logging.getLogger(__name__)
-_HOW = "run python -m rlcomp.engine.native.build"
+_BUILD_REMEDY = "run python -m rlcomp.engine.native.build"
 _I, _D, _P = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
@@ -30,7 +30,7 @@ class LinearStruct(ctypes.Structure):
 
 
 class NormStruct(ctypes.Structure):
-    """A LayerNorm (``centred``) or a root-mean-square norm; without a weight there is none."""
+    """A LayerNorm (``centred``) or a root-mean-square norm; a null weight stands for no norm."""
 
     _fields_ = (("weight", _P), ("bias", _P), ("eps", _D), ("centred", _I))
 
@@ -106,7 +106,9 @@ _INTERPRETER = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
     """Set the types of the library's functions and the check of their results.
 
-    Signal handlers run during a call; an exception in a handler ends the call.
+    Signal handlers run during a call; an exception in a handler ends the call. A function returns
+    0; 1 if there is no memory; 2 if a handler raised an exception; 3 if an earlier call of the
+    session ended early.
     """
 
     def check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
@@ -135,7 +137,7 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _raise_interruption(library: ctypes.CDLL) -> None:
-    """Raise the exception that a signal handler raised during a call."""
+    """Raise the exception that a signal handler has raised during a call of the library."""
     exception = (_P * 3)()
     library.rlcomp_raised(exception)
     restore = ctypes.PyDLL(None).PyErr_Restore
@@ -144,7 +146,7 @@ def _raise_interruption(library: ctypes.CDLL) -> None:
 
 
 def int64_tensor(values: Any) -> Tensor:  # noqa: ANN401
-    """Return integers as an int64 tensor, as the library reads them."""
+    """Return integers as an int64 tensor, the type that the library reads."""
     return torch.tensor(values, dtype=torch.int64)
 
 
@@ -159,7 +161,7 @@ def int64(value: int) -> ctypes.c_int64:
 
 
 def instruction_set() -> str | None:
-    """Return the best instruction set that torch may use here; None if none is supported.
+    """Return the best instruction set that torch may use here; None if it is not supported.
 
     The environment variable ``ATEN_CPU_CAPABILITY`` lowers it.
     """
@@ -178,10 +180,11 @@ def why_missing() -> str | None:
     if object_path(name).exists():
         return None
     if any(OBJECTS.glob("*.so")):
-        return f"the library was compiled from other sources: {_HOW}"
+        return f"the library was compiled from other sources: {_BUILD_REMEDY}"
     if compiler() is None:
-        return f"the library is not compiled: install a C++ compiler (g++ or clang++), then {_HOW}"
-    return f"the library is not compiled: {_HOW}"
+        remedy = f"install a C++ compiler (g++ or clang++), then {_BUILD_REMEDY}"
+        return f"the library is not compiled: {remedy}"
+    return f"the library is not compiled: {_BUILD_REMEDY}"
 
 
 @cache

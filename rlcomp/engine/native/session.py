@@ -56,8 +56,8 @@ class DecodeRequest:
         uniform: numbers in [0, 1), shape ``[steps, len(rows)]``, float64.
         draw: a draw without filters.
         ends: conditions that end a row before its limit.
-        continues: whether an earlier request began the turn.
-        closes: whether a row is closed at its end.
+        continues: whether an earlier request began the turn, so that a stop text may have begun.
+        closes: whether a row is closed when it has ended.
 
     Attributes:
         struct: argument of the library's functions.
@@ -129,7 +129,9 @@ class DecodeRequest:
 
 
 class LibrarySession:
-    """Rows of token ids with a KV cache, in the native library; no argument is checked.
+    """Rows of token ids with a KV cache, in the native library.
+
+    No argument is checked: an invalid row or token reads foreign memory.
 
     Args:
         model: the model; its weights are read in place.

@@ -14,12 +14,12 @@ from rlcomp.engine.compiling import ThreadFlag
 from rlcomp.engine.native.library import address, int64, library
 from rlcomp.errors import ShapeError
 
-_native = ThreadFlag()
+_uses_library = ThreadFlag()
 
 
-def use_library(wanted: bool) -> AbstractContextManager[None]:
+def use_library(on: bool) -> AbstractContextManager[None]:
     """Return a context that switches the functions of this module on or off in this thread."""
-    return _native.set(wanted)
+    return _uses_library.set(on)
 
 
 def is_supported(logits: Tensor, keep: Tensor | None) -> bool:
@@ -30,7 +30,7 @@ def is_supported(logits: Tensor, keep: Tensor | None) -> bool:
         keep: tokens that may be drawn: ``[V]``, the same in every row; or ``[N, V]``.
     """
     cpu = logits.device.type == "cpu" and logits.dtype == torch.float32
-    return _native.on and cpu and (keep is None or keep.dim() == 1)
+    return _uses_library.on and cpu and (keep is None or keep.dim() == 1)
 
 
 def log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
@@ -165,6 +165,6 @@ def _row_gradient(gradient: Tensor, logits: Tensor) -> Tensor:
 
 
 def _arguments(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
-    """Return the first arguments of each function of the library."""
+    """Return the arguments that all functions of the library have in common."""
     pointer = None if mask is None else address(mask)
     return address(logits), pointer, ctypes.c_double(temperature), *map(int64, logits.shape)

@@ -14,6 +14,8 @@ from rlcomp.engine.native.library import library
 
 
 class _Heads(ctypes.Structure):
+    """``Heads`` of src/tree_attention.cpp: sizes, nodes and rotary embeddings."""
+
     _fields_ = (
         ("tokens", ctypes.c_int64),
         ("heads", ctypes.c_int64),
@@ -28,6 +30,8 @@ class _Heads(ctypes.Structure):
 
 
 class _Rows(ctypes.Structure):
+    """``Rows`` of src/tree_attention.cpp: address of a tensor, and numbers from row to row."""
+
     _fields_ = (("at", ctypes.c_void_p), ("row", ctypes.c_int64))
 
 
@@ -40,6 +44,8 @@ def tree_attention(
     rotation: Tensor | None = None,
 ) -> Tensor:
     """Compute attention of packed tokens: all answers read a prompt's keys at once, without masks.
+
+    A token attends to itself and to earlier tokens of its row. Differentiable once.
 
     Args:
         q: shape ``[N, heads, D]``, float32, on the CPU.
@@ -75,8 +81,8 @@ def _rows(x: Tensor) -> _Rows:
 
 def _heads(q: Tensor, k: Tensor, nodes: Indices, scale: float, rotation: Tensor | None) -> _Heads:
     tokens, heads, size = q.shape
-    turn = () if rotation is None else (rotation[0].data_ptr(), rotation[1].data_ptr())
-    return _Heads(tokens, heads, k.shape[1], size, scale, nodes.ctypes.data, len(nodes), *turn)
+    angles = () if rotation is None else (rotation[0].data_ptr(), rotation[1].data_ptr())
+    return _Heads(tokens, heads, k.shape[1], size, scale, nodes.ctypes.data, len(nodes), *angles)
 
 
 def _forward(

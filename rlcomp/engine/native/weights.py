@@ -12,7 +12,7 @@ from rlcomp.engine.fused import merged_weights
 from rlcomp.engine.native.library import LayerStruct, LinearStruct, ModelStruct, NormStruct
 from rlcomp.engine.transformer import Block, Transformer
 
-# By the class name of transformers' module; src/model.h has the same numbers.
+# Number of each activation in src/model.h, by the class name of the module of transformers.
 _ACTIVATIONS = {"SiLUActivation": 0, "NewGELUActivation": 1, "GELUTanh": 1}
 # Floats of the widest vector: head sizes are padded to a multiple of it.
 _LANES = 16
@@ -44,7 +44,7 @@ class NativeModel:
     by row.
 
     Args:
-        transformer: the model; :func:`unsupported_model` is None.
+        transformer: the model; the library must support it (:func:`unsupported_model`).
         positions: maximum number of tokens of a row.
 
     Attributes:
@@ -63,7 +63,7 @@ class NativeModel:
         first, first_struct = layers.blocks[0], blocks[0]
         size = first_struct.v.outputs // first.kv_heads
         cosine, sine = self._rotations(transformer, positions)
-        absolute = layers.position_embedding
+        position_embedding = layers.position_embedding
         self.struct = ModelStruct(
             layers=len(blocks),
             hidden=head.weight.shape[1],
@@ -74,7 +74,9 @@ class NativeModel:
             activation=_ACTIVATIONS[type(first.activation).__name__],
             scale=first.scale,
             embedding=self._table(layers.embedding),
-            position_embedding=None if absolute is None else self._table(absolute),
+            position_embedding=(
+                None if position_embedding is None else self._table(position_embedding)
+            ),
             cosine=cosine,
             sine=sine,
             layer=self._layers,

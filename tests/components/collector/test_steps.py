@@ -86,7 +86,7 @@ def test_it_goes_on_to_the_bit_from_a_saved_state(tmp_path):
     tensors, state = collect({"environment": whole.environment, "collector": whole})
     resumed = make(seed=7, max_steps=4)
     nodes = {"environment": resumed.environment, "collector": resumed}
-    restore(tmp_path, nodes, tensors, state, redraw=False)
+    restore(tmp_path, nodes, tensors, state, keep_generators=False)
 
     expected, again = whole(), resumed()
 

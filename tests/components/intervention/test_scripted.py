@@ -121,6 +121,6 @@ def test_a_resumed_intervener_goes_on_where_it_was(tmp_path):
     part, again = scripted(patience=3), scripted(patience=3)
     taken(part, [5.0, 5.0, 5.0])
 
-    restore(tmp_path, {"it": again}, *collect({"it": part}), redraw=False)
+    restore(tmp_path, {"it": again}, *collect({"it": part}), keep_generators=False)
 
     assert taken(part, [5.0, 5.0, 5.0]) == taken(again, [5.0, 5.0, 5.0]) == [True, True, False]

@@ -84,6 +84,6 @@ def test_a_restored_sampler_draws_the_same(tmp_path):
     sample()
 
     state = collect({"replay": replay, "sample": sample})
-    restore(tmp_path, {"replay": other, "sample": again}, *state, redraw=False)
+    restore(tmp_path, {"replay": other, "sample": again}, *state, keep_generators=False)
 
     assert torch.equal(sample()["desired_goal"], again()["desired_goal"])

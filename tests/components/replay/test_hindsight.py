@@ -159,7 +159,7 @@ def test_a_restored_sampler_draws_the_same_steps_and_goals(tmp_path):
     sample()
     other, again = sampler(seed=4)
     state = collect({"replay": replay, "sample": sample})
-    restore(tmp_path, {"replay": other, "sample": again}, *state, redraw=False)
+    restore(tmp_path, {"replay": other, "sample": again}, *state, keep_generators=False)
 
     one, two = sample(), again()
 

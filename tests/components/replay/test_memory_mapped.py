@@ -86,7 +86,7 @@ def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
         first.extend(steps(start, min(start + 3, stored)))
         first.run_state()
     first.sample(2)
-    restore(tmp_path, {"replay": again}, *collect({"replay": first}), redraw=False)
+    restore(tmp_path, {"replay": again}, *collect({"replay": first}), keep_generators=False)
 
     assert numbers(again) == numbers(first)
     assert again.cursor == first.cursor == stored % 10

@@ -79,7 +79,7 @@ def test_a_restored_replay_draws_the_same(tmp_path):
     first, again = replay(), replay(seed=9)
     first.extend(steps(0, 6))
     first.reprioritise(torch.tensor([1, 3]), torch.tensor([5.0, 0.1]))
-    restore(tmp_path, {"replay": again}, *collect({"replay": first}), redraw=False)
+    restore(tmp_path, {"replay": again}, *collect({"replay": first}), keep_generators=False)
 
     assert torch.equal(first.sample(20)["index"], again.sample(20)["index"])
     assert again.greatest == 5.5

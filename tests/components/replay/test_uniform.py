@@ -100,7 +100,7 @@ def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
     first, again = replay(4), replay(4, seed=9)
     Extend(replay=first)(steps(0, stored))
     Sample(replay=first, batch_size=2)()
-    restore(tmp_path, {"replay": again}, *collect({"replay": first}), redraw=False)
+    restore(tmp_path, {"replay": again}, *collect({"replay": first}), keep_generators=False)
 
     assert numbers(again) == numbers(first)
     assert [*again.run_state()["rows"]] == [*first.run_state()["rows"]]
@@ -115,7 +115,7 @@ def test_a_restored_replay_draws_and_overwrites_as_the_first(tmp_path, stored):
 def test_an_empty_replay_is_restored_as_such(tmp_path):
     again = replay(seed=9)
 
-    restore(tmp_path, {"replay": again}, *collect({"replay": replay()}), redraw=False)
+    restore(tmp_path, {"replay": again}, *collect({"replay": replay()}), keep_generators=False)
 
     assert len(again) == 0
 

@@ -1,4 +1,4 @@
-// What the library lets others call: plain C, through ctypes.
+// Declaration of the functions that Python calls by ctypes: plain C, exported.
 #pragma once
 
 #define RLCOMP_API extern "C" __attribute__((visibility("default")))

@@ -5,7 +5,7 @@
 namespace rlcomp {
 namespace {
 
-// Queries that read keys together, and vectors of values that are summed together.
+// Queries that read a key together, and vectors of a value that are summed together, in registers.
 #if defined(__AVX512F__)
 constexpr int kQueries = 8, kValues = 2;
 #elif defined(__AVX2__)
@@ -13,17 +13,18 @@ constexpr int kQueries = 2, kValues = 4;
 #else
 constexpr int kQueries = 2, kValues = 4;
 #endif
-constexpr int kTile = 8;                 // queries whose scores are kept at once
-constexpr int kColumns = kTokens / W;    // vectors of a page's tokens
+constexpr int kTile = 8;                 // queries whose scores are stored at a time
+constexpr int kColumns = kTokens / W;    // vectors that hold a number for each token of a page
 
-// Asks for a token's or a feature's numbers of the page that is read next: in memory pages lie
-// apart, so that no hardware sees it coming.
+// Prefetches numbers of the page that is read next. Pages lie apart in memory, so that the hardware
+// does not prefetch them.
 inline void fetch(const float* numbers, int64_t count) {
-    constexpr int64_t kLine = 16;
+    constexpr int64_t kLine = 16;  // floats of a cache line
     for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(numbers + i);
 }
 
-// Scores of Q queries [Q][size] with a page's keys [size][kTokens].
+// Computes the scores of Q queries [Q][size] with the keys of a page, [size][kTokens]. `next` is
+// the page to prefetch, `ld` the distance of two rows of scores.
 template <int Q>
 inline void scores(const float* q, int64_t size, const float* keys, const float* next, float* into,
                    int64_t ld) {
@@ -50,7 +51,7 @@ inline void scores(const float* q, int64_t size, const float* keys, const float*
         for (int c = 0; c < kColumns; ++c) store(into + i * ld + c * W, acc[i][c]);
 }
 
-// Adds C vectors of the values [count][size], by the weights of Q queries, to [Q][size].
+// Adds C vectors of the values [count][size], weighted for each of Q queries, to [Q][size].
 template <int Q, int C>
 inline void values(const float* weights, int64_t ld, const float* v, const float* next,
                    int64_t size, int64_t count, float* into) {
@@ -77,26 +78,27 @@ inline void values(const float* weights, int64_t ld, const float* v, const float
         for (int c = 0; c < C; ++c) store(into + i * size + c * W, acc[i][c]);
 }
 
-// Some queries after the other, as many at once as there is a kernel for.
+// Calls `call` for queries `first` to `count`: for Q at a time, then for the rest by halves of Q.
 template <int Q, class Call>
 inline void by_queries(int64_t first, int64_t count, Call call) {
     for (; count - first >= Q; first += Q) call(std::integral_constant<int, Q>{}, first);
     if constexpr (Q > 1) by_queries<Q / 2>(first, count, call);
 }
 
+// Like by_queries, for vectors of a value.
 template <int C, class Call>
 inline void by_vectors(int64_t first, int64_t count, Call call) {
     for (; count - first >= C; first += C) call(std::integral_constant<int, C>{}, first);
     if constexpr (C > 1) by_vectors<C / 2>(first, count, call);
 }
 
-// Some queries and the pages that all of them read.
+// Some queries, and a sequence whose pages all of them read.
 struct Reading {
     const Sequence& sequence;
-    const Sequence& next;  // whose pages are read after these
-    int64_t tokens;        // of the sequence
-    int64_t keys, values, size;  // where those of the layer and head are in a page
-    int64_t queries;
+    const Sequence& next;  // the sequence that is read next: its first page is prefetched
+    int64_t tokens;        // number of tokens to read
+    int64_t keys, values, size;  // offsets of keys and values in a page, and the size of a head
+    int64_t queries;             // number of queries
 
     void score(const float* q, float* into, int64_t ld) const {
         for (int64_t page = 0; page * kTokens < tokens; ++page) {
@@ -131,7 +133,7 @@ struct Reading {
     }
 };
 
-// Scores to weights, of a row of whole vectors; what they have to be divided by.
+// Replaces a row of scores, in whole vectors, by weights; returns the sum to divide them by.
 inline float weigh(float* row, int64_t count) {
     Vec top = load(row);
     for (int64_t i = W; i < count; i += W) top = larger(load(row + i), top);
@@ -167,7 +169,8 @@ void Attention::tile(int64_t layer, int64_t head, const Query* queries, int64_t 
                              int64_t some) {
         return Reading{sequence, next, tokens, keys, values, size, some};
     };
-    // Calls with each run of queries of one sequence: its first, the run's length, its last place.
+    // Calls `call` for each run of queries of the same sequence, with the index of its first query
+    // and the reading of the sequence.
     const auto by_sequence = [&](auto call) {
         for (int64_t first = 0, next; first < count; first = next) {
             int64_t last = 0;

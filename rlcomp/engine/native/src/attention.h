@@ -7,7 +7,8 @@
 
 namespace rlcomp {
 
-// A token that is read: its place among its sequence's own, and whether its last state is wanted.
+// A token to compute: its index among the own tokens of its sequence (`place`), and whether its
+// last state is needed (`wanted`).
 struct Entry {
     Sequence* sequence;
     int64_t token, place;
@@ -16,13 +17,14 @@ struct Entry {
     int64_t position() const { return sequence->before() + place; }
 };
 
-// Softmax attention of tokens to all that their sequences hold up to them. Neighbours with the
-// same parent read its keys together; each one's numbers depend on it alone.
+// Softmax attention of each token to the tokens of its sequence up to itself. Neighbours with the
+// same parent read its keys together; the result of a token does not depend on its neighbours.
 class Attention {
   public:
     explicit Attention(const Model& model) : model_(model), shape_(model) {}
 
-    // q [N, heads * head_size] of entries whose keys are written; into `out`, of the same shape.
+    // Computes attention of queries `q` [N, heads * head_size] of entries, whose keys and values
+    // are in the pages, into `out` [N, heads * head_size].
     void attend(int64_t layer, const std::vector<Entry>& entries, const float* q, float* out);
 
   private:

@@ -1,5 +1,5 @@
-// What stands between matrices of float32 and tiles of the matrix unit. It is done row by row, so
-// that it can be done while the unit multiplies.
+// Copies between float32 matrices and tiles of the matrix unit: one row a call, so that they can
+// run while the unit multiplies.
 #pragma once
 
 #include <algorithm>
@@ -9,19 +9,19 @@
 
 namespace rlcomp {
 
-constexpr int64_t kSide = 16, kPair = 2 * kSide;  // rows of a tile, and of two
-constexpr int64_t kDepth = 32;                    // inputs of a tile: bfloat16 of its rows
+constexpr int64_t kSide = 16, kPair = 2 * kSide;  // rows of a tile, and of two tiles
+constexpr int64_t kDepth = 32;                    // inputs of a tile: bfloat16 numbers of a row
 constexpr int64_t kTile = kSide * kDepth;
 constexpr int64_t kParts = 3;
-// kDepth inputs of two tiles: [part][tile].
+// Numbers of kDepth inputs of two tiles: [part][tile].
 constexpr int64_t kStep = kParts * 2 * kTile;
 
 static_assert(W == kSide, "tiles are as wide as vectors");
 
 constexpr uint32_t kUpper = 0xffff0000u;  // the digits of a bfloat16
 
-// A float32 has 24 binary digits, a bfloat16 8: x = x1 + x2 + x3, exactly, if digits are cut off and
-// not rounded. The parts of two vectors, side by side, are a row of a tile for each part.
+// Splits numbers. A float32 has 24 binary digits, a bfloat16 8: x = x1 + x2 + x3 exactly, if digits
+// are cut off and not rounded. Each part of the two vectors is written as one row of a tile.
 inline void split(Vec low, Vec high, uint16_t* into) {
     for (int64_t part = 0; part < kParts; ++part) {
         const Vec a = (Vec)((Ints)low & kUpper), b = (Vec)((Ints)high & kUpper);
@@ -41,7 +41,7 @@ class Splitter {
     Splitter(Input f, Of of, int64_t lines, int64_t inputs, uint16_t* into)
         : f_(f), of_(of), lines_(lines), inputs_(lines > 0 ? inputs : 0), into_(into) {}
 
-    // A row of a tile of each part; false if there is none left.
+    // Writes a row of a tile of each part; returns false if no row is left.
     [[gnu::always_inline]] bool next() {
         if (input_ >= inputs_) return false;
         if (row_ == 0) begin();
@@ -56,7 +56,7 @@ class Splitter {
     }
 
   private:
-    // The rows of two tiles' worth of numbers: where they lie, or copied, filled up with zeros.
+    // Finds the rows of the next tile: in place, or in a copy that is padded with zeros.
     void begin() {
         const int64_t line = half_ * kSide, lines = lines_ - line, inputs = inputs_ - input_;
         const bool b = of_ == kColumnsOfB;
@@ -96,14 +96,14 @@ class Splitter {
     alignas(64) float held_[2 * kSide * kSide];
 };
 
-// Writes the sums of two by two tiles, [32, 32], to where they belong, or adds them there.
+// Writes the sums of two by two tiles, [32, 32], to C, or adds them to C.
 class Writer {
   public:
     Writer() = default;
     Writer(float* sums, Output c, int64_t rows, int64_t columns, bool add)
         : sums_(sums), c_(c), rows_(rows), columns_(columns), add_(add), left_(4 * kSide) {}
 
-    // A row of a tile; false if there is none left.
+    // Writes a row of a tile; returns false if no row is left.
     [[gnu::always_inline]] bool next() {
         if (left_ == 0) return false;
         const int64_t row = (4 * kSide - left_) % kSide;

@@ -20,11 +20,12 @@ namespace {
 // Of the nine products of the parts of two numbers, a2 b3, a3 b2 and a3 b3 are left out: together
 // less than 2^-20 of a b, and 2^-24.5 on average; float32 itself rounds by 2^-24 at most.
 //
-// Inputs of one chain of sums; columns of B whose parts stay in the second-level cache; rows of C that
-// are done before the next inputs.
+// Inputs of a chain of sums; columns of B whose parts stay in the second-level cache; rows of C
+// that are computed before the next inputs.
 constexpr int64_t kInputs = 512, kColumns = 320, kRows = 1024;
 
-// The tiles of a thread: 0 to 3 for sums, 4 and 5 for A, 6 and 7 for B; then what was there before.
+// Tiles of this thread: 0 to 3 for sums, 4 and 5 for A, 6 and 7 for B. The destructor restores the
+// earlier configuration.
 class Tiles {
   public:
     Tiles() {
@@ -39,7 +40,7 @@ class Tiles {
     ~Tiles() { load(before_); }
 
   private:
-    // The compiler is told that all of it is read: the intrinsic names its first bytes only.
+    // Tells the compiler that all 64 bytes are read: the intrinsic names only the first.
     static void load(const uint8_t* config) {
         asm volatile("" ::"r"(config) : "memory");
         _tile_loadconfig(config);
@@ -48,12 +49,13 @@ class Tiles {
     alignas(64) uint8_t before_[64];
 };
 
-// Of two panels, the second of which has one tile or two, kDepth inputs after the other: sums
-// [32, 32], the smaller products of each step first. `beside` is called while the unit multiplies.
+// Multiplies a panel of A with a panel of B, of one tile or two (Two), kDepth inputs a step; writes
+// the sums [32, 32]. Each step adds the smaller products first. `beside` is called while the unit
+// works.
 template <bool Two, class Beside>
 inline void multiply(const uint16_t* a, const uint16_t* b, int64_t steps, float* sums,
                      Beside beside) {
-    asm volatile("" ::: "memory");  // what the tiles are loaded from is written
+    asm volatile("" ::: "memory");  // the memory of the tiles must be written before
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -88,7 +90,7 @@ inline void multiply(const uint16_t* a, const uint16_t* b, int64_t steps, float*
     _tile_stored(3, sums + kSide * kPair + kSide, bytes);
 }
 
-// Memory of a thread for the parts of panels, kept for the next product.
+// Returns memory of this thread for the parts of a panel; it is kept for the next product.
 uint16_t* scratch(int which, int64_t numbers) {
     struct alignas(64) Line {
         uint16_t numbers[kDepth];
@@ -99,7 +101,7 @@ uint16_t* scratch(int which, int64_t numbers) {
     return kept[which].data()->numbers;
 }
 
-// C [m, n] (+)= A [m, k] B [k, n], of at most kInputs inputs and kColumns columns.
+// Computes C [m, n] (+)= A [m, k] B [k, n] for at most kInputs inputs and kColumns columns.
 void block(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool add) {
     const int64_t steps = (k + kDepth - 1) / kDepth, panel = steps * kStep;
     uint16_t* columns = scratch(0, (n + kPair - 1) / kPair * panel);
@@ -146,14 +148,15 @@ bool has_bf16x6() {
 }
 
 void bf16x6(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool add) {
-    // Rows are split while the unit multiplies, columns before: more of the former.
+    // The numbers of rows are split while the unit multiplies, of columns before: so the larger
+    // factor becomes the rows.
     if (a.column == 1 && b.row == 1 && m < n)
         return bf16x6(b.transposed(), a.transposed(), c.transposed(), n, m, k, add);
     const int64_t parts = (k + kInputs - 1) / kInputs;
     const int64_t inputs = rounded_up((k + parts - 1) / parts, kDepth);
     for (int64_t j = 0; j < n; j += kColumns)
         for (int64_t i = 0; i < m; i += kRows) {
-            check_signals();  // outside: a handler may set the unit up for something else
+            check_signals();  // before Tiles: a handler may configure the unit in another way
             const Tiles tiles;
             for (int64_t at = 0; at < k; at += inputs)
                 block(a.from(i, at), b.from(at, j), c.from(i, j), std::min(kRows, m - i),
@@ -176,8 +179,8 @@ void bf16x6(Input, Input, Output, int64_t, int64_t, int64_t, bool) {}
 
 RLCOMP_API int rlcomp_has_bf16x6() { return rlcomp::has_bf16x6(); }
 
-// Factors and result: where they begin, and how far apart rows and columns are. Returns what
-// guarded does.
+// Takes the address of each matrix, and the distances of two rows and two columns. Returns the
+// result of guarded().
 RLCOMP_API int rlcomp_bf16x6(const float* a, int64_t a_row, int64_t a_column, const float* b,
                              int64_t b_row, int64_t b_column, float* c, int64_t c_row,
                              int64_t c_column, int64_t m, int64_t n, int64_t k, int64_t add) {

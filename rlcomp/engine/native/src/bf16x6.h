@@ -1,11 +1,11 @@
-// A float32 product of matrices by six bfloat16 products, on Intel's matrix unit (AMX).
+// Float32 product of matrices by six bfloat16 products, on the matrix unit of Intel (AMX).
 #pragma once
 
 #include <cstdint>
 
 namespace rlcomp {
 
-// Number (i, j) is at i * row + j * column.
+// A matrix: number (i, j) is at i * row + j * column.
 template <class T>
 struct Strided {
     T* at;
@@ -17,11 +17,12 @@ struct Strided {
 using Input = Strided<const float>;
 using Output = Strided<float>;
 
-// Whether this processor has the unit, and this process may use it.
+// Returns whether this processor has the unit; requests the right to use it.
 bool has_bf16x6();
 
-// C [m, n] = A [m, k] B [k, n], or C += that; m, n and k are positive, and rows or columns of each
-// lie side by side. The order in which a number of C is summed up depends on k, and on whether m < n.
+// Computes C [m, n] = A [m, k] B [k, n], or C += A B. m, n and k are positive; the rows or the
+// columns of each matrix are contiguous. The order of the sums depends on k and on whether m < n,
+// no more.
 void bf16x6(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool add);
 
 }  // namespace rlcomp

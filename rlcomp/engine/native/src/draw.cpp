@@ -7,7 +7,7 @@
 
 namespace rlcomp {
 
-// Tokens of a large vocabulary that are summed before the draw.
+// Tokens of a block of a large vocabulary: first a block is drawn, then a token of the block.
 constexpr int64_t kBlock = 128;
 
 Draw::Draw(int64_t vocabulary, double temperature, const int64_t* suppressed, int64_t count)
@@ -15,15 +15,15 @@ Draw::Draw(int64_t vocabulary, double temperature, const int64_t* suppressed, in
       weights_(rounded_up(vocabulary, kBlock)), sums_(weights_.size() / kBlock),
       cumulative_(std::max<size_t>(sums_.size(), 2 * kBlock)) {}
 
-// Cumulative sums of weights; their total.
+// Writes the cumulative sums of weights; returns their total.
 double Draw::cumulate(const float* weights, int64_t count) {
     double total = 0.0;
     for (int64_t i = 0; i < count; ++i) cumulative_[i] = total += weights[i];
     return total;
 }
 
-// The first index whose cumulative sum passes the level; where rounding leads to one that weighs
-// nothing, the middle of the distribution.
+// Returns the first index whose cumulative sum exceeds `uniform` times the total; if rounding leads
+// to an index of weight 0, the median.
 int64_t Draw::invert(const float* weights, int64_t count, double uniform) const {
     const auto at = [&](double share) {
         const auto end = cumulative_.begin() + count;
@@ -57,7 +57,7 @@ Drawn Draw::operator()(float* logits, double uniform) {
         total = cumulate(weights_.data(), vocabulary_);
         token = invert(weights_.data(), vocabulary_, uniform);
     } else {
-        // First a block of tokens is drawn, then one in it with what it leaves of the number.
+        // First a block is drawn, then a token of it by the remainder of the uniform number.
         const int64_t blocks = static_cast<int64_t>(sums_.size());
         for (int64_t b = 0; b < blocks; ++b) {
             Vec some{};

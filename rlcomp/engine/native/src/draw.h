@@ -8,14 +8,16 @@ namespace rlcomp {
 
 struct Drawn {
     int64_t token;
-    float log_prob;  // nats
+    float log_prob;  // nats; 0 for greedy decoding
 };
 
-// Draws from logits [vocabulary], which it overwrites; a token's numbers depend on its row alone.
-// The steps are those of rlcomp.engine.decoding.sample, so that it draws the same tokens.
+// Draws a token from logits [vocabulary], which it overwrites. The result depends on these logits
+// and the uniform number alone. The steps are the steps of rlcomp.engine.draw.sample, so that both
+// draw the same tokens.
 class Draw {
   public:
-    // temperature 0 takes the most likely token; `suppressed` are never drawn.
+    // Temperature 0 takes the most likely token. `suppressed` are `count` tokens that are never
+    // drawn.
     Draw(int64_t vocabulary, double temperature, const int64_t* suppressed, int64_t count);
 
     Drawn operator()(float* logits, double uniform);

@@ -8,12 +8,12 @@
 namespace rlcomp {
 namespace {
 
-// Tokens that go through a layer at once: what they take on the way stays in a near cache.
+// Tokens that pass through the layers together: their intermediate results fit in a near cache.
 constexpr int64_t kChunk = 128;
 
-// Root-mean-square norm, or LayerNorm, of a row; `y` may be `x`.
+// Computes the root-mean-square norm, or LayerNorm, of a row; `y` may be `x`.
 void normed(const Norm& norm, const float* x, int64_t size, float* y) {
-    const auto over = [&](auto term) {  // the sum of a function of each number
+    const auto over = [&](auto term) {  // sum of a function of each number
         Vec total{};
         const int64_t whole = size / W * W;
         for (int64_t i = 0; i < whole; i += W) total += term(load(x + i));
@@ -33,7 +33,7 @@ void normed(const Norm& norm, const float* x, int64_t size, float* y) {
     }
 }
 
-// Rotary position embedding of a head: feature i is paired with feature i + half.
+// Applies the rotary position embedding to a head: feature i is paired with feature i + half.
 void rotate(const Model& m, int64_t position, float* x) {
     const int64_t half = m.head_size / 2;
     const float* cosine = m.cosine + position * half;
@@ -47,7 +47,7 @@ void rotate(const Model& m, int64_t position, float* x) {
 
 Vec silu(Vec x) { return x / (exponential(-x) + 1.0f); }
 
-// GPT-2's: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+// GELU of GPT-2: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 Vec gelu_tanh(Vec x) {
     const Vec u = 0.7978845608f * (x + 0.044715f * x * x * x);
     return x - x / (exponential(2.0f * u) + 1.0f);
@@ -80,7 +80,7 @@ void Forward::some(std::vector<Entry> entries) {
         const Layer& layer = model_.layer[number];
         project(layer, entries);
         keep(number, entries);
-        // What the last layer makes of the others nobody reads.
+        // Of the other tokens, only the keys and values of the last layer are read.
         if (number + 1 == model_.layers) keep_wanted(entries);
         attended_.resize(entries.size() * model_.heads * model_.head_size);
         attention_.attend(number, entries, q_.data(), attended_.data());

@@ -11,8 +11,8 @@ class Forward {
   public:
     explicit Forward(const Model& model) : model_(model), shape_(model), attention_(model) {}
 
-    // Reads tokens: writes their keys and values, and the last states of those wanted. Pages are
-    // reserved; those of a sequence stand side by side, in the order of their places.
+    // Computes tokens: writes their keys and values into pages, which must be reserved, and the
+    // last states of the entries with `wanted`. Tokens of a sequence are adjacent, in order.
     void read(std::vector<Entry> entries);
 
   private:
@@ -29,7 +29,7 @@ class Forward {
     std::vector<float> x_, y_, q_, k_, v_, attended_, gate_, up_;
 };
 
-// Of the last states [n, hidden] of tokens, the logits of the next ones, [n, V].
+// Computes the logits of the next tokens, [rows, V], from last states [rows, hidden].
 void logits(const Model& model, const float* states, int64_t rows, float* into);
 
 }  // namespace rlcomp

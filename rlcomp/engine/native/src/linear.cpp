@@ -7,29 +7,29 @@
 namespace rlcomp {
 namespace {
 
-// Rows and outputs of a tile: its sums are held in registers.
+// Rows and outputs of a tile: its sums fit in the registers.
 #if defined(__AVX512F__) || !defined(__AVX2__)
 constexpr int kRows = 4, kOuts = 4;
 #else
 constexpr int kRows = 3, kOuts = 4;
 #endif
-// Inputs of a block: a chain of sums has at most 64 links.
+// Inputs of a block: a chain of sums has at most 64 terms.
 constexpr int64_t kInputs = 64 * W;
-// Bytes of weights that stay in the nearest cache, and rows that pass over them at once.
+// Bytes of weights that stay in the nearest cache, and rows that are multiplied with them.
 constexpr int64_t kHeld = 16 * 1024;
 constexpr int64_t kAtOnce = 128;
 
-// The product of some inputs, added to y.
+// Product of a range of inputs, which is added to y.
 struct Block {
     const float* x;
     const float* w;
     int64_t ldx, ldw, inputs;
     float* y;
     int64_t ldy;
-    const float* ahead = nullptr;  // weights to fetch meanwhile; they may lie behind the last ones
+    const float* ahead = nullptr;  // weights to prefetch; may lie behind the last weight
 };
 
-// Keeps a vector in a register: as an operand in memory it would be loaded once for each row.
+// Keeps a vector in a register; else the compiler may load it from memory for each row.
 inline Vec held(Vec v) {
 #if defined(__x86_64__)
     asm("" : "+v"(v));
@@ -50,7 +50,7 @@ template <int R, int O, class Take>
     }
 }
 
-// Sums from the I-th on of N vectors, as many at once as a vector has lanes.
+// Writes the sums of N vectors from the I-th on, as many at a time as a vector has lanes.
 template <int I, int N>
 [[gnu::always_inline]] inline void sum_up(const Vec* v, float* into) {
     if constexpr (I < N) {
@@ -62,7 +62,7 @@ template <int I, int N>
     }
 }
 
-// The product of R rows and O outputs; the weights of F outputs are fetched meanwhile.
+// Multiplies R rows with O outputs; meanwhile prefetches the weights of F outputs.
 template <int R, int O, int F>
 inline void tile(const Block& b) {
     Vec acc[R][O];
@@ -95,8 +95,9 @@ inline void rows_of(const Block& b, int64_t rows) {
     if (rows == 1) tile<1, O, F>(b);
 }
 
-// While rows pass over the weights that are held, those of the next outputs are fetched: each of
-// the first tiles of rows has its share of them. Without that, few rows wait for memory.
+// Multiplies a tile of rows with weights in the cache, and prefetches weights of the next outputs.
+// The first tiles of rows divide these weights among themselves. Without the prefetch, products
+// with few rows wait for memory.
 inline void fetching(Block b, int64_t rows, int64_t number, int64_t tiles) {
     const int64_t share = tiles == 1 ? 4 : tiles < 4 ? 2 : 1;
     b.ahead += number * share * b.ldw;

@@ -1,5 +1,4 @@
-// What stands between the products of a layer, forward and backward, each in one pass over memory:
-// root-mean-square norm, SiLU gate.
+// Root-mean-square norm and SiLU gate, forward and backward, each in one pass over memory.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +8,7 @@
 namespace rlcomp {
 namespace {
 
-// Calls `visit` with vectors of `count` numbers: where each begins, and how many lanes of it count.
+// Calls `visit` for each vector of `count` numbers, with its first index and its number of lanes.
 template <class Visit>
 [[gnu::always_inline]] inline void for_vectors(int64_t count, Visit visit) {
     int64_t i = 0;
@@ -36,7 +35,8 @@ inline Vec sigmoid(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
 }  // namespace
 
-// out = weight * x * scale with scale = 1 / sqrt(mean(x^2) + eps), of rows of `size` numbers.
+// Computes out = weight * x * scale with scale = 1 / sqrt(mean(x^2) + eps), of rows of `size`
+// numbers.
 RLCOMP_API void rlcomp_rms_norm(const float* x, const float* weight, double eps, int64_t rows,
                                 int64_t size, float* out, float* scale) {
     for (int64_t r = 0; r < rows; ++r, x += size, out += size) {
@@ -49,11 +49,12 @@ RLCOMP_API void rlcomp_rms_norm(const float* x, const float* weight, double eps,
     }
 }
 
-// dx = scale (g w - u mean(g w u)) and, unless dw is null, dw = sum of g u over the rows; u = x scale.
+// Computes dx = scale (g w - u mean(g w u)) with u = x scale; and dw, the sum of g u over the rows,
+// unless dw is null.
 RLCOMP_API void rlcomp_rms_norm_backward(const float* x, const float* weight, const float* scale,
                                          const float* g, int64_t rows, int64_t size, float* dx,
                                          float* dw) {
-    // Sums of 64 rows are added to the whole: a chain has few links.
+    // Sums of 64 rows are added to the total: short chains of sums round less.
     std::vector<float> part(static_cast<size_t>(size), 0.0f);
     if (dw) std::fill(dw, dw + size, 0.0f);
     for (int64_t r = 0; r < rows; ++r, x += size, g += size, dx += size) {
@@ -77,7 +78,7 @@ RLCOMP_API void rlcomp_rms_norm_backward(const float* x, const float* weight, co
     }
 }
 
-// out = silu(gate) * up.
+// Computes out = silu(gate) * up.
 RLCOMP_API void rlcomp_gate(const float* gate, const float* up, int64_t count, float* out) {
     for_vectors(count, [&](int64_t i, int64_t n) {
         const Vec x = take(gate + i, n);
@@ -85,7 +86,8 @@ RLCOMP_API void rlcomp_gate(const float* gate, const float* up, int64_t count, f
     });
 }
 
-// Gradients of both from that of `out`: silu'(x) = s (1 + x (1 - s)) with s = sigmoid(x).
+// Computes the gradients of gate and up from the gradient g of `out`: silu'(x) = s (1 + x (1 - s))
+// with s = sigmoid(x).
 RLCOMP_API void rlcomp_gate_backward(const float* gate, const float* up, const float* g,
                                      int64_t count, float* dgate, float* dup) {
     for_vectors(count, [&](int64_t i, int64_t n) {

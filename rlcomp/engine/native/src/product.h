@@ -1,4 +1,4 @@
-// Small products of matrices in the nearest caches: C = A B or C += A B, B in vectors.
+// Small products of matrices in the nearest caches: C = A B or C += A B, with B in vectors.
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 
 namespace rlcomp {
 
-// A factor whose numbers are read one by one: number (m, k) is at m * row + k * column.
+// A factor that is read by single numbers: number (m, k) is at m * row + k * column.
 struct Factor {
     const float* at;
     int64_t row, column;
 };
 
-// A factor whose numbers are read W at a time: vector v of row k is at k * row + v * panel.
+// A factor that is read by vectors: vector v of row k is at k * row + v * panel.
 struct Panels {
     const float* at;
     int64_t row, panel;
@@ -44,13 +44,14 @@ template <int R, int V, bool Add>
         for (int v = 0; v < V; ++v) store(c + r * ldc + v * W, sum[r][v]);
 }
 
-// Swaps the blocks of H x H off the diagonal of groups of 2H x 2H numbers.
+// Indices that swap the two off-diagonal H x H blocks of each 2H x 2H block: of the upper rows, or
+// (Lower) of the lower rows.
 template <int H, int Lower, int... I>
 constexpr auto swapped(std::integer_sequence<int, I...>) {
     return std::integer_sequence<int, ((I & H) ? W + I - (Lower ? 0 : H) : I + (Lower ? H : 0))...>{};
 }
 
-// Turns W rows of W numbers.
+// Transposes W rows of W numbers.
 template <int H = W / 2>
 inline void transpose(Vec* v) {
     if constexpr (H > 0) {
@@ -70,7 +71,7 @@ constexpr auto exchanged(std::integer_sequence<int, I...>) {
     return std::integer_sequence<int, (I ^ H)...>{};
 }
 
-// The largest lane, in all lanes.
+// Returns the largest lane, in all lanes.
 template <int H = W / 2>
 inline Vec largest_lane(Vec v) {
     if constexpr (H == 0) {
@@ -81,7 +82,7 @@ inline Vec largest_lane(Vec v) {
     }
 }
 
-// Rows of a tile that is V vectors wide: its sums are held in registers.
+// Returns the rows of a tile of V vectors: its sums fit in the registers.
 template <int V>
 constexpr int product_rows() {
 #if defined(__AVX512F__)
@@ -106,7 +107,7 @@ inline void product_columns(Factor a, Panels b, float* c, int64_t ldc, int64_t r
         product_tile<1, V, Add>({a.at + m * a.row, a.row, a.column}, b, c + m * ldc, ldc, inner);
 }
 
-// C [rows, width] = A B, or += that; `width` is a multiple of W.
+// Computes C [rows, width] = A B, or C += A B; `width` is a multiple of W.
 template <bool Add>
 inline void product(Factor a, Panels b, float* c, int64_t ldc, int64_t rows, int64_t inner,
                     int64_t width) {

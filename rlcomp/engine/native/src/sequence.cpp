@@ -9,8 +9,8 @@
 
 namespace rlcomp {
 
-// Memory is taken in whole large pages of the machine: a row's pages lie apart, and with small ones
-// each would have to be looked up first.
+// Memory is allocated in huge pages of the machine, of 2 MB. The KV pages of a row lie apart: with
+// small pages of the machine, each would need an address lookup.
 constexpr int64_t kLarge = int64_t{1} << 21;
 constexpr std::align_val_t kAligned{kLarge};
 
@@ -22,7 +22,7 @@ void Pool::grow() {
     const int64_t page = floats_ * sizeof(float), count = std::max<int64_t>(1, kLarge / page);
     const int64_t bytes = rounded_up(count * page, kLarge);
     slabs_.reserve(slabs_.size() + 1);
-    free_.reserve((slabs_.size() + 1) * count);  // so that giving back never fails
+    free_.reserve((slabs_.size() + 1) * count);  // so that freeing a page never fails
     float* slab = static_cast<float*>(::operator new[](bytes, kAligned));
 #if defined(__linux__)
     madvise(slab, bytes, MADV_HUGEPAGE);

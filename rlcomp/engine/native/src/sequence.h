@@ -1,4 +1,4 @@
-// Tokens that were read, and what the layers keep of them: keys and values in pages.
+// Sequences of tokens, and their KV cache: keys and values in pages.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rlcomp {
 
-constexpr int64_t kTokens = 32;  // of a page
+constexpr int64_t kTokens = 32;  // tokens of a page
 
-// The numbers of a page, for each layer and head: keys [size][kTokens], then values
-// [kTokens][size]. Scores of a page's tokens are then sums of whole vectors, and so are outputs.
+// Layout of a page. For each layer and kv head: keys [size][kTokens], then values [kTokens][size].
+// So the scores of a page's tokens are sums of whole vectors, and so are the outputs.
 struct PageShape {
     explicit PageShape(const Model& m)
         : heads(m.kv_heads), size(rounded_up(m.head_size, W)),
@@ -27,10 +27,10 @@ struct PageShape {
         return keys(layer, head) + kTokens * size;
     }
 
-    int64_t heads, size, floats;  // size: of a head, filled up to whole vectors
+    int64_t heads, size, floats;  // size: of a head, rounded up to whole vectors; floats: of a page
 };
 
-// Memory of pages; those given back are taken again first.
+// Pool of pages; freed pages are used again.
 class Pool {
   public:
     explicit Pool(int64_t floats) : floats_(floats) {}
@@ -49,20 +49,20 @@ class Pool {
     std::vector<float*> slabs_, free_;
 };
 
-// A row of tokens: those of its parent (a prompt that rows share) and its own behind them.
+// A row of tokens: the tokens of its parent (a prompt that rows share), then its own tokens.
 struct Sequence {
-    // Room for more tokens, in pages of its own: those that a fork shares are copied first.
+    // Reserves pages for `count` more tokens; a page that it shares with a fork is copied first.
     void reserve(Pool& pool, int64_t count);
 
     int64_t before() const { return parent ? parent->length : 0; }
-    // The last state, normed, behind its last token.
+    // Returns the last hidden state, after the last norm, of the last token.
     const float* behind() const { return length || !parent ? state.data() : parent->state.data(); }
 
     std::shared_ptr<const Sequence> parent;
     std::vector<Pool::Page> pages;
-    int64_t length = 0;  // of its own tokens
-    std::vector<float> state;
-    std::string tail;  // of the bytes sampled: a stop text may have begun in it
+    int64_t length = 0;        // number of its own tokens
+    std::vector<float> state;  // last hidden state of its last own token
+    std::string tail;          // last sampled bytes, in which a stop text may have begun
 };
 
 }  // namespace rlcomp

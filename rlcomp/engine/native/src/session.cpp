@@ -8,12 +8,13 @@
 
 namespace rlcomp {
 
-// Logits that are computed at once.
+// Maximum number of logits that are computed at a time (at least 16 rows).
 constexpr int64_t kLogits = 1 << 21;
 
 namespace {
 
-// Reserves room for tokens behind a sequence, and lists them; the last one's state is wanted.
+// Reserves pages for more tokens of a sequence, and adds the tokens to `entries`. Only the last
+// token needs its last state.
 void append(Pool& pool, Sequence& sequence, const int64_t* tokens, int64_t count,
             std::vector<Entry>& entries) {
     sequence.reserve(pool, count);
@@ -60,7 +61,7 @@ void Session::generate(const Turn& turn) {
     std::vector<int64_t> active(turn.count);
     std::iota(active.begin(), active.end(), 0);
     const auto sequence = [&](int64_t n) { return rows_[turn.rows[n]].get(); };
-    // Rows of a prompt side by side: they read its keys together.
+    // Rows of the same prompt become neighbours: neighbours read its keys together.
     std::stable_sort(active.begin(), active.end(), [&](int64_t a, int64_t b) {
         return sequence(a)->parent < sequence(b)->parent;
     });
@@ -112,7 +113,7 @@ void Session::draw_into(const Turn& turn, int64_t step, const std::vector<int64_
 
 namespace {
 
-// As guarded, or 3 where a call before it was left in the middle.
+// Returns the result of guarded(); or 3, without a call, if an earlier call ended early.
 template <class Call>
 int in(Session* session, Call call) {
     if (session->broken) return 3;
@@ -156,7 +157,7 @@ RLCOMP_API int rlcomp_fork(Session* session, int64_t row, int64_t* into) {
 
 RLCOMP_API void rlcomp_close(Session* session, int64_t row) { session->close(row); }
 
-// A rollout: rows that answer prompts, each sampled to its end.
+// Samples rows that answer prompts until all have ended, in a session of its own.
 RLCOMP_API int rlcomp_rollout(const rlcomp::Model* model, const int64_t* tokens,
                               const int64_t* lengths, int64_t prompts, const int64_t* owners,
                               const rlcomp::Turn* turn) {

@@ -7,7 +7,8 @@
 namespace rlcomp {
 namespace {
 
-// What the library needs of the interpreter, without its headers. Part of the ABI.
+// Functions of the Python interpreter, passed as pointers: the library needs no Python headers.
+// Part of the ABI (library.py).
 struct Interpreter {
     int (*ensure)();                           // PyGILState_Ensure
     void (*release)(int);                      // PyGILState_Release
@@ -16,7 +17,7 @@ struct Interpreter {
 };
 
 using Clock = std::chrono::steady_clock;
-constexpr Clock::duration kPause = std::chrono::milliseconds(200);
+constexpr Clock::duration kPause = std::chrono::milliseconds(200);  // between two checks
 
 Interpreter interpreter{};
 thread_local Clock::time_point last{};
@@ -45,7 +46,7 @@ RLCOMP_API void rlcomp_heed_signals(const rlcomp::Interpreter* interpreter) {
     rlcomp::interpreter = *interpreter;
 }
 
-// The exception that interrupted the last call of this thread: type, value and traceback.
+// Writes the exception that interrupted the last call of this thread: type, value and traceback.
 RLCOMP_API void rlcomp_raised(void** into) {
     for (int n = 0; n < 3; ++n) into[n] = rlcomp::raised[n], rlcomp::raised[n] = nullptr;
 }

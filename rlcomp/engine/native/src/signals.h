@@ -1,20 +1,20 @@
-// Signals that come in while the library computes.
+// Signals that arrive while the library computes.
 #pragma once
 
 #include <exception>
 
 namespace rlcomp {
 
-// A signal handler of the interpreter has raised an exception, which rlcomp_raised gives.
+// A signal handler of the interpreter has raised an exception; rlcomp_raised returns it.
 struct Interrupted : std::exception {};
 
 // Lets the interpreter run the handlers of signals, a few times a second. Throws Interrupted.
 void check_signals();
 
-// Whether a handler is running, which may call the library again.
+// Returns whether a signal handler is running; it may call the library again.
 bool in_handler();
 
-// What a call returns: 0, 1 where memory ran out, 2 where it was interrupted.
+// Runs a call; returns 0, 2 if a signal interrupted it, 1 on any other exception (no memory).
 template <class Call>
 int guarded(Call call) {
     try {

@@ -1,6 +1,6 @@
-// What is read off rows of logits, each in two or three passes over a row: log-prob of a token,
-// entropy, and the gradients of both. `mask` [size] is added to every row, or null: -inf where a
-// token is never drawn.
+// Functions of rows of logits, in two or three passes over a row: log-prob of a token, entropy, and
+// the gradients of both. `mask` [size], or null, is added to every row: -inf where a token is never
+// drawn.
 #include <limits>
 
 #include "api.h"
@@ -11,7 +11,7 @@ namespace rlcomp {
 namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
-// Numbers whose sum is a chain of its own.
+// Numbers that are summed in float32; the sums of blocks are added in float64.
 constexpr int64_t kBlock = 64 * W;
 
 struct Row {
@@ -20,7 +20,8 @@ struct Row {
     int64_t size;
     float temperature;
 
-    // Logits over the temperature from the i-th on; -inf behind the last one.
+    // Returns the masked logits, divided by the temperature, from the i-th on; -inf behind the
+    // last.
     Vec at(int64_t i) const {
         const int64_t left = size - i;
         Vec x = splat(kNone), b{};
@@ -47,7 +48,7 @@ struct Row {
     }
 };
 
-// Sums over a row of e = exp(z - top), and of e (z - top); the latter is 0 where e is.
+// Sums over a row of e = exp(z - top), and of e (z - top), which counts as 0 if e is 0.
 struct Exponentials {
     double all = 0.0, weighted = 0.0;
 };
@@ -83,7 +84,7 @@ int for_rows(const float* logits, const float* mask, double temperature, int64_t
 
 }  // namespace
 
-// log p(token) = z_token - log sum exp(z), with z = logits / temperature + mask.
+// Computes log p(token) = z_token - log sum exp(z), with z = logits / temperature + mask.
 RLCOMP_API int rlcomp_log_probs(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, const int64_t* tokens, float* out) {
     return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
@@ -92,7 +93,7 @@ RLCOMP_API int rlcomp_log_probs(const float* logits, const float* mask, double t
     });
 }
 
-// -sum p log p.
+// Computes the entropy, -sum_v p_v log p_v.
 RLCOMP_API int rlcomp_entropies(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, float* out) {
     return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
@@ -101,7 +102,8 @@ RLCOMP_API int rlcomp_entropies(const float* logits, const float* mask, double t
     });
 }
 
-// The gradient of entropies H with respect to the logits: -g p_v (log p_v + H) / temperature.
+// Computes the gradient of entropies H with respect to the logits: -g p_v (log p_v + H) /
+// temperature.
 RLCOMP_API int rlcomp_entropies_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const float* g, float* out) {
@@ -117,7 +119,8 @@ RLCOMP_API int rlcomp_entropies_backward(const float* logits, const float* mask,
     });
 }
 
-// The gradient of log-probs with respect to the logits: g (1[v = token] - p_v) / temperature.
+// Computes the gradient of log-probs with respect to the logits: g (1[v = token] - p_v) /
+// temperature.
 RLCOMP_API int rlcomp_log_probs_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const int64_t* tokens, const float* g, float* out) {

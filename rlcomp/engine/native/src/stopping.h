@@ -1,4 +1,4 @@
-// When a turn ends: with a stop token, or with the token that completes a stop text.
+// Stops: a turn ends at a stop token, or at the token that completes a stop text.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace rlcomp {
 
-// Byte strings one behind the other, and where each ends.
+// Concatenated byte strings, and the end of each.
 struct Texts {
     const char* bytes;
     const int64_t* ends;
@@ -21,16 +21,18 @@ struct Texts {
     }
 };
 
-// A stop text is searched in the bytes of what a row sampled, for tokens need not end where it does.
+// Stop texts are searched in the bytes of the sampled tokens: a token need not end where a text
+// ends.
 class Stops {
   public:
-    // `table`: the bytes of each token, read only where there are texts.
+    // `table`: the bytes of each token; used only if there are stop texts.
     Stops(const int64_t* tokens, int64_t count, const Texts& texts, const Texts& table)
         : tokens_(tokens, tokens + count), texts_(texts), table_(table) {
         for (int64_t n = 0; n < texts.count; ++n) longest_ = std::max(longest_, texts.at(n).size());
     }
 
-    // Whether a token ends a row; `tail` holds the bytes in which a stop text may have begun.
+    // Returns whether a token ends a row. `tail` are the last bytes of the row, in which a stop
+    // text may have begun; the bytes of the token are added.
     bool ends(int64_t token, std::string& tail) const {
         if (std::find(tokens_.begin(), tokens_.end(), token) != tokens_.end()) return true;
         if (!texts_.count) return false;

@@ -1,9 +1,10 @@
 // Attention over a tree of packed tokens, without masks: forward and backward.
 //
-// A node is a stretch of the list; its own tokens see it causally, and all tokens between its end
-// and the end of its subtree see it whole. So a prompt is one product with all of its answers. The
-// parts of a token's keys are merged by log-sum-exp as they come (Dao 2023, arXiv:2307.08691,
-// section 3.1), and the backward pass computes the weights again from that sum.
+// A node is a range of the list of tokens. Its own tokens attend to it causally, and all tokens
+// from its end to the end of its subtree attend to all of it. So the keys of a prompt are
+// multiplied at once with the queries of all of its answers. The tiles of a token's keys are merged
+// by log-sum-exp, one after the other (Dao 2023, arXiv:2307.08691, section 3.1). The backward pass
+// computes the weights again from the log-sum-exp.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -15,10 +16,10 @@
 namespace rlcomp {
 namespace {
 
-// Keys of a block, of whose tile the scores stay in the nearest cache with so many queries.
+// Maximum numbers of keys and queries of a tile: its scores stay in the nearest cache.
 constexpr int64_t kKeys = 128;
 constexpr int64_t kQueries = 48;
-// Queries of a tile on the diagonal, of which half is thrown away.
+// Maximum number of queries of a causal tile, about half of whose scores are not used.
 constexpr int64_t kCausal = 24;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
@@ -27,8 +28,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 extern "C" {
 // These structs are the ABI; tree_attention.py repeats them.
 struct Node {
-    int64_t start, stop;  // its tokens
-    int64_t reach;        // where its subtree ends
+    int64_t start, stop;  // range of its tokens
+    int64_t reach;        // end of the tokens of its subtree
 };
 
 struct Heads {
@@ -40,7 +41,7 @@ struct Heads {
     const float* sine;
 };
 
-// [tokens, heads, size], rows `row` numbers apart.
+// A tensor [tokens, heads, size]; `row` is the distance of two tokens.
 struct Rows {
     float* at;
     int64_t row;
@@ -49,14 +50,15 @@ struct Rows {
 
 namespace {
 
-// Rows of a head are far apart, and a processor that looks ahead does not see them coming.
+// The rows of a head are far apart, so that the hardware does not prefetch them: rows are
+// prefetched this many rows ahead.
 constexpr int64_t kAhead = 8;
 
 inline void expect_rows(const float* at, int64_t row, int64_t size) {
     for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(at + kAhead * row + d);
 }
 
-// A head of some rows, read a vector at a time: [tokens, size rounded up to vectors].
+// Rows of one head, [tokens, size rounded up to vectors]; `row` is the distance of two tokens.
 struct View {
     float* at;
     int64_t row;
@@ -64,7 +66,8 @@ struct View {
     float* of(int64_t i) const { return at + i * row; }
 };
 
-// Pairs (d, d + size / 2) of a token's numbers turned by its angle, or back where `way` is -1.
+// Rotates the pairs (d, d + size / 2) of a token by the angles of its position; back if `way` is
+// -1.
 void rotate(const Heads& heads, int64_t token, const float* x, float way, float* into) {
     const int64_t half = heads.size / 2;
     const float *c = heads.cosine + token * heads.size, *s = heads.sine + token * heads.size;
@@ -82,12 +85,13 @@ void rotate(const Heads& heads, int64_t token, const float* x, float way, float*
     }
 }
 
-// Whether a head's rows are worked on where they are: whole vectors, as they are.
+// Returns whether the rows of a head are used in place: they are whole vectors, and not rotated.
+// `turned`: whether rotary embeddings apply to this tensor (queries and keys).
 bool in_place(const Heads& heads, bool turned) {
     return heads.size % W == 0 && !(turned && heads.cosine);
 }
 
-// Where a head's results go: in place, or to memory from which `put_back` takes them.
+// Returns where to write the results of a head: in place, or in `copy`, which put_back() reads.
 View space(const Heads& heads, Rows rows, int64_t head, std::vector<float>& copy, bool turned) {
     if (in_place(heads, turned)) return {rows.at + head * heads.size, rows.row};
     const int64_t wide = rounded_up(heads.size, W);
@@ -95,7 +99,7 @@ View space(const Heads& heads, Rows rows, int64_t head, std::vector<float>& copy
     return {copy.data(), wide};
 }
 
-// A head's rows: in place, or a copy, turned by the tokens' angles, with zeros behind.
+// Returns the rows of a head: in place, or as a copy that is rotated and padded with zeros.
 View viewed(const Heads& heads, Rows rows, int64_t head, std::vector<float>& copy, bool turned) {
     const View view = space(heads, rows, head, copy, turned);
     if (in_place(heads, turned)) return view;
@@ -112,7 +116,7 @@ View viewed(const Heads& heads, Rows rows, int64_t head, std::vector<float>& cop
     return view;
 }
 
-// Brings what was written to a copy to where it belongs, turned back.
+// Writes the results in a copy to their tensor, rotated back.
 void put_back(const Heads& heads, View view, Rows rows, int64_t head, bool turned) {
     if (in_place(heads, turned)) return;
     for (int64_t i = 0; i < heads.tokens; ++i) {
@@ -125,11 +129,11 @@ void put_back(const Heads& heads, View view, Rows rows, int64_t head, bool turne
     }
 }
 
-// A head's keys or values, turned: [padded tokens / W][size][W]. Each node begins at a multiple of
-// W, with zeros behind its last token.
+// The transposed keys or values of a head: [padded tokens / W][size][W]. Each node begins at a
+// multiple of W, and is padded with zeros.
 struct Columns {
     int64_t size;
-    std::vector<int64_t> begin;  // of each node
+    std::vector<int64_t> begin;  // of each node, in padded tokens
     std::vector<float> turned;
 
     void place(const Heads& heads) {
@@ -166,20 +170,20 @@ struct Columns {
     }
 };
 
-// Some queries and some keys of a node: the scores of a tile.
+// A tile of scores: some queries, and some keys of a node.
 struct Tile {
-    int64_t query, queries;  // from which token, how many
-    int64_t key, keys;       // from which token, how many
-    int64_t column;          // of the first key, among the columns
-    int64_t start;           // of the node
-    bool causal;
+    int64_t query, queries;  // first token, number of tokens
+    int64_t key, keys;       // first token, number of tokens
+    int64_t column;          // index of the first key in Columns
+    int64_t start;           // first token of the node
+    bool causal;             // whether the queries are tokens of the node itself
 
-    // Whether nothing was yet added to its queries: a node comes after its descendants, and sees
-    // itself from its first key on.
+    // Returns whether this is the first tile of its queries: a node comes before its ancestors, and
+    // its tokens attend first to the first keys of the node.
     bool first() const { return causal && key == start; }
-    // Of the keys, how many were in a tile before: tiles on the diagonal see more and more.
+    // Returns how many of the keys occurred in an earlier tile: each causal tile adds keys.
     int64_t known() const { return causal ? std::min(keys, query - key) : keys; }
-    // How many of the keys a query of the tile sees.
+    // Returns the number of keys that query `r` of the tile attends to.
     int64_t seen(int64_t r) const { return causal ? std::min(keys, query + r - key + 1) : keys; }
     int64_t width() const { return rounded_up(keys, W); }
 };
@@ -192,7 +196,7 @@ void for_tiles(const Heads& heads, const Columns& columns, Visit visit) {
         for (int64_t key = node.start; key < node.stop; key += kKeys) {
             const int64_t column = columns.begin[n] + key - node.start;
             const int64_t keys = std::min(kKeys, node.stop - key);
-            // What stands before the first key does not see it.
+            // Tokens before the first key do not attend to it.
             for (int64_t query = key; query < node.reach;) {
                 const bool causal = query < node.stop;
                 const int64_t most = causal ? kCausal : kQueries;
@@ -207,14 +211,14 @@ void for_tiles(const Heads& heads, const Columns& columns, Visit visit) {
     }
 }
 
-// Products of a tile's rows with its keys' columns.
+// Multiplies the rows of a tile with the columns of its keys.
 void scores_of(const Tile& tile, View rows, const Columns& columns, float* into) {
     const Panels b{&columns.turned[tile.column * columns.size], W, columns.size * W};
     product<false>({rows.of(tile.query), rows.row, 1}, b, into, kKeys, tile.queries, columns.size,
                    tile.width());
 }
 
-// Numbers of a row that are not seen: the weight of -inf is 0.
+// Sets the scores behind the `seen` first ones to -inf: their weight is 0.
 inline void hide(float* row, int64_t seen, int64_t width) {
     for (int64_t i = seen; i < width; ++i) row[i] = kNever;
 }
@@ -225,7 +229,7 @@ inline float largest_of(const float* row, int64_t width) {
     return largest_lane(most)[0];
 }
 
-// C = A B where it is the first to be written there, else C += A B.
+// Computes C = A B if `first`, else C += A B.
 void put(bool first, Factor a, Panels b, float* c, int64_t ldc, int64_t rows, int64_t inner,
          int64_t width) {
     if (first)
@@ -234,12 +238,13 @@ void put(bool first, Factor a, Panels b, float* c, int64_t ldc, int64_t rows, in
         product<true>(a, b, c, ldc, rows, inner, width);
 }
 
-// Per token of a head: the largest score so far, and the sum of exponentials over it.
+// For each token of a head: the largest score so far, and the sum of exponentials relative to it.
 struct Sums {
     std::vector<float> top, total;
 };
 
-// One row of scores to weights; what was summed before is brought to the new largest score.
+// Replaces a row of scores by weights; rescales the earlier sum and output to the new largest
+// score.
 void merge_row(float* row, int64_t width, float scale, float& top, float& total, float* out,
                int64_t wide) {
     const float now = std::max(top, scale * largest_of(row, width));
@@ -287,9 +292,9 @@ struct HeadBackward {
     const Columns &keys, &values;
     View q, k, gradient;
     View dq, dk, dv;
-    bool alone;  // no head before it has written to dk and dv
+    bool alone;  // whether it is the first query head of its kv head: dk and dv are not yet written
     const float* lse;
-    const float* along;       // of each token, the gradient times what it read
+    const float* along;       // for each token, the dot product of gradient and output
     float *weights, *slopes;  // [kQueries, kKeys]
 
     void row(const Tile& tile, int64_t r) const {
@@ -325,7 +330,7 @@ struct HeadBackward {
     }
 };
 
-// Of each token of a head, the product of two rows.
+// Computes the dot product of two rows for each token of a head.
 void products_of(const Heads& heads, View a, View b, std::vector<float>& into) {
     into.resize(heads.tokens);
     for (int64_t i = 0; i < heads.tokens; ++i) {
@@ -337,7 +342,7 @@ void products_of(const Heads& heads, View a, View b, std::vector<float>& into) {
     }
 }
 
-// What is reused from call to call: fresh memory costs more than what is computed in it.
+// Memory that is reused from call to call: allocating it takes longer than computing in it.
 struct Work {
     Columns keys, values;
     Sums sums;
@@ -345,13 +350,14 @@ struct Work {
 };
 
 Work& work() {
-    static thread_local Work found[2];  // a signal handler may attend in the middle of it
+    static thread_local Work found[2];  // the second is for a call by a signal handler
     return found[in_handler()];
 }
 
 }  // namespace
 
-// What every token attends to: `out` [tokens, heads, size] and `lse` [heads, tokens].
+// Computes attention: `out` [tokens, heads, size], and the log-sum-exp of the scores, `lse` [heads,
+// tokens].
 RLCOMP_API int rlcomp_tree_attention(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
                                       float* lse) {
     return guarded([&] {
@@ -375,7 +381,7 @@ RLCOMP_API int rlcomp_tree_attention(const Heads* heads, Rows q, Rows k, Rows v,
     });
 }
 
-// Gradients of queries, keys and values from that of `out`.
+// Computes the gradients of queries, keys and values from the gradient of `out`.
 RLCOMP_API int rlcomp_tree_attention_backward(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
                                                const float* lse, Rows gradient, Rows dq, Rows dk,
                                                Rows dv) {

@@ -1,5 +1,5 @@
-// Vectors of the machine's width. One object is compiled per instruction set, so the width is a
-// constant of the translation unit and nothing is looked up while it runs.
+// Vectors of the width of the instruction set. The library is compiled once per instruction set, so
+// the width is a constant.
 #pragma once
 
 #include <cmath>
@@ -24,10 +24,10 @@ typedef float Loose __attribute__((vector_size(kBytes), aligned(4), may_alias));
 
 inline Vec load(const float* p) { return *reinterpret_cast<const Loose*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<Loose*>(p) = v; }
-// x - 0 is x, whatever its sign; x + 0 would be an addition.
+// x - 0 is x for both signs of 0, so that the compiler drops the subtraction; -0 + 0 would be 0.
 inline Vec splat(float x) { return x - Vec{}; }
 
-// The first `count` < W numbers, then zeros.
+// Loads the first `count` < W numbers, then zeros.
 inline Vec load_some(const float* p, int64_t count) {
     Vec v{};
     std::memcpy(&v, p, static_cast<size_t>(count) * sizeof(float));
@@ -45,21 +45,21 @@ inline Vec shuffled(Vec a, Vec b, std::integer_sequence<int, I...>) {
 #endif
 }
 
-// Of the groups of 2H lanes in a, then in b, the lower (Upper = 0) or the upper halves.
+// Indices of the lower (Upper = 0) or upper halves of the groups of 2H lanes in a, then in b.
 template <int H, int Upper, int... I>
 constexpr auto halves(std::integer_sequence<int, I...>) {
     return std::integer_sequence<int, (I / H) * 2 * H + I % H + Upper * H...>{};
 }
 
-// Halves of groups of 2H lanes added: twice as many groups, a's before b's. A sum pairs the same
-// lanes wherever its group stands, so that it does not depend on what is summed beside it.
+// Adds the two halves of each group of 2H lanes; returns the groups of a, then of b. A sum adds the
+// same lanes at every place of its group, so that it does not depend on the other groups.
 template <int H>
 inline Vec folded(Vec a, Vec b) {
     using All = std::make_integer_sequence<int, W>;
     return shuffled(a, b, halves<H, 0>(All{})) + shuffled(a, b, halves<H, 1>(All{}));
 }
 
-// The sums of N <= W vectors, in groups of W / N lanes that wait for further folding.
+// Adds up N <= W vectors to one vector: W / N lanes for each, which are still to be folded.
 template <int N>
 inline Vec folded_all(const Vec* v) {
     if constexpr (N == 1) {
@@ -78,7 +78,7 @@ inline Vec finished(Vec v) {
     }
 }
 
-// The sums of N <= W vectors (a power of two), in the first N lanes.
+// Returns the sums of N <= W vectors (a power of two), in the first N lanes.
 template <int N>
 inline Vec sums(const Vec* v) {
     return finished<W / N / 2>(folded_all<N>(v));
@@ -94,7 +94,7 @@ inline float largest(Vec v) {
     return top;
 }
 
-// exp, within 2 units in the last place; 0 below -87, NaN of NaN. Cephes' polynomial.
+// Computes exp, within 2 units in the last place; 0 below -87.3, NaN of NaN. Polynomial of Cephes.
 inline Vec exponential(Vec x) {
     const Vec low = splat(-87.33654f), high = splat(88.37626f);
     Vec y = x < low ? low : x;

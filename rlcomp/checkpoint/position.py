@@ -1,4 +1,4 @@
-"""Position of a run: phase, steps, trackers' positions, best steps, digests of its inputs."""
+"""Position of a run: phase, steps, positions of the trackers, best steps, digests of the inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlcomp.errors import CheckpointError
 from rlcomp.files.digests import MAX_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
-# The name of a checkpoint has at most 11 digits.
+# The name of a checkpoint has at most 11 digits of steps.
 _Steps = Annotated[int, Lt(10**11)]
 
 
@@ -41,13 +41,17 @@ def parse_step(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def check_progress(position: object, name: str) -> dict[str, Any]:
+def check_position(position: object, name: str) -> dict[str, Any]:
     """Return the saved position of a run after checking it.
 
-    A step in the ``name`` of the checkpoint must be that of the position.
+    Args:
+        position: ``phase`` (index), ``step`` (steps of this phase), ``total`` (steps of the run),
+            ``trackers``; perhaps ``seed``, ``best`` and ``inputs``.
+        name: name of the checkpoint. If it states a step, this must be ``total``.
 
     Raises:
-        CheckpointError: a field is missing, of another type or out of range.
+        CheckpointError: a field is missing, unknown, of another type or out of range, or the name
+            states another step.
     """
     check_fields(position, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
     assert isinstance(position, dict)
@@ -76,7 +80,7 @@ def check_within(path: Path, position: Mapping[str, Any], phases: Mapping[str, i
     Args:
         path: the checkpoint's path, for the message.
         position: the run's position.
-        phases: steps by name.
+        phases: number of steps of each phase, by name, in the order of the run.
 
     Raises:
         CheckpointError: the position is behind the end of a phase, or of the run.
@@ -96,7 +100,7 @@ def check_within(path: Path, position: Mapping[str, Any], phases: Mapping[str, i
 
 
 def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
-    """Check the position of a tracker of rlcomp; others may hold anything."""
+    """Check the position of a tracker: of rlcomp's trackers its fields, else only its type."""
     position = field(trackers, tracker, dict)
     if tracker == "json_lines":
         _check_lines(position)
@@ -131,7 +135,7 @@ def _check_lines(record: dict[str, Any]) -> None:
 
 
 def _check_digests(record: dict[str, Any]) -> None:
-    """Check that the marks of each file increase up to its size."""
+    """Check that the marks of each file increase, and that the last is at the file's size."""
     check_fields(field(record, "digests", dict), ("metrics", "samples"))
     for file in ("metrics", "samples"):
         marks = field(record["digests"], file, list)
@@ -141,6 +145,7 @@ def _check_digests(record: dict[str, Any]) -> None:
 
 
 def _mark_size(mark: object) -> int:
+    """Return the size of a mark after checking the mark."""
     fault = problem(tuple[PositiveInt, str], mark)
     if fault or not re.fullmatch("[0-9a-f]{64}", mark[1]):  # type: ignore[index]
         raise CheckpointError(f"'digests' hold {mark!r:.60}: must be a size and a SHA-256")

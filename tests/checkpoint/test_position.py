@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.checkpoint.progress import check_progress, check_within, parse_step, step_name
+from rlcomp.checkpoint.position import check_position, check_within, parse_step, step_name
 from rlcomp.errors import CheckpointError
 
 MARK = "0" * 64
@@ -47,9 +47,9 @@ def changed(*path, value):
 
 
 def test_a_position_of_a_run_is_taken_whole_and_with_the_least_there_is():
-    assert check_progress(WHOLE, "step-00000003") is WHOLE
+    assert check_position(WHOLE, "step-00000003") is WHOLE
     least = {"phase": 0, "step": 0, "total": 0, "trackers": {}}
-    assert check_progress(least, "best") is least
+    assert check_position(least, "best") is least
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_position_of_a_run_is_taken_whole_and_with_the_least_there_is():
     ],
 )
 def test_what_a_run_may_write_is_taken(place):
-    assert check_progress(place, "best") is place
+    assert check_position(place, "best") is place
 
 
 def test_as_many_marks_as_a_digest_holds_are_taken_and_one_more_is_not():
@@ -75,10 +75,10 @@ def test_as_many_marks_as_a_digest_holds_are_taken_and_one_more_is_not():
             [n, MARK] for n in range(1, count + 1)
         ]
         if taken:
-            assert check_progress(place, "best") is place
+            assert check_position(place, "best") is place
         else:
             with pytest.raises(CheckpointError, match="'digests' of 'metrics' do not lead to"):
-                check_progress(place, "best")
+                check_position(place, "best")
 
 
 REFUSED = {
@@ -132,7 +132,7 @@ REFUSED = {
 @pytest.mark.parametrize(("place", "told"), REFUSED.values(), ids=REFUSED)
 def test_what_no_run_writes_is_refused_by_its_field(place, told):
     with pytest.raises(CheckpointError, match=told):
-        check_progress(place, "best")
+        check_position(place, "best")
 
 
 def test_the_name_of_a_checkpoint_tells_its_step():
@@ -141,7 +141,7 @@ def test_the_name_of_a_checkpoint_tells_its_step():
     assert parse_step("step-0000004") is parse_step("step-00000040x") is parse_step("best") is None
     assert parse_step("step-" + "1" * 12) is None
     with pytest.raises(CheckpointError, match="'total' is 3, but the checkpoint's name is step-"):
-        check_progress(WHOLE, "step-00000004")
+        check_position(WHOLE, "step-00000004")
 
 
 @pytest.mark.parametrize(
