@@ -52,9 +52,9 @@ def expand_home(word: str) -> str:
 
 
 def typed_words(words: Sequence[str]) -> list[str]:
-    """Return a command line without the words that :func:`with_base` adds."""
-    typed = [*words]
-    return typed[:-2] if with_base(typed[:-2]) == typed else typed
+    """Return a command line without the choices that :func:`with_base` adds."""
+    typed = [word for word in words if word not in _CHOICES]
+    return typed if {*with_base(typed)} == {*words} else [*words]
 
 
 def only_overrides(words: Sequence[str]) -> list[str]:
