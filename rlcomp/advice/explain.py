@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import our_option, plugin_hint
 from rlcomp.advice.missing_multirun import as_text, is_sentence, missing_multirun, several_values
-from rlcomp.advice.translation import all_refused, corrected_line, fit
+from rlcomp.advice.translation import corrected_line, fit, refused_overrides
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
 from rlcomp.config.compose import CommandLine, command_line, compose_config
@@ -25,7 +25,7 @@ from rlcomp.config.reader import unset_variable
 from rlcomp.errors import nearest
 
 
-def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
+def explain_overrides(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
     """Return messages on all overrides that a config refuses, and the whole line if it is sure.
 
     Args:
@@ -42,7 +42,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
             error, config_dirs, lambda parent: keys_below(line.config, parent), line
         )
 
-    errors = all_refused(error, words, config_dirs)
+    errors = refused_overrides(error, words, config_dirs)
     refused = {word: message(word_error) for word, word_error in errors}
     lines = [*dict.fromkeys(refused.values())] if refused else [message(error)]
     if len(refused) == 1 and is_sentence(lines[0]):
@@ -55,7 +55,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     return "\n".join([*lines, *corrected_line(words, refused, config_dirs, partial(fit, line))])
 
 
-def checked_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+def check_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
     """Return a corrected command line for a message, or its other mistakes.
 
     Args:
@@ -66,7 +66,7 @@ def checked_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
         if not {"-m", "--multirun"} & {*words}:
             compose_config(only_overrides(words), config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
-        return explained(error, words, config_dirs).splitlines()
+        return explain_overrides(error, words, config_dirs).splitlines()
     return [f"the whole line: {whole_line(words)}"]
 
 

@@ -12,7 +12,7 @@ from rlcomp.advice.foreign_options import CONTROL_PATHS, TABLE, known_key, our_n
 from rlcomp.config.compose import CommandLine, compose_config
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import (
-    Refused,
+    RefusedOverrides,
     filter_overrides,
     only_overrides,
     typed_words,
@@ -34,17 +34,17 @@ _IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
 _CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
-def translated(key: str, value: str) -> str | None:
+def translate(key: str, value: str) -> str | None:
     """Return our overrides for a setting of another library; None: there are none.
 
     A value that may have another meaning here (a text, a negative number) has none.
 
     Examples:
-        >>> translated("actor_rollout_ref.rollout.n", "8")
+        >>> translate("actor_rollout_ref.rollout.n", "8")
         'group_size=8'
-        >>> translated("algorithm.adv_estimator", "rloo"), translated("lora_r", "16")
+        >>> translate("algorithm.adv_estimator", "rloo"), translate("lora_r", "16")
         ('advantage=leave_one_out', 'adapter=lora adapter.rank=16')
-        >>> translated("ppo_mini_batch_size", "64"), translated("top_k", "-1")
+        >>> translate("ppo_mini_batch_size", "64"), translate("top_k", "-1")
         (None, None)
     """
     word = known_key(key)
@@ -79,7 +79,7 @@ def in_our_words(key: str, value: str) -> str | None:
         >>> in_our_words("temperature", "warm"), in_our_words("no_such", "1")
         ('decoding.temperature', None)
     """
-    here, own = our_name(key), translated(key, value)
+    here, own = our_name(key), translate(key, value)
     if here is None or own is None:
         return here
     path, _, note = here.partition(" ")
@@ -90,7 +90,7 @@ def in_our_words(key: str, value: str) -> str | None:
     return f"{own} {note}" if note.startswith("(") and own.startswith(f"{path}=") else own
 
 
-def equivalent(line: CommandLine, path: str) -> str | None:
+def equivalent_setting(line: CommandLine, path: str) -> str | None:
     """Return the setting of a config that is equivalent to one of another recipe; None: none is.
 
     Args:
@@ -113,7 +113,7 @@ def equivalent(line: CommandLine, path: str) -> str | None:
 def fit(line: CommandLine, remedy: str) -> str | None:
     """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
     pairs = [word.partition("=") for word in remedy.split()]
-    similar = " ".join(f"{equivalent(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
+    similar = " ".join(f"{equivalent_setting(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
     return next((words for words in (remedy, similar) if _accepts(line, words)), None)
 
 
@@ -124,7 +124,9 @@ def _accepts(line: CommandLine, remedy: str) -> bool:
     return _composes([*line.words, *words], line.config_dirs)
 
 
-def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> Refused:
+def refused_overrides(
+    error: Exception, words: Sequence[str], config_dirs: Sequence[str]
+) -> RefusedOverrides:
     """Return each override that the config refuses, in order, with its error.
 
     If an option is missing, other overrides may be refused only because it would have them: of
@@ -176,7 +178,7 @@ def corrected_line(
     ours: dict[str, str | None] = {}
     for word in refused:
         key, _, value = word.partition("=")
-        ours[word] = fit(translated(key, value) or _option(key.lstrip("+"), value) or word)
+        ours[word] = fit(translate(key, value) or _option(key.lstrip("+"), value) or word)
     known = {word: own for word, own in ours.items() if own and own in refused[word]}
     # Settings of another unit here, or of no equivalent, are left to the recipe.
     dropped = [word for word in typed if word in refused.keys() - known.keys()]

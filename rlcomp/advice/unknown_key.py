@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.advice.foreign_options import known_key, near_foreign_name, our_name
-from rlcomp.advice.translation import equivalent, fit, in_our_words, translated
+from rlcomp.advice.translation import equivalent_setting, fit, in_our_words, translate
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import config_directory, groups_with
@@ -231,7 +231,7 @@ def _equivalent_setting(
     """Explain our name for the setting, or the choice that has it; None if neither is known."""
     root, (setting, value) = key.split(".")[0], _typed_setting(key, text)
     set_to = "" if value is None else f"={value}"
-    if line and (same := equivalent(line, setting)) and same != setting:
+    if line and (same := equivalent_setting(line, setting)) and same != setting:
         recipe = line.choices["recipe"]
         return f"{setting} is not in the config with recipe={recipe}; here it is {same}{set_to}"
     lacks = line and root != setting and root not in _FOREIGN and line.lacks(root)
@@ -257,11 +257,11 @@ def _translation(setting: str, value: str, here: str, line: CommandLine | None) 
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", here)
     if line is None or path is None:
         return f"here it is {here}"
-    if ours := translated(setting, value):
+    if ours := translate(setting, value):
         override = fit(line, ours)
         if override is not None:
             return f"here it is {here if override == ours else override}"
-    elif (same := equivalent(line, path[0])) and not line.lacks(path[0].split(".")[0]):
+    elif (same := equivalent_setting(line, path[0])) and not line.lacks(path[0].split(".")[0]):
         return f"here it is {here if same == path[0] else same}"
     lacks = line.lacks(path[0].split(".")[0]) or line.lacks(path[0])
     return f"here it is {here}" + (f", but {lacks}" if lacks else "")

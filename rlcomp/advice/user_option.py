@@ -45,7 +45,7 @@ def own_option(
     on_hub = "/" in path and not known and root != "model"  # model: our_option has it
     if root in _FOLDERS and (on_hub or folder) and not (folder and root == "task"):
         return _FOLDERS[root].format(path)
-    if moved := misplaced(group, option, directories):
+    if moved := misplaced_yaml(group, option, directories):
         return moved
     target = as_dotted(option) or option
     if known and group not in _WITHOUT_CLASSES and re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
@@ -53,7 +53,7 @@ def own_option(
     return None
 
 
-def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None:
+def misplaced_yaml(group: str, option: str, directories: Sequence[str]) -> str | None:
     """Return where to move a yaml that lies outside of its group's folder; None: there is none."""
     for directory in directories:
         for file in sorted(Path(directory).glob(f"**/{option}.y*ml")):

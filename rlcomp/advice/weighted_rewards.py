@@ -15,7 +15,7 @@ _REWARD_WORDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|rew
 _LENGTHS = ("longest", "target")
 
 
-def weighed_line(
+def weighted_rewards_message(
     names: Mapping[str, str], words: Sequence[str], places: Sequence[Path] = ()
 ) -> str:
     """Return the message on several rewards, with the whole line.
@@ -27,7 +27,7 @@ def weighed_line(
 
     Examples:
         >>> names = {"boxed": "boxed", "format": "format"}
-        >>> print(weighed_line(names, ["reward=[boxed,format]"]))
+        >>> print(weighted_rewards_message(names, ["reward=[boxed,format]"]))
         several rewards need reward=weighted_sum; correct_by names the reward that decides \
 whether an answer is right
         the whole line: rlcomp reward=weighted_sum +reward@reward.parts.boxed=boxed \
@@ -44,7 +44,7 @@ reward.correct_by=boxed
         f"reward.weights={{{', '.join(map(': '.join, zip(names, weights, strict=True)))}}}",
         f"reward.correct_by={_correct_by(names, words)}",
     ]
-    needed = _needed(names, places)
+    needed = _settings_without_default(names, places)
     own += [f"{path}={value}" for path, value in needed.items()]
     unknown = [value for value in needed.values() if "$" not in value]
     title = f"the line, with your {' and '.join(unknown)}" if unknown else "the whole line"
@@ -55,7 +55,7 @@ reward.correct_by=boxed
     )
 
 
-def _needed(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
+def _settings_without_default(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
     """Return a value, or a name for one, for every setting of the parts without a default."""
     return {
         f"reward.parts.{name}.{key}": (

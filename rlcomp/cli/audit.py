@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.command_arguments import Parser, positive_int
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, UserError, nearest
@@ -49,7 +49,7 @@ def _app() -> None:
         "overrides", nargs="*", help="as for rlcomp, e.g. reward=numeric task=gsm8k"
     )
     parser.add_argument(
-        "--rows", type=positive, help="examples of the task (20; 200 pairs for a judge)"
+        "--rows", type=positive_int, help="examples of the task (20; 200 pairs for a judge)"
     )
     parser.add_argument("--seed", type=int, default=0, help="which examples (0)")
     parser.add_argument(

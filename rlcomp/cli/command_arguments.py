@@ -204,11 +204,11 @@ class Parser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
 
-def positive(text: str) -> int:
+def positive_int(text: str) -> int:
     """Convert a word of a command line to an integer greater than 0.
 
     Examples:
-        >>> positive("12")
+        >>> positive_int("12")
         12
     """
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):

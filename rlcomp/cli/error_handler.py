@@ -85,7 +85,7 @@ def run_program(app: Callable[[], None], *, single_process: bool = True) -> None
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on unused kernels
     try:
         if single_process:
-            check_alone(os.environ)
+            check_single_process(os.environ)
         check_packages()
         app()
         sys.stdout.flush()
@@ -160,9 +160,9 @@ def explain(error: BaseException) -> str:
         # For a mistake that shows only while a stage runs, a note names the stage.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
-    from rlcomp.advice.explain import explained
+    from rlcomp.advice.explain import explain_overrides
 
-    return explained(error, sys.argv[1:], user_directories())
+    return explain_overrides(error, sys.argv[1:], user_directories())
 
 
 def _raise_signal(number: int) -> None:
@@ -179,7 +179,7 @@ def user_directories() -> list[str]:
     return [words[i + 1] for i, text in enumerate(words[:-1]) if text in ("-cd", "--config-dir")]
 
 
-def check_alone(environment: Mapping[str, str]) -> None:
+def check_single_process(environment: Mapping[str, str]) -> None:
     """Refuse to be one of several processes without a setting that says how they share a run.
 
     Args:

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.config.checks.values import SETTINGS
-from rlcomp.config.choices import repeated
+from rlcomp.config.choices import repeated_choices
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import whole_line
 from rlcomp.errors import RlcompWarning, UserError, nearest
@@ -86,7 +86,7 @@ def check_sweep_directory(words: Sequence[str]) -> None:
 
 def warn_repeated(words: Sequence[str]) -> None:
     """Warn of choices that a command line makes twice: the last one counts."""
-    for warning in repeated(words):
+    for warning in repeated_choices(words):
         warnings.warn(warning, RlcompWarning, stacklevel=2)
 
 
@@ -121,20 +121,20 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
-        from rlcomp.advice.explain import checked_line
+        from rlcomp.advice.explain import check_line
 
-        messages += checked_line(line, [*map(str, places[1:])])
+        messages += check_line(line, [*map(str, places[1:])])
     raise UserError("\n".join(messages))
 
 
 def _explain_dashes(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
     """Return the message on an option with dashes, and its replacement if that is certain."""
-    from rlcomp.advice.translation import in_our_words, translated
+    from rlcomp.advice.translation import in_our_words, translate
 
     if key in ("model", "tokenizer") and "/" in value:
         here = own = f"base={value}"
     elif known := in_our_words(key, value or "true"):
-        own = translated(key, value or "true") or ""
+        own = translate(key, value or "true") or ""
         here = known if own or not re.fullmatch(r"[\w.]+", known) else f"{known}={value or 'VALUE'}"
     elif _is_known_key(key, places):
         own = f"{key}={value}" if value and "@" not in key else ""

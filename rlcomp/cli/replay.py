@@ -76,7 +76,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     from rlcomp.checkpoint.dump import read_dump
     from rlcomp.config.build import Builder
     from rlcomp.config.migrations import update_classes
-    from rlcomp.config.trust import LEARNER, built_from, saved_node
+    from rlcomp.config.trust import LEARNER, build_errors, saved_node
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
     from rlcomp.interfaces.protocols import SupportsTrace
@@ -94,7 +94,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     plan, learner_node = node
     builder = Builder(plan, int(config.seed))
     sizes = [tensor.numel() for tensor in dump.saved.tensors().values()]
-    with AllocationLimit(sizes, str(file)), built_from(file, trust):
+    with AllocationLimit(sizes, str(file)), build_errors(file, trust):
         learner = builder.build(learner_node)
     if not isinstance(learner, SupportsTrace):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")

@@ -38,7 +38,7 @@ from rlcomp.cli.overrides import (
     warn_repeated,
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.config.choices import check_choices
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import filter_overrides, with_base
@@ -83,7 +83,7 @@ class Jobs:
     def __call__(self, config: DictConfig) -> None:
         """Run one job."""
         self.started = True
-        if self.interrupted():
+        if self.interruptions():
             return  # the sweep was stopped, not one of its jobs
         status = SharedStatus(supervised=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
@@ -104,14 +104,14 @@ class Jobs:
                     raise RunFailed({**report, "exit_code": 1}) from error
                 raise
 
-    def interrupted(self) -> list[Exception]:
+    def interruptions(self) -> list[Exception]:
         """Return the jobs that were stopped on request."""
         return [error for error in self.failed if isinstance(error, Interrupted)]
 
     def describe_error(self, error: Exception) -> Exception:
         """Return the message for an error raised by Hydra itself, or for a job."""
-        if self.interrupted():
-            return self.interrupted()[0]
+        if self.interruptions():
+            return self.interruptions()[0]
         if self.started or isinstance(error, (UserError, HydraException)):
             return error
         if isinstance(error, OSError):
@@ -220,7 +220,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     job = partial(_job, config, plan, status)
     if status.supervised:
         with _tracker_closed(config, status):
-            in_child(job, status)
+            run_in_child(job, status)
     else:
         job()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
-from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.command_arguments import Parser, positive_int
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, DataError, RlcompWarning, UserError
@@ -36,10 +36,10 @@ def _app() -> None:
     )
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument(
-        "-n", "--num-samples", dest="n", type=positive, default=1, help="answers per prompt (1)"
+        "-n", "--num-samples", dest="n", type=positive_int, default=1, help="answers per prompt (1)"
     )
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
-    parser.add_argument("--max-new-tokens", type=positive, help="default: the run's own")
+    parser.add_argument("--max-new-tokens", type=positive_int, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--trust",

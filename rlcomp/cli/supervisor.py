@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def in_child(job: Callable[[], None], status: SharedStatus) -> None:
+def run_in_child(job: Callable[[], None], status: SharedStatus) -> None:
     """Run a job in a forked process and wait for it.
 
     Raises:

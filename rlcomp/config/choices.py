@@ -40,7 +40,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         raise ConfigErrors(faults)
 
 
-def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
+def repeated_choices(words: Sequence[str], program: str = "rlcomp") -> list[str]:
     """Return a message on each group that a command line chooses from twice; the last counts.
 
     Args:
@@ -48,9 +48,9 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
         program: the program: ``rlcomp`` sweeps, ``rlcomp-describe`` compares.
 
     Examples:
-        >>> repeated(["kl=a", "recipe=grpo", "kl=b"])
+        >>> repeated_choices(["kl=a", "recipe=grpo", "kl=b"])
         ['kl is chosen twice, and the last counts, kl=b; a sweep of both is rlcomp -m kl=a,b']
-        >>> repeated(["kl=none", "kl=none", "seed=0", "seed=1"])
+        >>> repeated_choices(["kl=none", "kl=none", "seed=0", "seed=1"])
         []
     """
     values: dict[str, list[str]] = {}
@@ -90,9 +90,9 @@ def _weighted_rewards(word: str, words: Sequence[str], places: Sequence[Path]) -
     names = rewards_in(word)
     if len(names) < 2 or not all(name in options for name in names.values()):
         return None
-    from rlcomp.advice.weighted_rewards import weighed_line
+    from rlcomp.advice.weighted_rewards import weighted_rewards_message
 
-    return weighed_line(names, words, places)
+    return weighted_rewards_message(names, words, places)
 
 
 def rewards_in(word: str) -> dict[str, str]:

@@ -16,8 +16,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from rlcomp.config.bases import Class, lineage, unseen_bases
-from rlcomp.config.expressions import assigned, literal, read_annotation
+from rlcomp.config.bases import Class, has_unseen_base, lineage
+from rlcomp.config.expressions import assigned_values, read_annotation, read_literal
 from rlcomp.config.source import bindings, find
 from rlcomp.errors import ConfigError
 from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
@@ -134,7 +134,7 @@ def _read_declaration(target: str) -> Declaration:
     extras = _extras(definition)
     # A component that defines no ``forward`` is a part of others, no stage.
     declared["runnable"] = not component or any(
-        unseen_bases(*cls) or _binds(cls, "forward") for cls in own_classes
+        has_unseen_base(*cls) or _binds(cls, "forward") for cls in own_classes
     )
     if component:
         known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
@@ -217,14 +217,14 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
 
 def _declared_names(cls: ast.ClassDef) -> list[str]:
     """Return the names of the declarations in a class body."""
-    return [name for name in assigned(cls) if name in DECLARATION_TYPES]
+    return [name for name in assigned_values(cls) if name in DECLARATION_TYPES]
 
 
 def _declared_value(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
     """Return the value that a class body declares under a name."""
-    node = assigned(cls)[name]
+    node = assigned_values(cls)[name]
     try:
-        value = literal(home, node)
+        value = read_literal(home, node)
     except ValueError:
         raise ConfigError(
             f"{cls.name}.{name} is not a literal: write it out, it is read from source"

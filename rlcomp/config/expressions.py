@@ -35,12 +35,12 @@ _MAX_DEPTH, _MAX_NAMES, _MAX_ITEMS, _MAX_NODES = 32, 8, 10_000, 500
 
 
 @cache
-def assigned(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
+def assigned_values(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
     """Return the last value of each name in a class body; None if it is no plain assignment."""
     return {name: value for line in cls.body for name, value in bindings(line)}
 
 
-def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
+def read_literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
     """Return the value of an expression of literals and of other classes' literal attributes.
 
     Args:
@@ -112,8 +112,8 @@ class _LiteralReader:
         if definition is None or not isinstance(definition[1], ast.ClassDef):
             raise ValueError(f"{owner} cannot be followed")
         for module, cls in lineage(definition[0], definition[1]):
-            if name in assigned(cls):
-                return self.read(module, assigned(cls)[name], names, 0)
+            if name in assigned_values(cls):
+                return self.read(module, assigned_values(cls)[name], names, 0)
         raise ValueError(f"{owner} has no {name}")
 
 

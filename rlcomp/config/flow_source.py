@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlcomp.config.finding import Finding, refuse
-from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
+from rlcomp.config.flow import Flow, Stage, check_stages, fold, mark_source, rename_key
 from rlcomp.config.plan import PhasePlan, Plan, below, children
 from rlcomp.config.reader import BROKEN, Node
 from rlcomp.keys import prompt_keys
@@ -51,10 +51,10 @@ def stage_of(node: Node) -> Stage:
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
         min_group_size=_min_group_size(node),
-        must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
+        must_reach=frozenset(rename_key(key, node.keys) for key in declaration.must_reach),
         reads=_all_reads(node),
         marks=_marks(node),
-        parts=[part.supplied(frozenset(declaration.supplies)) for part in run],
+        parts=[part.without_reads(frozenset(declaration.supplies)) for part in run],
     )
 
 
@@ -78,7 +78,9 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     condition = declaration.exclusive_if
     counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
     counts = counts and declaration.exclusive not in node.keys  # renamed: another key
-    marks = {declaration.exclusive: frozenset({counted_by(node.path, condition)})} if counts else {}
+    marks = (
+        {declaration.exclusive: frozenset({mark_source(node.path, condition)})} if counts else {}
+    )
     for child in children(node):
         for name, paths in _marks(child).items():
             marks[name] = marks.get(name, frozenset()) | paths
@@ -98,7 +100,7 @@ def check_flow(plan: Plan) -> Iterator[Finding]:
 def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
     """Return the mistakes of a phase; none where a stage could not be read."""
     periodic = [stage for _, stage in phase.every.values()]
-    if any(stage is BROKEN for stage in (*phase.all_stages(), *periodic)):
+    if any(stage is BROKEN for stage in (*phase.listed_stages(), *periodic)):
         return []
     periodic_nodes = [stage for stage in periodic if isinstance(stage, Node)]
     errors: dict[str, None] = {}
@@ -118,7 +120,7 @@ def _check_list(
     name: str, nodes: list[Node], periodic: list[Node], phase: PhasePlan, plan: Plan
 ) -> list[str]:
     every = ", and say how often with every.checkpoint"
-    used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
+    used = {stage.path for stage in phase.listed_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
     others = {node.path: flow_of(node) for node in top}
     parts = [

@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-Refused = list[tuple[str, Exception]]
+RefusedOverrides = list[tuple[str, Exception]]
 _ERRORS = (HydraException, OmegaConfBaseException)
 # Options that read `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
@@ -84,7 +84,7 @@ def shell_word(word: str) -> str:
 
 def filter_overrides(
     compose: Callable[[list[str]], DictConfig], overrides: Sequence[str]
-) -> tuple[DictConfig, Refused]:
+) -> tuple[DictConfig, RefusedOverrides]:
     """Compose a config from those overrides that it knows.
 
     Args:
@@ -98,7 +98,7 @@ def filter_overrides(
         HydraException: the error is not the fault of an override.
     """
     accepted = list(overrides)
-    refused: Refused = []
+    refused: RefusedOverrides = []
     while True:
         try:
             return compose(accepted), refused

@@ -69,9 +69,9 @@ learner.optimizer.lr=1e-5
         check_choices(overrides, config_dirs)
         return compose_config(overrides, config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
-        from rlcomp.advice.explain import explained
+        from rlcomp.advice.explain import explain_overrides
 
-        raise ConfigError(explained(error, overrides, config_dirs)) from None
+        raise ConfigError(explain_overrides(error, overrides, config_dirs)) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         from rlcomp.advice.explain import unreadable_yaml
 

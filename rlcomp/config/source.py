@@ -174,7 +174,7 @@ def find(
     for statement in (above or bound)[-1:]:
         if isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
             return module, statement
-        imported = _imported(module, path, statement, name)
+        imported = _imported_name(module, path, statement, name)
         return find(*imported, depth + 1) if imported else None
     if depth or any(map(_defines_dynamically, _statements(tree))):
         return None
@@ -183,12 +183,14 @@ def find(
     raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public) if public else ''}")
 
 
-def _imported(module: str, path: Path, statement: ast.stmt, name: str) -> tuple[str, str] | None:
+def _imported_name(
+    module: str, path: Path, statement: ast.stmt, name: str
+) -> tuple[str, str] | None:
     """Return the module and the name there that a statement imports as ``name``; None if none."""
     if isinstance(statement, ast.ImportFrom):
         for entry in statement.names:
             if (entry.asname or entry.name) == name:
-                return absolute(module, path, statement), entry.name
+                return absolute_module(module, path, statement), entry.name
     return None
 
 
@@ -200,7 +202,7 @@ def _defines_dynamically(statement: ast.stmt) -> bool:
     return named or (isinstance(statement, ast.Assign) and "sys" in ast.dump(statement))
 
 
-def absolute(module: str, path: Path, statement: ast.ImportFrom) -> str:
+def absolute_module(module: str, path: Path, statement: ast.ImportFrom) -> str:
     """Return the absolute name of the module that a statement of another module imports from."""
     if not statement.level:
         return statement.module or ""
@@ -222,6 +224,6 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     if source is None or not bound:
         return None
     statement, value = bound[-1]
-    if imported := _imported(module, source[0], statement, name):
+    if imported := _imported_name(module, source[0], statement, name):
         return alias(*imported, depth + 1)
     return None if value is None else (module, value)

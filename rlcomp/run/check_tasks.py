@@ -81,7 +81,7 @@ def tasks_with_rewards(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
         for node in evaluators:
             judges = (_as_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
             yield _as_nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
-        stages = [node for node in phase.all_stages() if isinstance(node, Node)]
+        stages = [node for node in phase.listed_stages() if isinstance(node, Node)]
         tasks = [
             task
             for stage in stages
@@ -237,7 +237,7 @@ def _compares_whole(node: Node) -> bool:
 
 def _max_response_tokens(plan: Plan) -> int | None:
     """Return the largest ``max_new_tokens`` of a stage; None if no stage has one."""
-    stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
+    stages = (stage for phase in plan.phases.values() for stage in phase.listed_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
     limits = (node.arguments.get("max_new_tokens") for node in nodes)
     return max((limit for limit in limits if isinstance(limit, int)), default=None)

@@ -20,7 +20,7 @@ from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
 from rlcomp.config.checks.models import named_models
 from rlcomp.config.plan import Plan
-from rlcomp.config.source import absolute, source_of
+from rlcomp.config.source import absolute_module, source_of
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.digests import Digests, digest_changes
 from rlcomp.run.resume import START_ANEW_REMEDY
@@ -232,7 +232,7 @@ def _imported_in(module: str, path: Path, tree: ast.Module) -> Iterator[str]:
             for alias in line.names:
                 yield from _prefixes(alias.name)
         elif isinstance(line, ast.ImportFrom):
-            home = absolute(module, path, line)
+            home = absolute_module(module, path, line)
             for alias in line.names:
                 yield from _prefixes(f"{home}.{alias.name}")
 

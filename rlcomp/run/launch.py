@@ -224,14 +224,14 @@ def trackers(
     tracker: Any = nodes.get("tracker")
     if tracker is not None:
         if isinstance(tracker, WandB):
-            tracker.config = shown_config(config, plan)
+            tracker.config = tracker_config(config, plan)
             if report_files is not None:
                 tracker.report_files = partial(report_files, directory)
         chain.append(tracker)
     return chain
 
 
-def shown_config(config: DictConfig, plan: Plan) -> dict[str, Any]:
+def tracker_config(config: DictConfig, plan: Plan) -> dict[str, Any]:
     """Return the config for a tracker, with the values in use and references to nodes.
 
     A value at the root that is no setting of the run is the value that the parts use, and is left

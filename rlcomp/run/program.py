@@ -32,7 +32,7 @@ from rlcomp.errors import (
 from rlcomp.files.digests import Digests
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.metrics import Ledger, recording
-from rlcomp.run.check_flow import check_built
+from rlcomp.run.check_flow import check_built_flow
 from rlcomp.run.phase import NamedStages, Phase
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.signals import StopRequest
@@ -58,7 +58,7 @@ class Program:
     ) -> None:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
-        check_built(phases, nodes)
+        check_built_flow(phases, nodes)
         if checkpoint is not None:
             check_saved((m for phase in phases.values() for m in phase.all_modules()), nodes)
         self.phases = dict(phases)

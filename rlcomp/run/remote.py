@@ -253,13 +253,15 @@ class RemoteStages(Sequence):
     def _restart_worker(self, worker: int, lost: WorkerLost) -> None:
         waiting = self._open_requests(worker)
         if self._restarts >= self.cluster.restarts:
-            raise ProcessEnded(self._loss_message(waiting[0].requests[worker], lost)) from lost
+            raise ProcessEnded(
+                self._lost_worker_message(waiting[0].requests[worker], lost)
+            ) from lost
         self._restarts += 1
         self.cluster.restart(worker)
         for request in waiting:
             self.cluster.ask(worker, request.weights, request.requests[worker])
 
-    def _loss_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
+    def _lost_worker_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
         note = ""
         if self.directory is not None:
             file = self.directory / f"request-{request.number:08d}.safetensors"

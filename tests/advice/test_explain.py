@@ -90,7 +90,7 @@ def test_the_yaml_that_cannot_be_read_is_named(tmp_path):
         f'mapping values are not allowed here in "{tmp_path}/b.yaml", line 1, column 5',
     ]
     assert named(RecursionError())[0] == f"{tmp_path}/c.yaml"
-    assert named(RecursionError())[1] == "an alias (*name) stands for what it is a part of"
+    assert named(RecursionError())[1] == "an alias (*name) refers to a node that contains it"
     with pytest.raises(UnicodeDecodeError) as told:
         b"\xff".decode()
     assert named(told.value)[0] == f"{tmp_path}/a.yaml"

@@ -59,7 +59,7 @@ FOUND = {
     "-cd yamls/empty reward=broken": "'reward' is {}, no part with a _target_",
     "-cd yamls/list reward=broken": "'reward' is [1, 2], no part with a _target_",
     "-cd yamls/twice reward=broken": "found duplicate key a",
-    "-cd yamls/circle reward=broken": "an alias (*name) stands for what it is a part of",
+    "-cd yamls/circle reward=broken": "an alias (*name) refers to a node that contains it",
     "-cd yamls/python reward=broken": "could not determine a constructor for the tag",
     "-cd yamls/default reward=broken": "Could not load 'reward/nope'",
     # Phases.

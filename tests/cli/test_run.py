@@ -125,7 +125,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, watched):
     called = []
-    monkeypatch.setattr(module, "in_child", lambda job, watch: called.append("child"))
+    monkeypatch.setattr(module, "run_in_child", lambda job, watch: called.append("child"))
     monkeypatch.setattr(module, "_job", lambda *words: called.append("here"))
     monkeypatch.setattr(module, "_set_tracker_labels", lambda config: None)
 

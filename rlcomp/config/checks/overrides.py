@@ -14,7 +14,7 @@ from rlcomp.config.checks.values import SETTINGS
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.finding import Finding, refuse, warn
 from rlcomp.config.options import config_directory
-from rlcomp.config.plan import OWN, Plan, collect
+from rlcomp.config.plan import RUN_NODES, Plan, collect
 from rlcomp.config.reader import Node
 from rlcomp.errors import nearest
 
@@ -127,7 +127,7 @@ def _unused_reason(plan: Plan, used: dict[str, Node], word: str) -> str | None:
     names = word.lstrip("+").partition("=")[0].split(".")
     paths = [".".join(names[:end]) for end in range(1, len(names))]
     node = next((path for path in paths if path in plan.nodes), None)
-    if node is None or names[0] in OWN or {*paths} & used.keys():
+    if node is None or names[0] in RUN_NODES or {*paths} & used.keys():
         return None
     return f"no phase of this run uses {node}; leave it out"
 
