@@ -254,7 +254,7 @@ def pad_right(batch: TensorDict) -> TensorDict:
 
 
 def _token_entries(batch: TensorDict) -> Iterator[tuple[str | tuple[str, ...], Tensor]]:
-    """Yield the entries with a dimension of tokens, also parts of nested entries, by key."""
+    """Yield each entry with a dimension of tokens, and each such part of a nested entry, by key."""
     mask = batch["attention_mask"]
     for key, value in batch.items(include_nested=True, leaves_only=True):
         if _is_along_tokens(key if isinstance(key, tuple) else (key,), value, mask):

@@ -21,6 +21,7 @@ _PAD_RANGES = {
 _DTYPES = (*_PAD_RANGES, "nested")
 # Further fields of a specification, which a literal may give in a dict.
 _FURTHER_FIELDS = [field.name for field in fields(Spec)[3:]]
+# Valid values of ``Spec.example``.
 _EXAMPLES = (
     "log_prob",
     "probability",

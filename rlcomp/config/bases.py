@@ -10,7 +10,7 @@ from functools import cache
 from rlcomp.config.source import find
 from rlcomp.errors import ConfigError
 
-# A class and its module.
+# Dotted name of a module, and the definition of a class in it.
 Class = tuple[str, ast.ClassDef]
 # Limit for hostile sources. Real classes have far fewer.
 _MAX_BASES = 256

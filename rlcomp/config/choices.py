@@ -15,8 +15,10 @@ from rlcomp.config.options import COMBINED, NO_SWEEP, config_directory, options_
 from rlcomp.config.overrides import typed_words, whole_line
 from rlcomp.errors import ConfigErrors, nearest
 
+# A list of options, ``kl=[a,b]``; and an option, or a sweep of options.
 _LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
 _OPTION = re.compile(r"([\w/.]+)=(\w+(?:,\w+)*)")
+# Several rewards, as TRL and other libraries write them: as a list, and as a mapping.
 _REWARDS = re.compile(
     r"(?:\w+\.)*(?:reward|rewards|reward_funcs|reward\.(?:parts|functions|names))=\[(.*)\]"
 )
@@ -110,7 +112,10 @@ def rewards_in(word: str) -> dict[str, str]:
 
 
 def _setting_of_path(word: str, words: Sequence[str]) -> str | None:
-    """Return a message on a setting of a path (``reward=my.Reward reward.x=1``); None: none."""
+    """Return a message on a setting below a group that is set to a path; None for other words.
+
+    For example, ``reward=my.Reward reward.x=1``: a text has no settings.
+    """
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
     values = dict(other.lstrip("+").partition("=")[::2] for other in words)

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def flatten(config: DictConfig) -> dict[str, str]:
-    """Return every value by its path, unresolved; a part by its class.
+    """Return every unresolved value by its path; the value of a part is the name of its class.
 
     Examples:
         >>> flatten(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))

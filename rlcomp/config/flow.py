@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from rlcomp.config.options import count_choices, options_reading, options_writing, usual_option
 from rlcomp.keys import CONTROL, SCHEMA
 
-# Options in a message.
+# Largest number of options in a message.
 _SHOWN = 3
 
 
@@ -27,8 +27,8 @@ class Flow:
         writes: keys that exist after it.
         fresh: the stage starts a new batch.
         opaque: its keys are unknown.
-        lacks: keys that it reads after a fresh stage inside it, and that no stage inside writes: no
-            stage before it can help.
+        lacks: keys that it reads after a fresh stage inside it, and that no stage inside writes. No
+            stage before it can supply them.
         carries: keys that a fresh stage copies from the old batch to the new one.
     """
 
@@ -42,6 +42,7 @@ class Flow:
     def then(self, after: Flow) -> Flow:
         """Return the flow of this stage followed by another."""
         missing = frozenset() if self.opaque else after.reads - self.writes
+        # A stage before both can help, unless this stage drops the key with the old batch.
         outside = missing & self.carries if self.fresh else missing
         remaining = self.writes & after.carries if after.fresh else self.writes
         both = self.fresh and after.fresh
@@ -234,6 +235,7 @@ def _is_usual(options: Sequence[str], every: Sequence[str]) -> bool:
 
 
 def _preference(option: str, key: str) -> tuple[bool, bool, int]:
+    """Return a sort key: options of the key's own group, usual options and frequent ones first."""
     group, _, name = option.partition("=")
     return group != key, name != usual_option(group), -count_choices(group, name)
 

@@ -85,7 +85,7 @@ def shell_word(word: str) -> str:
 def filter_overrides(
     compose: Callable[[list[str]], DictConfig], overrides: Sequence[str]
 ) -> tuple[DictConfig, RefusedOverrides]:
-    """Compose a config from those overrides that it knows.
+    """Compose a config without the overrides that Hydra or OmegaConf refuses.
 
     Args:
         compose: returns the config of a list of overrides.
@@ -95,7 +95,7 @@ def filter_overrides(
         The config, and each refused override with its error.
 
     Raises:
-        HydraException: the error is not the fault of an override.
+        HydraException, OmegaConfBaseException: the error is not the fault of an override.
     """
     accepted = list(overrides)
     refused: RefusedOverrides = []
@@ -113,7 +113,7 @@ def filter_overrides(
 def _culprit(
     compose: Callable[[list[str]], DictConfig], overrides: Sequence[str], error: Exception
 ) -> str | None:
-    """Return the override that an error names, or the one without which the error is another."""
+    """Return the override that an error names, or the last one whose removal changes the error."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         if f"'{key}'" in str(error) or override in str(error):

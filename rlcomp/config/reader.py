@@ -26,7 +26,15 @@ ConfigPath = tuple[Any, ...]
 
 @dataclass(eq=False)
 class Node:
-    """An object to build: its config path, target and resolved arguments."""
+    """An object to build.
+
+    Attributes:
+        path: config path.
+        target: dotted path of the class or function.
+        arguments: resolved arguments.
+        keys: names in the batch by the schema's key (``_keys_``).
+        partial: the target is called later, by the part that gets it (``_partial_``).
+    """
 
     path: str
     target: str
@@ -209,7 +217,10 @@ class Reader:
             self.origins[dotted(path)] = dotted(following)
 
     def _is_itself(self, path: ConfigPath) -> bool:
-        """Return whether a value refers to itself: an option that shares a part of its own node."""
+        """Return whether a value is a reference to its own path.
+
+        An option that shares a part of another node has such a value if it is chosen for that node.
+        """
         node = self._at(path) if len(path) > 1 else None
         return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
 

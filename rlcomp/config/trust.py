@@ -32,7 +32,7 @@ LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "
 _POLICY = "rlcomp.model.language_model.LanguageModel"
 # It downloads a data set of any name, in any format that `datasets` reads.
 _HUB_TASK = "components.task.file.HubTask"
-# They read a folder, or else the hub.
+# Functions that read a folder, or else the hub.
 _FROM_HUB = (
     "rlcomp.model.build.load_causal_lm",
     "rlcomp.model.load_model.pretrained_model",
@@ -102,7 +102,7 @@ def check_targets(
 
 @contextmanager
 def build_errors(file: Path, trust: bool) -> Iterator[None]:
-    """Turn errors of building nodes of a saved config, within a context, into a CheckpointError.
+    """Turn an error in the context, which builds nodes of a saved config, into a CheckpointError.
 
     Args:
         file: file of the config, for the message.

@@ -25,8 +25,8 @@ def built_flow(stage: object) -> Flow:
     copied_keys = frozenset(
         stage.renames.get(key, key) for key in optional_keys.intersection(stage.writes)
     )
-    prompt_keys_kept = prompt_keys() if stage.keeps_prompt else frozenset()
-    carries = copied_keys | frozenset(stage.renames.get(key, key) for key in prompt_keys_kept)
+    kept_prompt_keys = prompt_keys() if stage.keeps_prompt else frozenset()
+    carries = copied_keys | frozenset(stage.renames.get(key, key) for key in kept_prompt_keys)
     return Flow(
         reads=_names(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
         writes=(_names(stage.out_keys) - copied_keys) | inner_writes,
