@@ -26,7 +26,7 @@ from rlcomp.errors import nearest
 
 
 def explain_overrides(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
-    """Return messages on all overrides that a config refuses, and the whole line if it is sure.
+    """Return messages on all overrides that a config refuses, and the corrected line if it is sure.
 
     Args:
         error: the error of composing the config.
@@ -56,7 +56,7 @@ def explain_overrides(error: Exception, words: Sequence[str], config_dirs: Seque
 
 
 def check_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
-    """Return a corrected command line for a message, or its other mistakes.
+    """Return the lines of a message on a corrected command line: the line, or its other mistakes.
 
     Args:
         words: words of the command line.
@@ -87,13 +87,13 @@ def explain_composition(
     if isinstance(error, OverrideParseException):
         return _unparsable(error, directories)
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
-    key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
+    lines = [each.strip() for each in text.splitlines() if each.strip()]
+    key = next((each.split()[-1] for each in lines if "full_key:" in each), None)
     if unset := unset_variable(text):
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
     if word := missing_multirun(text):
         return several_values(word, line)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = _no_language_model(text) or _no_option(text, directories, line)
     if message := message or _nothing_to_delete(text, keys):
         return message
@@ -105,7 +105,7 @@ def explain_composition(
         *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
         "To append to your default list",  # it would set a value that nothing reads
     )
-    return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+    return "\n".join(dict.fromkeys(each for each in lines if not each.startswith(noise)))
 
 
 def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) -> str | None:
@@ -155,7 +155,7 @@ def _unparsable(
         )
     if "=" not in word:
         return _no_setting(word, words)
-    if (quoted := _quoted(word)) is not None:
+    if (quoted := _quote_value(word)) is not None:
         return f"{word}: the value needs quotes, and the word as well: {shell_word(quoted)}"
     return f"{word}: cannot be read; a quote or a bracket is not closed or is misplaced"
 
@@ -207,8 +207,8 @@ def _join_values(word: str, words: Sequence[str]) -> tuple[list[str], str, list[
     return [*words[:index]], word, rest
 
 
-def _quoted(word: str) -> str | None:
-    """Return the override with its value in quotes; None if that is no override either."""
+def _quote_value(word: str) -> str | None:
+    """Return the override with its value in quotes; None if quotes do not make it an override."""
     key, _, value = word.partition("=")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f'{key}="{escaped}"'

@@ -32,6 +32,7 @@ CONTROL_PATHS = {
         entry["here"],
     )
 }
+# Our name for each setting of others that only its whole path identifies.
 FULL_KEYS: dict[str, str] = TABLE["whole"]
 
 

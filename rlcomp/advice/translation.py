@@ -23,12 +23,13 @@ _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 # Our overrides for a setting of others, by its name: "{}" is the value.
 _NUMBERS: dict[str, str] = TABLE["numbers"]
 _TEXTS: dict[str, str] = TABLE["texts"]
-# Settings whose value is an option of a group here; of some, a whole method as well.
+# Groups here whose option is the value of another library's setting, by its name; and the settings
+# among them whose value may also be a recipe.
 _GROUPS: dict[str, str] = TABLE["groups"]
 _METHODS: list[str] = TABLE["methods"]
-# Our overrides by name and value.
+# Our overrides for a setting of others, by its name and its value.
 _SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
-# Nodes of recipes that imitate, by their equivalents in recipes that sample.
+# Nodes of recipes that imitate, by the equivalent nodes of recipes that sample.
 _IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
 # Names of settings in control, with their paths here.
 _CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
@@ -91,7 +92,7 @@ def in_our_words(key: str, value: str) -> str | None:
 
 
 def equivalent_setting(line: CommandLine, path: str) -> str | None:
-    """Return the setting of a config that is equivalent to one of another recipe; None: none is.
+    """Return the setting that is equivalent to a setting of another recipe; None without any.
 
     Args:
         line: the choices of the command line.
@@ -129,8 +130,8 @@ def refused_overrides(
 ) -> RefusedOverrides:
     """Return each override that the config refuses, in order, with its error.
 
-    If an option is missing, other overrides may be refused only because it would have them: of
-    these only settings of other libraries are returned.
+    If an option does not exist, the config may refuse other overrides only because they belong to
+    it. Then settings of other libraries are returned, but no other settings.
 
     Args:
         error: the error of composing the config.

@@ -19,9 +19,10 @@ _FOLDERS = {
     "reference": "reference=pretrained reference.path={}",
     "task": "task=hub task.name={}",
 }
+# Overrides that read a file, by group; and the suffixes of such files.
 _FILES = {"task": "task=file task.path={}", "prompt": "prompt=chat prompt.template={}"}
-_ROWS = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
-# Groups whose options are not chosen by a class.
+_FILE_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
+# Groups for which a class of the user is no remedy: their options are functions or patches.
 _WITHOUT_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
 
 
@@ -39,7 +40,7 @@ def own_option(
     root, _, rest = group.partition("/")
     path = f"{rest}/{option}" if rest else option
     known = (config_directory() / group).is_dir()
-    if path.endswith(_ROWS) and root in _FILES:
+    if path.endswith(_FILE_SUFFIXES) and root in _FILES:
         return _FILES[root].format(path)
     folder = os.path.isdir(path)
     on_hub = "/" in path and not known and root != "model"  # model: our_option has it
@@ -87,5 +88,5 @@ def _without_settings(group: str) -> str | None:
 
 def _is_bare(file: Path) -> bool:
     text = file.read_text(encoding="utf-8")
-    own = [text for text in text.splitlines() if text.strip() and not text.startswith("#")]
-    return len(own) == 1 and own[0].startswith("_target_:")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return len(lines) == 1 and lines[0].startswith("_target_:")

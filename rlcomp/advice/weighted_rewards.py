@@ -11,7 +11,7 @@ from rlcomp.config.overrides import whole_line
 _WEIGHTS = re.compile(r"(?:reward\.)?(?:weights|reward_weights)=[\[{](.*)[\]}]")
 # Words that the whole line replaces.
 _REWARD_WORDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|reward_weights)=")
-# Settings without a default that are lengths: the largest number of response tokens will do.
+# Settings without a default that are lengths in tokens: ``max_new_tokens`` is a sound value.
 _LENGTHS = ("longest", "target")
 
 

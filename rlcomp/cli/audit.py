@@ -250,7 +250,7 @@ def _plan(config: DictConfig) -> tuple[Plan, bool]:
 
 
 def _missing(names: Sequence[str]) -> dict[str, str]:
-    """Return the message on each of some nodes, for a config without it."""
+    """Return for each node the message on a config that lacks it."""
     return {name: f"there is no {name}: set {name}=..." for name in names}
 
 

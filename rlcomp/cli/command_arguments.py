@@ -119,13 +119,13 @@ class Parser(argparse.ArgumentParser):
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse a command line; by default the one of this process."""
         self.typed = typed = [*(sys.argv[1:] if words is None else words)]
-        options = typed.index("--") if "--" in typed else len(typed)
+        end = typed.index("--") if "--" in typed else len(typed)  # of the options
         if misused := [
-            word for word in typed[:options] if word.partition("=")[0] in self.positional_names
+            word for word in typed[:end] if word.partition("=")[0] in self.positional_names
         ]:
             raise UserError(self._positional_message(misused[0], typed))
-        words = [*map(self._with_dashes, typed[:options]), *typed[options:]]
-        if unknown_options := [word for word in words[:options] if self._is_unknown(word)]:
+        words = [*map(self._with_dashes, typed[:end]), *typed[end:]]
+        if unknown_options := [word for word in words[:end] if self._is_unknown(word)]:
             # An unknown option is reported before missing words.
             raise UserError(self._unknown_message(unknown_options[0]))
         # Words on both sides of an option are allowed, unless a -- ends the options.

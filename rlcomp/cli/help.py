@@ -51,7 +51,7 @@ class Option(NamedTuple):
 
     @property
     def targets(self) -> list[str]:
-        """Its ``_target_``, and nested ones."""
+        """The ``_target_`` of the option and of its inner parts."""
         return re.findall(r"^ *_target_: *(\S+)$", self.body, re.MULTILINE)
 
 
@@ -75,7 +75,7 @@ def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
 
 
 def is_patch(files: Collection[Path]) -> bool:
-    """Return whether most options of a group are patches of the whole config."""
+    """Return whether a group is one of patches: most of its options patch the whole config."""
     return sum(read_option(file).patch for file in files) * 2 > len(files)
 
 
@@ -201,7 +201,7 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
 
 
 def _recipes_first(group: str) -> tuple[bool, str]:
-    """Sort recipes before parts."""
+    """Return a sort key that puts recipes before parts."""
     return group != "recipe", group
 
 

@@ -88,10 +88,10 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
     config = update_classes(read_saved_config(file, trust))
-    node = saved_node(config, dump.node, file, trust, LEARNER)
-    if node is None:
+    saved = saved_node(config, dump.node, file, trust, LEARNER)
+    if saved is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
-    plan, learner_node = node
+    plan, learner_node = saved
     builder = Builder(plan, int(config.seed))
     sizes = [tensor.numel() for tensor in dump.saved.tensors().values()]
     with AllocationLimit(sizes, str(file)), build_errors(file, trust):

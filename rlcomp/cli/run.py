@@ -77,7 +77,7 @@ class Jobs:
 
     def __init__(self, *, apart: bool) -> None:
         self.apart = apart
-        self.failed: list[Exception] = []
+        self.errors: list[Exception] = []
         self.started = False
 
     def __call__(self, config: DictConfig) -> None:
@@ -92,7 +92,7 @@ class Jobs:
                 run_job(config, status, preload=multirun)
         except Exception as error:
             if isinstance(error, Interrupted) or not multirun:
-                self.failed.append(error)
+                self.errors.append(error)
             if multirun:
                 # Raised again: a launcher may run this in another process. Hydra goes on with the
                 # other jobs, and its sweeper raises at the end.
@@ -105,11 +105,11 @@ class Jobs:
                 raise
 
     def interruptions(self) -> list[Exception]:
-        """Return the jobs that were stopped on request."""
-        return [error for error in self.failed if isinstance(error, Interrupted)]
+        """Return the errors of the jobs that were stopped on request."""
+        return [error for error in self.errors if isinstance(error, Interrupted)]
 
     def describe_error(self, error: Exception) -> Exception:
-        """Return the message for an error raised by Hydra itself, or for a job."""
+        """Return the error to report for an error that Hydra or a job raised."""
         if self.interruptions():
             return self.interruptions()[0]
         if self.started or isinstance(error, (UserError, HydraException)):
@@ -160,8 +160,8 @@ def _app(apart: bool) -> None:
             _run_hydra(app, jobs)
     except (OSError, ValueError, yaml.YAMLError, RecursionError, Interrupted) as error:
         raise jobs.describe_error(error) from error
-    if jobs.failed:
-        raise jobs.failed[0]
+    if jobs.errors:
+        raise jobs.errors[0]
 
 
 def _run_hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
@@ -217,7 +217,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, status)
+    job = partial(_launch_and_summarise, config, plan, status)
     if status.supervised:
         with _tracker_closed(config, status):
             run_in_child(job, status)
@@ -234,7 +234,7 @@ def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContext
     return closing_tracker(get_object(str(settings.pop("_target_"))), settings, status)
 
 
-def _job(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
+def _launch_and_summarise(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
     from rlcomp.run.launch import launch
 
     with traced_errors(plan):
@@ -254,7 +254,7 @@ def _files_for_tracker(directory: Path) -> Sequence[Path]:
 
 
 def _set_tracker_labels(config: DictConfig) -> None:
-    """Set W&B's name, group, job type and tags from the run's differences, where they are unset."""
+    """Set the unset of W&B's name, group, job type and tags by what distinguishes the run."""
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:
         return

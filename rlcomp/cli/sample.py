@@ -24,10 +24,9 @@ def main() -> None:
 def _app() -> None:
     positional_names = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
     examples = {"RUN": "runs/mine", "PROMPT": "'2+2='"}
-    description = main.__doc__
     parser = Parser(
         prog="rlcomp-sample",
-        description=description,
+        description=main.__doc__,
         positional_names=positional_names,
         examples=examples,
     )
@@ -104,16 +103,14 @@ def sample(
 
     policy, config, folder = load_node(checkpoint, "policy", LanguageModel, trust)
     prompt = load_prompt_format(config, folder / "config.yaml", policy.tokenizer, trust)
-    decoding = policy.decoding
-    if temperature is not None:
-        decoding = dataclasses.replace(decoding, temperature=temperature)
+    changes = {} if temperature is None else {"temperature": temperature}
     rows = answer_prompts(
         policy,
         prompts,
         prompt_ids=_encode_prompts(prompt, prompts, policy.tokenizer, folder.parent.parent),
         group_size=n,
         max_new_tokens=max_new_tokens or _check_limit(checkpoint, config.get("max_new_tokens")),
-        decoding=decoding,
+        decoding=dataclasses.replace(policy.decoding, **changes),
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
     texts = decode_texts(rows["response"])
@@ -156,7 +153,7 @@ def _example(run: Path) -> str:
 
 
 def _check_limit(checkpoint: Path, limit: Any) -> int:  # noqa: ANN401
-    """Return the most new tokens by a run's config, which is untrusted."""
+    """Return ``max_new_tokens`` of a run's config, which is untrusted."""
     if fault := problem(PositiveInt, limit):
         raise CheckpointError(
             f"{checkpoint}: max_new_tokens in its config is {limit!r:.60}: {fault}; give "

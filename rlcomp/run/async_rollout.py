@@ -52,10 +52,10 @@ class FreeStages(RemoteStages):
     checkpoint holds the finished groups, and the prompts and seeds of the others; a resumed run
     starts these again.
 
-    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`; ``cluster/made``, the workers'
-    seconds for the groups of the step; ``rollout/staleness`` of response tokens;
-    ``rollout/too_old``, the share of them without a weight; and ``rollout/versions``, the number of
-    versions in a row.
+    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`. ``cluster/made`` is the seconds
+    of the groups of the step, divided by the number of workers; ``rollout/staleness`` is the age of
+    response tokens, ``rollout/too_old`` the share of them that is too old, and
+    ``rollout/versions`` the number of versions of each row.
 
     Args:
         stages: one collector, or ``collector=delayed`` around it.
@@ -134,7 +134,7 @@ class FreeStages(RemoteStages):
         return stage.group_size
 
     def _begin(self, batch: TensorDict) -> SerializedStages:
-        """Start the workers if they are not running."""
+        """Start the workers if they are not running; return the stages as they were sent."""
         slots = self.cluster.free.seats or -(-len(batch) * self._group_size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=slots))
 
@@ -225,7 +225,7 @@ class FreeStages(RemoteStages):
         return mark_too_old(rows, newest, self.max_age)
 
     def run_state(self) -> dict[str, Any]:
-        """Return the finished groups, and prompts and seeds of the others."""
+        """Return the finished groups, and the requests of the unfinished ones."""
         return {
             "done": [
                 {"number": number, "place": place, **rollout.state()}
@@ -267,7 +267,7 @@ class FreeStages(RemoteStages):
 
 
 def mark_too_old(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
-    """Return rows with ``too_old``: response tokens more than ``max_age`` versions behind.
+    """Add ``too_old`` to rows, and return them: response tokens over ``max_age`` versions old.
 
     Records ``rollout/too_old`` and ``rollout/versions``.
 

@@ -71,6 +71,7 @@ class Program:
         self.seed = seed
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
+        # Index of the phase; finished steps of the phase, and of the run.
         self.phase, self.step, self.total = 0, 0, 0
         self.phases_without_rows: set[str] = set()
         self.last_saved_step = 0  # number of steps at the last checkpoint
@@ -130,8 +131,8 @@ class Program:
             due = self._run_periodic(name, phase.due(self.step + 1), batch, complete, ledger)
             end_reason = ledger.ended if self.step + 1 < phase.steps else None
             if end_reason is not None:  # nodes for the end of a phase run now
-                rest = [entry for entry in phase.due(phase.steps) if entry not in due]
-                self._run_periodic(name, rest, batch, complete, ledger)
+                others = [entry for entry in phase.due(phase.steps) if entry not in due]
+                self._run_periodic(name, others, batch, complete, ledger)
             if end_reason is not None or self.step + 1 == phase.steps:
                 self._report_position(name, "the end of the phase")
                 for component in phase.components():
@@ -280,6 +281,7 @@ def run_phases(
         inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
+        ConfigError: the phases are empty, or their stages do not fit together.
         Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
         StorageError: the record or a checkpoint cannot be written.
     """

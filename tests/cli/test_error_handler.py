@@ -191,9 +191,9 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
     assert isinstance(refused, UserError)
     assert "choose a directory you can write into" in str(refused)
 
-    jobs.failed = [Interrupted("stopped")]
+    jobs.errors = [Interrupted("stopped")]
     jobs(OmegaConf.create())  # does nothing once the sweep was stopped, but has begun
-    jobs.failed = []
+    jobs.errors = []
 
     assert jobs.describe_error(error) is error
 
