@@ -75,7 +75,7 @@ class DataError(UserError):
 
 
 class ShapeError(UserError):
-    """A tensor has the wrong shape or dtype, rows the wrong padding, or batches other keys."""
+    """The shape or dtype of a tensor, the padding of rows, or the keys of batches are wrong."""
 
 
 class CheckpointError(UserError):

@@ -194,17 +194,22 @@ def _no_setting(word: str, words: Sequence[str]) -> str:
         )
     if program != "rlcomp":
         return f"{word}: rlcomp has no commands; use the program {program}"
-    rest = [other for other in typed_words(words) if other != word]
-    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
+    remaining = [other for other in typed_words(words) if other != word]
+    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(remaining)}"
 
 
 def _join_values(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
     """Join the values of a sweep that the shell split; return the words before and after, too."""
     index = words.index(word) if word in words else len(words)
-    rest = [*words[index + 1 :]]
-    while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
-        word += rest.pop(0)
-    return [*words[:index]], word, rest
+    remaining = [*words[index + 1 :]]
+    while (
+        remaining
+        and word.endswith(",")
+        and "=" not in remaining[0]
+        and not remaining[0].startswith("-")
+    ):
+        word += remaining.pop(0)
+    return [*words[:index]], word, remaining
 
 
 def _quote_value(word: str) -> str | None:

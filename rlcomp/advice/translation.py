@@ -80,15 +80,19 @@ def in_our_words(key: str, value: str) -> str | None:
         >>> in_our_words("temperature", "warm"), in_our_words("no_such", "1")
         ('decoding.temperature', None)
     """
-    here, own = our_name(key), translate(key, value)
-    if here is None or own is None:
+    here, translation = our_name(key), translate(key, value)
+    if here is None or translation is None:
         return here
     path, _, note = here.partition(" ")
-    option = own.rpartition("=")[2]
+    option = translation.rpartition("=")[2]
     has_recipe = (config_directory() / "recipe" / f"{option}.yaml").is_file()
-    if known_key(key) in _METHODS and own != f"recipe={option}" and has_recipe:
-        return f"{own} (the part alone; the whole method is recipe={option})"
-    return f"{own} {note}" if note.startswith("(") and own.startswith(f"{path}=") else own
+    if known_key(key) in _METHODS and translation != f"recipe={option}" and has_recipe:
+        return f"{translation} (the part alone; the whole method is recipe={option})"
+    return (
+        f"{translation} {note}"
+        if note.startswith("(") and translation.startswith(f"{path}=")
+        else translation
+    )
 
 
 def equivalent_setting(line: CommandLine, path: str) -> str | None:
@@ -102,13 +106,13 @@ def equivalent_setting(line: CommandLine, path: str) -> str | None:
         return path
     if path in _CONTROL and line.has(_CONTROL[path]):
         return _CONTROL[path]
-    root, _, rest = path.partition(".")
-    phase, _, setting = rest.partition(".")
-    candidate = f"{_IMITATION.get(root)}.{rest}"
+    root, _, remainder = path.partition(".")
+    phase, _, setting = remainder.partition(".")
+    candidate = f"{_IMITATION.get(root)}.{remainder}"
     if root == "phases" and len(line.config.phases) == 1:
         (only,) = line.config.phases
         candidate = f"phases.{only}.{setting}" if only != phase else ""
-    return candidate if rest and candidate and line.has(candidate) else None
+    return candidate if remainder and candidate and line.has(candidate) else None
 
 
 def fit(line: CommandLine, remedy: str) -> str | None:
@@ -180,7 +184,7 @@ def corrected_line(
     for word in refused:
         key, _, value = word.partition("=")
         ours[word] = fit(translate(key, value) or _option(key.lstrip("+"), value) or word)
-    known = {word: own for word, own in ours.items() if own and own in refused[word]}
+    known = {word: new for word, new in ours.items() if new and new in refused[word]}
     # Settings of another unit here, or of no equivalent, are left to the recipe.
     dropped = [word for word in typed if word in refused.keys() - known.keys()]
     new_words = dict.fromkeys(dropped, "") | known

@@ -91,8 +91,8 @@ def _null_phase(key: str, line: CommandLine) -> str | None:
 def _drops(choice: str, option: object, phase: str) -> bool:
     """Return whether the yaml of an option drops a phase."""
     file = config_directory() / choice.partition("@")[0] / f"{option}.yaml"
-    own = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
-    return isinstance(own, DictConfig) and phase in own and own[phase] is None
+    phases = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
+    return isinstance(phases, DictConfig) and phase in phases and phases[phase] is None
 
 
 def _unknown_setting(key: str, text: str, siblings: list[str], line: CommandLine | None) -> str:
@@ -226,7 +226,7 @@ def _typed_setting(key: str, text: str) -> tuple[str, str | None]:
 
 
 def _equivalent_setting(
-    key: str, text: str, own: Iterable[str], line: CommandLine | None
+    key: str, text: str, root_keys: Iterable[str], line: CommandLine | None
 ) -> str | None:
     """Explain our name for the setting, or the choice that has it; None if neither is known."""
     root, (setting, value) = key.split(".")[0], _typed_setting(key, text)
@@ -237,11 +237,11 @@ def _equivalent_setting(
     lacks = line and root != setting and root not in _FOREIGN and line.lacks(root)
     if lacks and known_key(setting) != setting:
         return f"{setting} is not in the config: {lacks}"
-    if root in own and root != key:  # search only below our own key
+    if root in root_keys and root != key:  # search only below our own key
         setting = key
     here = our_name(setting)
     fits = here and (
-        root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(setting)
+        root not in root_keys or here.startswith((f"{root}.", "nothing")) or here.endswith(setting)
     )
     if here is None or not fits or re.match(rf"{re.escape(setting)}\b", here):
         lacks = line and (line.lacks(key) or line.lacks(root))
@@ -279,7 +279,7 @@ def _options_with(key: str, line: CommandLine | None) -> list[str]:
             group, word = chosen.partition("@")[0], chosen
     files = sorted((config_directory() / group).glob("*.yaml")) if group else []
     options = {file.stem: OmegaConf.load(file) for file in files}
-    return [f"{word}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
+    return [f"{word}={option}" for option, node in options.items() if {"_target_", name} <= {*node}]
 
 
 def keys_below(config: DictConfig, parent: str) -> list[str]:

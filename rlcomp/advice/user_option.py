@@ -37,8 +37,8 @@ def own_option(
         directories: directories of the user's own configs.
         line: the choices of the command line; None: unknown.
     """
-    root, _, rest = group.partition("/")
-    path = f"{rest}/{option}" if rest else option
+    root, _, remainder = group.partition("/")
+    path = f"{remainder}/{option}" if remainder else option
     known = (config_directory() / group).is_dir()
     if path.endswith(_FILE_SUFFIXES) and root in _FILES:
         return _FILES[root].format(path)

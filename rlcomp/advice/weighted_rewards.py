@@ -38,20 +38,20 @@ reward.correct_by=boxed
     weights_text = next((match[1] for match in matches if match), "")
     numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", weights_text)
     weights = numbers if len(numbers) == len(names) else ["1.0"] * len(names)
-    own = [
+    overrides = [
         "reward=weighted_sum",
         *(f"+reward@reward.parts.{name}={option}" for name, option in names.items()),
         f"reward.weights={{{', '.join(map(': '.join, zip(names, weights, strict=True)))}}}",
         f"reward.correct_by={_correct_by(names, words)}",
     ]
     needed = _settings_without_default(names, places)
-    own += [f"{path}={value}" for path, value in needed.items()]
+    overrides += [f"{path}={value}" for path, value in needed.items()]
     unknown = [value for value in needed.values() if "$" not in value]
     title = f"the line, with your {' and '.join(unknown)}" if unknown else "the whole line"
     others = [word for word in words if not _REWARD_WORDS.match(word)]
     return (
         "several rewards need reward=weighted_sum; correct_by names the reward that decides "
-        f"whether an answer is right\n{title}: {whole_line([*others, *own])}"
+        f"whether an answer is right\n{title}: {whole_line([*others, *overrides])}"
     )
 
 

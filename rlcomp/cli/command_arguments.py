@@ -37,9 +37,9 @@ def overrides_first(words: Sequence[str]) -> list[str]:
     known = get_args_parser()._option_string_actions
     overrides, options = list[str](), list[str]()
     flags = list[bool]()  # True for each word that is an override
-    rest = [*words]
-    while rest:
-        word = rest.pop(0)
+    remaining = [*words]
+    while remaining:
+        word = remaining.pop(0)
         action = known.get(word.partition("=")[0])
         flags.append(not word.startswith("-"))
         if flags[-1]:
@@ -49,10 +49,10 @@ def overrides_first(words: Sequence[str]) -> list[str]:
             return [*words]
         options.append(word)
         takes_value = action.nargs is None or (
-            action.nargs == "?" and rest[:1] and "=" not in rest[0]
+            action.nargs == "?" and remaining[:1] and "=" not in remaining[0]
         )
-        if takes_value and rest and "=" not in word:
-            options.append(rest.pop(0))
+        if takes_value and remaining and "=" not in word:
+            options.append(remaining.pop(0))
     override_positions = [position for position, flag in enumerate(flags) if flag]
     separated = (
         override_positions

@@ -105,8 +105,8 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
     suffix = ", and the prompt's keys" if declaration.keeps_prompt else ""
-    own = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
-    writes = own if depth or declaration.contained else flow.writes
+    own_writes = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
+    writes = own_writes if depth or declaration.contained else flow.writes
     table.add_row(
         " ".join(["  " * depth + node.path, *filter(None, [labels.get(node.path)])]),
         declaration.name,

@@ -41,13 +41,13 @@ def check_words(words: Sequence[str]) -> None:
         UserError: there are such words; the message names all of them, and the corrected line.
     """
     faults, line = list[str](), list[str]()
-    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    remaining = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
     has_suite = any(re.match(r"\+?suite=", word) for word in words)
-    while rest:
-        word = rest.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         name = word.replace("_", "-")
         if name in _OPTIONS:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "VALUE"
+            value = remaining.pop(0) if remaining and not remaining[0].startswith("--") else "VALUE"
             line += (ours := _option(name, value))
             faults.append(f"{word} {value}: {_describe(ours)}")
         elif name in _SWITCHES:

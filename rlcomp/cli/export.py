@@ -77,13 +77,13 @@ def _check_words(words: Sequence[str]) -> None:
     """
     faults, run, folder_words = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()
-    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
-    while rest:
-        word = rest.pop(0)
+    remaining = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    while remaining:
+        word = remaining.pop(0)
         name = word.replace("_", "-")
         value = (
-            [rest.pop(0)]
-            if rest and name in (*_FOLDER_OPTIONS, *_RUN_OPTIONS, *_VALUE_OPTIONS)
+            [remaining.pop(0)]
+            if remaining and name in (*_FOLDER_OPTIONS, *_RUN_OPTIONS, *_VALUE_OPTIONS)
             else []
         )
         if name in _FOLDER_OPTIONS:

@@ -106,8 +106,8 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
     directories = [*directories]
     files = files_of(directories)
     if words:
-        own = [str(directory) for directory in directories]
-        return "\n\n".join(_help_on_word(word, files, own[1:]) for word in words)
+        user_directories = [str(directory) for directory in directories[1:]]
+        return "\n\n".join(_help_on_word(word, files, user_directories) for word in words)
     lines = {group: _entries(group, options, width) for group, options in files.items()}
     return "\n".join([_HEAD, *_parts_and_patches(files, lines), "", _FOOT])
 
@@ -167,7 +167,9 @@ def _table(options: Mapping[str, Path], width: int) -> list[str]:
     return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def _help_on_word(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) -> str:
+def _help_on_word(
+    word: str, files: Mapping[str, Mapping[str, Path]], user_directories: Sequence[str]
+) -> str:
     group, _, name = word.partition("=")
     group = group.lstrip("+").partition("@")[0]
     if group not in files:
@@ -177,7 +179,7 @@ def _help_on_word(word: str, files: Mapping[str, Mapping[str, Path]], own: Seque
     if name not in files[group]:
         from rlcomp.advice.user_option import misplaced_yaml
 
-        if moved := misplaced_yaml(group, name, own):
+        if moved := misplaced_yaml(group, name, user_directories):
             raise UserError(f"help {word}: {moved}")
         raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
     return "\n".join(_option_help(group, name, files[group]))

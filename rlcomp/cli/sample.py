@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -91,8 +92,6 @@ def sample(
         CheckpointError: the checkpoint has no config, because the command line did not write it;
             its config names code that rlcomp does not ship; or its run has no language model.
     """
-    import dataclasses
-
     import torch
 
     from rlcomp.batch import decode_texts
@@ -103,14 +102,16 @@ def sample(
 
     policy, config, folder = load_node(checkpoint, "policy", LanguageModel, trust)
     prompt = load_prompt_format(config, folder / "config.yaml", policy.tokenizer, trust)
-    changes = {} if temperature is None else {"temperature": temperature}
+    decoding = policy.decoding
+    if temperature is not None:
+        decoding = dataclasses.replace(decoding, temperature=temperature)
     rows = answer_prompts(
         policy,
         prompts,
         prompt_ids=_encode_prompts(prompt, prompts, policy.tokenizer, folder.parent.parent),
         group_size=n,
         max_new_tokens=max_new_tokens or _check_limit(checkpoint, config.get("max_new_tokens")),
-        decoding=dataclasses.replace(policy.decoding, **changes),
+        decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
     texts = decode_texts(rows["response"])

@@ -122,11 +122,11 @@ def _setting_of_path(word: str, words: Sequence[str]) -> str | None:
     target = values.get(parent, "")
     if not parent or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
         return None
-    own = {name: text for name, text in values.items() if name.rpartition(".")[0] == parent}
+    settings = {name: text for name, text in values.items() if name.rpartition(".")[0] == parent}
     inside = [f"_target_: {target}"]
-    inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in own.items()]
+    inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in settings.items()]
     whole = f"{parent}={{{', '.join(inside)}}}"
-    line = [w for w in words if w.lstrip("+").partition("=")[0] not in (parent, *own)]
+    line = [w for w in words if w.lstrip("+").partition("=")[0] not in (parent, *settings)]
     return (
         f"{parent} is {target}, a path, which has no settings: give a mapping with _target_\n"
         f"the whole line: {whole_line([*line, whole])}"
@@ -156,11 +156,11 @@ def _are_exclusive(group: str, names: Sequence[str], places: Sequence[Path]) -> 
 def _replaced_paths(name: str, options: Mapping[str, Path]) -> frozenset[str]:
     """Return the paths that an option sets: its nodes, and the groups it chooses from."""
     text = options[name].read_text(encoding="utf-8", errors="replace")
-    own = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
+    nodes = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
     chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
     bases = re.findall(r"^ *- (\w+)$", text, re.MULTILINE)
     inner = [_replaced_paths(base, options) for base in bases if base in options and base != name]
-    return frozenset([*(path.strip(": \n") for path in own), *chosen]).union(*inner)
+    return frozenset([*(path.strip(": \n") for path in nodes), *chosen]).union(*inner)
 
 
 def _may_be_choice(word: str, places: Sequence[Path]) -> bool:

@@ -28,7 +28,7 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
 
     Raises:
         ConfigError: a directory is missing, or a yaml of the user has a fault.
-        HydraException: an override is refused.
+        HydraException, OmegaConfBaseException: an override is refused.
     """
     return _compose(overrides, config_dirs, with_hydra=False)
 

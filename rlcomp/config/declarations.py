@@ -161,7 +161,7 @@ def _read_declaration(target: str) -> Declaration:
 
 
 def _read_valid_declarations(classes: tuple[Class, ...]) -> dict[str, Any]:
-    """Return the valid declarations of a class that is no component; skip all others."""
+    """Return the declarations of a class that is no component, except ``keys`` and invalid ones."""
     declared: dict[str, Any] = {}
     for home, cls in reversed(classes):
         for name in _declared_names(cls):

@@ -45,17 +45,19 @@ def _phase_rows(phase: PhasePlan) -> list[tuple[str, str]]:
 
 
 def _stage_rows(node: Node) -> list[tuple[str, str]]:
-    own, losses = fill_equation(node.declaration.equation, node), losses_of(node)
+    equation, losses = fill_equation(node.declaration.equation, node), losses_of(node)
     inside = [row for child in children(node) for row in _stage_rows(child)]
     rows = [row for loss in losses for row in _loss_rows(loss, 0)] if losses else inside
-    return [(node.path, own), *rows] if own else rows
+    return [(node.path, equation), *rows] if equation else rows
 
 
 def _loss_rows(node: Node, depth: int) -> list[tuple[str, str]]:
     declaration = node.declaration
-    own = fill_equation(declaration.equation, node) or f"{declaration.name}: states no equation"
+    equation = (
+        fill_equation(declaration.equation, node) or f"{declaration.name}: states no equation"
+    )
     below = [row for child in run_children(node) for row in _loss_rows(child, depth + 1)]
-    return [("  " * depth + node.path, own), *below]
+    return [("  " * depth + node.path, equation), *below]
 
 
 def fill_equation(equation: str, node: Node) -> str:

@@ -221,8 +221,8 @@ def traced_errors(plan: Plan) -> Iterator[None]:
 def with_typed_value(message: str, words: Iterable[str]) -> str:
     """Return a message in terms of the values that were typed.
 
-    A number is shown as it was typed; a large one may lack the sign of its exponent. Where the user
-    chose ``none``, the message says so instead of that no stage writes a key.
+    A number is shown as it was typed; a large one may lack the sign of its exponent. If the user
+    chose ``none`` for a missing stage, the message says that this choice leaves the stage out.
 
     Args:
         message: message on a plan; with a number it begins with ``PATH is NUMBER: ``.
