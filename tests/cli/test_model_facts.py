@@ -101,9 +101,9 @@ def test_weights_of_all_files_are_counted_by_their_type(folder):
 
 def test_the_largest_header_is_read_and_a_larger_one_refused(folder, monkeypatch):
     size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
-    monkeypatch.setattr(module, "_HEADER", size)
+    monkeypatch.setattr(module, "_MAX_HEADER_BYTES", size)
     assert facts(folder)["weights"].startswith("100 ")
-    monkeypatch.setattr(module, "_HEADER", size - 1)
+    monkeypatch.setattr(module, "_MAX_HEADER_BYTES", size - 1)
     with pytest.raises(DataError, match=r"its header has .* bytes, more than"):
         facts(folder)
     (folder / "model.safetensors").unlink()
