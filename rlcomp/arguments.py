@@ -51,7 +51,8 @@ class Unbuilt:
 
 RegularExpression = Annotated[str, Compiles()]
 
-# Types by the names that annotations use; values of other types are not checked.
+# Types by the names that annotations use. Before a class is imported, values of types with other
+# names are not checked.
 VOCABULARY: dict[str, Any] = {
     name: value
     for name, value in globals().items()
@@ -131,9 +132,9 @@ def remedy(path: str, value: object, fault: str) -> str:
     unit = _UNITS.get(path.rpartition(".")[2])
     if unit:
         return f"{unit[0]}: set {path}={unit[1]}"
-    is_count = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
-    is_missing_int = is_count and "integer" in fault
-    return f"set {path}={int(value) if is_missing_int else '...'}"  # type: ignore[call-overload]
+    # Below 1e15 a float represents every whole number exactly.
+    is_whole = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
+    return f"set {path}={int(value) if is_whole and 'integer' in fault else '...'}"  # type: ignore[call-overload]
 
 
 def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
@@ -257,7 +258,7 @@ def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, objec
         kwargs: arguments by name.
 
     Raises:
-        ConfigError: an argument has the wrong type or is out of range.
+        ConfigError: an argument is unknown, missing, of the wrong type or out of range.
     """
     signature, hints = _parameters(cls)
     try:

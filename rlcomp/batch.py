@@ -100,7 +100,8 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     :class:`rlcomp.keys.Spec` defines the padding of a key, and the ids that are shifted together.
 
     Raises:
-        ShapeError: the batches have different keys, or there are no batches.
+        ShapeError: there are no batches, or a key is missing in some of them. A nested entry may
+            lack parts, or be missing, if its :class:`~rlcomp.keys.Spec` has a value for ``absent``.
     """
     if not batches:
         raise ShapeError("cat needs at least one batch")
@@ -122,7 +123,7 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
 def _absent_value(key: str) -> str | float:
     """Return the value of missing parts of a nested entry; "" if no part may be missing."""
     spec = lookup(key)
-    return spec.absent if spec is not None else ""
+    return spec.absent if spec is not None and spec.dtype == "nested" else ""
 
 
 def _join_ragged(key: str, batches: Sequence[TensorDict]) -> TensorDict:
@@ -253,7 +254,7 @@ def pad_right(batch: TensorDict) -> TensorDict:
 
 
 def _token_entries(batch: TensorDict) -> Iterator[tuple[str | tuple[str, ...], Tensor]]:
-    """Yield the entries with a dimension of tokens, also parts of nested entries, by key."""
+    """Yield each entry with a dimension of tokens, and each such part of a nested entry, by key."""
     mask = batch["attention_mask"]
     for key, value in batch.items(include_nested=True, leaves_only=True):
         if _is_along_tokens(key if isinstance(key, tuple) else (key,), value, mask):

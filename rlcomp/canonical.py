@@ -154,7 +154,7 @@ def _convert_shape(owner: str, key: Key, entry: Tensor, spec: Spec, batch: Tenso
 
 
 def _has_other_length(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
-    """Return True if an entry has another ``T`` than the tokens; broadcasting would hide this."""
+    """Return True if an entry has another ``[B, T]`` than the tokens, which broadcasting hides."""
     if not spec.along_tokens:
         return False
     for key in ("tokens", "attention_mask", "response_mask"):
@@ -215,7 +215,7 @@ def _check_token_reward(owner: str, batch: TensorDict) -> None:
 
 
 def _token_width(batch: TensorDict) -> int | None:
-    """Return ``T`` of the other entries of the batch."""
+    """Return ``T`` of the first ``[B, T]`` entry except the advantage; None without any."""
     for key, entry in batch.items():
         spec = lookup(key)
         if spec is not None and spec.per_token and key != "advantage" and entry.ndim == 2:

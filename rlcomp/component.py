@@ -24,7 +24,7 @@ class _CheckedModule(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
     """Metaclass of TensorDict modules whose constructor arguments are checked."""
 
     def __call__(cls, *args: object, **kwargs: object) -> typing.Any:  # noqa: ANN401
-        """Create the instance.
+        """Create an instance; add the keys of ``writes_if`` to its ``writes`` and ``out_keys``.
 
         Raises:
             ConfigError: the constructor of the class does not begin with super().__init__().
@@ -33,10 +33,10 @@ class _CheckedModule(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
             instance = super().__call__(*args, **kwargs)
         except AttributeError as error:
             if "before Module.__init__() call" in str(error):  # raised by torch
-                raise ConfigError(_no_super(cls)) from error
+                raise ConfigError(_missing_super_message(cls)) from error
             raise
         if isinstance(instance, cls) and "renames" not in vars(instance):
-            raise ConfigError(_no_super(cls))
+            raise ConfigError(_missing_super_message(cls))
         if isinstance(instance, Component):
             for argument, keys in instance.writes_if.items():
                 if getattr(instance, argument):
@@ -45,7 +45,7 @@ class _CheckedModule(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
         return instance
 
 
-def _no_super(cls: type) -> str:
+def _missing_super_message(cls: type) -> str:
     code = getattr(cls.__init__, "__code__", None)  # type: ignore[misc]
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
     return f"{cls.__name__}: its __init__{where} must begin with super().__init__()"
@@ -170,6 +170,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
 
         Raises:
             KeyError: the batch lacks a key that this component reads.
+            ConfigError, ShapeError: an entry has no canonical form (:mod:`rlcomp.canonical`).
             ContractError: ``forward`` returned something other than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
@@ -184,7 +185,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
             raise ContractError(f"{type(self).__name__} returned {_describe(result)}: {_RETURNS}")
         check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
-            return result
+            return result  # no entry is in the view only, or under another name
         return _write_output(self, batch if result is view else None, inputs, result)
 
     def view(self, batch: TensorDict) -> TensorDict:
@@ -279,7 +280,7 @@ _loss_inputs: contextvars.ContextVar[frozenset[str] | None] = contextvars.Contex
 def limit_outputs(keys: typing.Iterable[str]) -> Iterator[None]:
     """Limit the outputs of models in the context to the keys that losses read.
 
-    A model computes another output without gradient, or not at all.
+    A model computes every other output without gradient, or not at all.
     """
     token = _loss_inputs.set(frozenset(keys))
     try:

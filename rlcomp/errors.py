@@ -5,10 +5,11 @@
     RlcompError                       exit code 1, as for any other exception
     ├── UserError (ValueError)        a mistake in a config, a call or the data; exit code 2
     │   ├── ConfigError               a config path, its value and what to write instead
+    │   │   └── ConfigErrors          all independent mistakes of one config
     │   ├── FlowError                 a stage lacks rows or state of earlier stages
     │   │   └── NoRows                a stage has no rows to pass on; a run skips the step
     │   ├── DataError                 a file is missing, empty or malformed (names file and line)
-    │   ├── ShapeError                the shapes of two tensors do not match
+    │   ├── ShapeError                a tensor has the wrong shape, or rows the wrong padding
     │   ├── MissingExtra              an optional dependency is not installed (names the extra)
     │   └── CheckpointError           no checkpoint, or one that does not fit the run
     ├── NumericalError                a loss or gradient is not finite; exit code 3
@@ -74,7 +75,7 @@ class DataError(UserError):
 
 
 class ShapeError(UserError):
-    """The shapes of two tensors do not match."""
+    """The shape or dtype of a tensor, the padding of rows, or the keys of batches are wrong."""
 
 
 class CheckpointError(UserError):

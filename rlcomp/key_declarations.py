@@ -21,6 +21,7 @@ _PAD_RANGES = {
 _DTYPES = (*_PAD_RANGES, "nested")
 # Further fields of a specification, which a literal may give in a dict.
 _FURTHER_FIELDS = [field.name for field in fields(Spec)[3:]]
+# Valid values of ``Spec.example``.
 _EXAMPLES = (
     "log_prob",
     "probability",
@@ -129,9 +130,9 @@ def _parse_specification(owner: str, key: Key, literal: OwnKey) -> Spec:
             "and _"
         )
     try:
-        shape, dtype, meaning, *rest = literal if isinstance(literal, (tuple, list)) else ()
-        spec = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
-        is_valid = len(rest) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
+        shape, dtype, meaning, *remaining = literal if isinstance(literal, (tuple, list)) else ()
+        spec = Spec(shape, dtype, meaning, **(remaining[0] if remaining else {}))
+        is_valid = len(remaining) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
         is_valid = is_valid and isinstance(meaning, str)
     except (TypeError, ValueError, AttributeError, IndexError):
         is_valid = False

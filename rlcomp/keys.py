@@ -4,10 +4,10 @@
 a single method is declared by the method's parts (:func:`rlcomp.key_declarations.declare_keys`).
 
 Dimensions of rows of tokens: ``B`` rows (prompts x group_size), ``T`` tokens of prompt and
-response, ``W`` bytes of the longest text, ``K`` objectives, ``V`` tokens of the vocabulary, ``L``
-layers with experts, ``E`` experts per token. Dimensions of control: ``N`` copies of the
-environment or rows of the replay, ``D`` numbers of an observation, ``A`` of an action, ``G`` of a
-goal. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``.
+response, ``W`` bytes of the longest text, ``K`` objectives or labels, ``V`` tokens of the
+vocabulary, ``L`` layers with experts, ``E`` experts per token. Dimensions of control: ``N`` copies
+of the environment or rows of the replay, ``D`` numbers of an observation, ``A`` of an action, ``G``
+of a goal. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``.
 
 This module does not import torch: ``rlcomp-describe`` reads the schema before any heavy import.
 """
@@ -34,7 +34,7 @@ class Spec:
     """Specification of one entry of a batch.
 
     Attributes:
-        shape: dimensions, separated by spaces, ``B`` first.
+        shape: dimensions, separated by spaces; the first is ``B``, or ``N`` in control.
         dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (a mapping of named parts).
         meaning: description in one line.
         pad: value of added columns when rows are widened. None: 255 for texts, -1 (no id) for ids

@@ -23,8 +23,8 @@ class Ledger:
 
     Attributes:
         sums: sum of the observations of each metric.
-        counts: number of observations of each metric; 1 for amounts.
-        totals: names of amounts, whose sum is logged instead of the mean.
+        counts: number of observations of each metric; 1 for an amount, so that its mean is its sum.
+        totals: names of the amounts.
         samples: columns of recorded samples.
         best: metric, direction and value of :func:`keep_best`; None without a request.
         ended: reason of :func:`end_phase`; None without a request.
@@ -117,7 +117,7 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
         name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
         value: one number, or a tensor of observations of any shape.
         where: mask of the observations that count, bool, shape of ``value``; None: all of them.
-            If the mask is empty, nothing is recorded.
+            If it is False everywhere, nothing is recorded.
 
     Raises:
         ShapeError: ``where`` has another dtype or shape.

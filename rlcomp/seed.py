@@ -43,7 +43,9 @@ _NODE: ContextVar[str] = ContextVar("node", default="")
 
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
-    """Seed torch's global generator for a node, and restore its state when the context ends.
+    """Seed torch's global generators for a node; restore the CPU's when the context ends.
+
+    The generators of GPUs keep the seed of the node.
 
     Args:
         seed: seed of the run.

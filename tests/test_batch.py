@@ -249,6 +249,13 @@ def test_cat_joins_the_named_parts_of_the_reward():
     assert joined["rewards", "a"].tolist() == [0.5, 2.0]
 
 
+def test_cat_joins_the_labels_of_texts():
+    # An unknown label is NaN, as a missing part of a nested entry, but labels are one tensor.
+    parts = [TensorDict({"labels": torch.tensor([[n, n / 2]])}, batch_size=[1]) for n in (0.0, 1.0)]
+
+    assert cat(parts)["labels"].tolist() == [[0.0, 0.0], [1.0, 0.5]]
+
+
 def test_a_part_of_the_reward_that_one_batch_lacks_is_no_number_there():
     names = [("a",), ("b", "a"), ("b",)]
     parts = [TensorDict({n: torch.ones(2) for n in own}, batch_size=[2]) for own in names]

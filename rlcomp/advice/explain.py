@@ -15,7 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.advice.foreign_options import our_option, plugin_hint
 from rlcomp.advice.missing_multirun import as_text, is_sentence, missing_multirun, several_values
-from rlcomp.advice.translation import all_refused, corrected_line, fit
+from rlcomp.advice.translation import corrected_line, fit, refused_overrides
 from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
 from rlcomp.advice.user_option import own_option
 from rlcomp.config.compose import CommandLine, command_line, compose_config
@@ -25,8 +25,8 @@ from rlcomp.config.reader import unset_variable
 from rlcomp.errors import nearest
 
 
-def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
-    """Return messages on all overrides that a config refuses, and the whole line if it is sure.
+def explain_overrides(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
+    """Return messages on all overrides that a config refuses, and the corrected line if it is sure.
 
     Args:
         error: the error of composing the config.
@@ -42,7 +42,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
             error, config_dirs, lambda parent: keys_below(line.config, parent), line
         )
 
-    errors = all_refused(error, words, config_dirs)
+    errors = refused_overrides(error, words, config_dirs)
     refused = {word: message(word_error) for word, word_error in errors}
     lines = [*dict.fromkeys(refused.values())] if refused else [message(error)]
     if len(refused) == 1 and is_sentence(lines[0]):
@@ -55,8 +55,8 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     return "\n".join([*lines, *corrected_line(words, refused, config_dirs, partial(fit, line))])
 
 
-def checked_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
-    """Return a corrected command line for a message, or its other mistakes.
+def check_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """Return the lines of a message on a corrected command line: the line, or its other mistakes.
 
     Args:
         words: words of the command line.
@@ -66,7 +66,7 @@ def checked_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
         if not {"-m", "--multirun"} & {*words}:
             compose_config(only_overrides(words), config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
-        return explained(error, words, config_dirs).splitlines()
+        return explain_overrides(error, words, config_dirs).splitlines()
     return [f"the whole line: {whole_line(words)}"]
 
 
@@ -87,13 +87,13 @@ def explain_composition(
     if isinstance(error, OverrideParseException):
         return _unparsable(error, directories)
     text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
-    key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
+    lines = [each.strip() for each in text.splitlines() if each.strip()]
+    key = next((each.split()[-1] for each in lines if "full_key:" in each), None)
     if unset := unset_variable(text):
         # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
         return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
     if word := missing_multirun(text):
         return several_values(word, line)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = _no_language_model(text) or _no_option(text, directories, line)
     if message := message or _nothing_to_delete(text, keys):
         return message
@@ -105,7 +105,7 @@ def explain_composition(
         *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
         "To append to your default list",  # it would set a value that nothing reads
     )
-    return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+    return "\n".join(dict.fromkeys(each for each in lines if not each.startswith(noise)))
 
 
 def _no_option(text: str, directories: Sequence[str], line: CommandLine | None) -> str | None:
@@ -155,7 +155,7 @@ def _unparsable(
         )
     if "=" not in word:
         return _no_setting(word, words)
-    if (quoted := _quoted(word)) is not None:
+    if (quoted := _quote_value(word)) is not None:
         return f"{word}: the value needs quotes, and the word as well: {shell_word(quoted)}"
     return f"{word}: cannot be read; a quote or a bracket is not closed or is misplaced"
 
@@ -194,21 +194,26 @@ def _no_setting(word: str, words: Sequence[str]) -> str:
         )
     if program != "rlcomp":
         return f"{word}: rlcomp has no commands; use the program {program}"
-    rest = [other for other in typed_words(words) if other != word]
-    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
+    remaining = [other for other in typed_words(words) if other != word]
+    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(remaining)}"
 
 
 def _join_values(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
     """Join the values of a sweep that the shell split; return the words before and after, too."""
     index = words.index(word) if word in words else len(words)
-    rest = [*words[index + 1 :]]
-    while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
-        word += rest.pop(0)
-    return [*words[:index]], word, rest
+    remaining = [*words[index + 1 :]]
+    while (
+        remaining
+        and word.endswith(",")
+        and "=" not in remaining[0]
+        and not remaining[0].startswith("-")
+    ):
+        word += remaining.pop(0)
+    return [*words[:index]], word, remaining
 
 
-def _quoted(word: str) -> str | None:
-    """Return the override with its value in quotes; None if that is no override either."""
+def _quote_value(word: str) -> str | None:
+    """Return the override with its value in quotes; None if quotes do not make it an override."""
     key, _, value = word.partition("=")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f'{key}="{escaped}"'

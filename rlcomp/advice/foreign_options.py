@@ -32,6 +32,7 @@ CONTROL_PATHS = {
         entry["here"],
     )
 }
+# Our name for each setting of others that only its whole path identifies.
 FULL_KEYS: dict[str, str] = TABLE["whole"]
 
 
@@ -49,8 +50,8 @@ def our_option(group: str, option: str) -> str | None:
         return OUR_NAMES["model_name_or_path"].replace("DIR", path)
     if group == "reward" and "." in option:
         file = option.endswith(".py")
-        own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
-        return f"reward=function reward.function={own}"
+        function = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
+        return f"reward=function reward.function={function}"
     if group == "environment" and re.search(r"-v\d+$", option):
         return f"environment.name={option} (of gymnasium)"
     options: dict[str, str] = TABLE["options"].get(group, {})

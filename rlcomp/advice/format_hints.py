@@ -13,16 +13,16 @@ from pathlib import Path
 _HEAD_BYTES, _MAX_PARSED_BYTES = 1 << 16, 64 << 20
 
 
-def conversion_hint(path: str, rows: tuple[str, ...]) -> str:
+def conversion_hint(path: str, suffixes: tuple[str, ...]) -> str:
     """Return the end of a message on how to convert a file or folder; empty: unknown.
 
     Args:
         path: the file or folder, spelled as in the settings.
-        rows: suffixes of the supported files.
+        suffixes: suffixes of the supported files.
     """
     file = Path(path).expanduser()
     if file.is_dir():
-        return _folder_hint(path, file, rows)
+        return _folder_hint(path, file, suffixes)
     suffix = file.suffix.lower()
     if suffix in (".csv", ".tsv"):
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
@@ -78,7 +78,7 @@ def renaming_command(place: str, names: dict[str, str]) -> str:
 
     Args:
         place: the row, ``FILE:LINE``.
-        names: the old name by the new name.
+        names: old names of the columns, by the new names.
     """
     columns = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
     return _each_row(place, f"{{{columns}, **row}}")
@@ -150,13 +150,13 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _folder_hint(path: str, folder: Path, rows: tuple[str, ...]) -> str:
+def _folder_hint(path: str, folder: Path, suffixes: tuple[str, ...]) -> str:
     names = {entry.name for entry in folder.iterdir()}
     if "dataset_dict.json" in names or {"dataset_info.json", "state.json"} <= names:
         split = "['train']" if "dataset_dict.json" in names else ""
         return f": {_save_to_disk_hint(path, split)}"
-    if files := sorted(name for name in names if name.endswith(rows)):
-        ends = {next(end for end in rows if name.endswith(end)) for name in files}
+    if files := sorted(name for name in names if name.endswith(suffixes)):
+        ends = {next(end for end in suffixes if name.endswith(end)) for name in files}
         all_of = f", or all {len(files)} of them, '{folder}/*{min(ends)}'"
         more = all_of if len(files) > 1 and len(ends) == 1 else ""
         return f": it is a folder; name a file in it, such as {folder / files[0]}{more}"

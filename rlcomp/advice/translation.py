@@ -12,7 +12,7 @@ from rlcomp.advice.foreign_options import CONTROL_PATHS, TABLE, known_key, our_n
 from rlcomp.config.compose import CommandLine, compose_config
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import (
-    Refused,
+    RefusedOverrides,
     filter_overrides,
     only_overrides,
     typed_words,
@@ -23,28 +23,29 @@ _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
 # Our overrides for a setting of others, by its name: "{}" is the value.
 _NUMBERS: dict[str, str] = TABLE["numbers"]
 _TEXTS: dict[str, str] = TABLE["texts"]
-# Settings whose value is an option of a group here; of some, a whole method as well.
+# Groups here whose option is the value of another library's setting, by its name; and the settings
+# among them whose value may also be a recipe.
 _GROUPS: dict[str, str] = TABLE["groups"]
 _METHODS: list[str] = TABLE["methods"]
-# Our overrides by name and value.
+# Our overrides for a setting of others, by its name and its value.
 _SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
-# Nodes of recipes that imitate, by their equivalents in recipes that sample.
+# Nodes of recipes that imitate, by the equivalent nodes of recipes that sample.
 _IMITATION = {"prompts": "demonstrations", "learner": "sft_learner"}
 # Names of settings in control, with their paths here.
 _CONTROL = {**CONTROL_PATHS, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 
 
-def translated(key: str, value: str) -> str | None:
+def translate(key: str, value: str) -> str | None:
     """Return our overrides for a setting of another library; None: there are none.
 
     A value that may have another meaning here (a text, a negative number) has none.
 
     Examples:
-        >>> translated("actor_rollout_ref.rollout.n", "8")
+        >>> translate("actor_rollout_ref.rollout.n", "8")
         'group_size=8'
-        >>> translated("algorithm.adv_estimator", "rloo"), translated("lora_r", "16")
+        >>> translate("algorithm.adv_estimator", "rloo"), translate("lora_r", "16")
         ('advantage=leave_one_out', 'adapter=lora adapter.rank=16')
-        >>> translated("ppo_mini_batch_size", "64"), translated("top_k", "-1")
+        >>> translate("ppo_mini_batch_size", "64"), translate("top_k", "-1")
         (None, None)
     """
     word = known_key(key)
@@ -79,19 +80,23 @@ def in_our_words(key: str, value: str) -> str | None:
         >>> in_our_words("temperature", "warm"), in_our_words("no_such", "1")
         ('decoding.temperature', None)
     """
-    here, own = our_name(key), translated(key, value)
-    if here is None or own is None:
+    here, translation = our_name(key), translate(key, value)
+    if here is None or translation is None:
         return here
     path, _, note = here.partition(" ")
-    option = own.rpartition("=")[2]
+    option = translation.rpartition("=")[2]
     has_recipe = (config_directory() / "recipe" / f"{option}.yaml").is_file()
-    if known_key(key) in _METHODS and own != f"recipe={option}" and has_recipe:
-        return f"{own} (the part alone; the whole method is recipe={option})"
-    return f"{own} {note}" if note.startswith("(") and own.startswith(f"{path}=") else own
+    if known_key(key) in _METHODS and translation != f"recipe={option}" and has_recipe:
+        return f"{translation} (the part alone; the whole method is recipe={option})"
+    return (
+        f"{translation} {note}"
+        if note.startswith("(") and translation.startswith(f"{path}=")
+        else translation
+    )
 
 
-def equivalent(line: CommandLine, path: str) -> str | None:
-    """Return the setting of a config that is equivalent to one of another recipe; None: none is.
+def equivalent_setting(line: CommandLine, path: str) -> str | None:
+    """Return the setting that is equivalent to a setting of another recipe; None without any.
 
     Args:
         line: the choices of the command line.
@@ -101,19 +106,19 @@ def equivalent(line: CommandLine, path: str) -> str | None:
         return path
     if path in _CONTROL and line.has(_CONTROL[path]):
         return _CONTROL[path]
-    root, _, rest = path.partition(".")
-    phase, _, setting = rest.partition(".")
-    candidate = f"{_IMITATION.get(root)}.{rest}"
+    root, _, remainder = path.partition(".")
+    phase, _, setting = remainder.partition(".")
+    candidate = f"{_IMITATION.get(root)}.{remainder}"
     if root == "phases" and len(line.config.phases) == 1:
         (only,) = line.config.phases
         candidate = f"phases.{only}.{setting}" if only != phase else ""
-    return candidate if rest and candidate and line.has(candidate) else None
+    return candidate if remainder and candidate and line.has(candidate) else None
 
 
 def fit(line: CommandLine, remedy: str) -> str | None:
     """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
     pairs = [word.partition("=") for word in remedy.split()]
-    similar = " ".join(f"{equivalent(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
+    similar = " ".join(f"{equivalent_setting(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
     return next((words for words in (remedy, similar) if _accepts(line, words)), None)
 
 
@@ -124,11 +129,13 @@ def _accepts(line: CommandLine, remedy: str) -> bool:
     return _composes([*line.words, *words], line.config_dirs)
 
 
-def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> Refused:
+def refused_overrides(
+    error: Exception, words: Sequence[str], config_dirs: Sequence[str]
+) -> RefusedOverrides:
     """Return each override that the config refuses, in order, with its error.
 
-    If an option is missing, other overrides may be refused only because it would have them: of
-    these only settings of other libraries are returned.
+    If an option does not exist, the config may refuse other overrides only because they belong to
+    it. Then settings of other libraries are returned, but no other settings.
 
     Args:
         error: the error of composing the config.
@@ -176,8 +183,8 @@ def corrected_line(
     ours: dict[str, str | None] = {}
     for word in refused:
         key, _, value = word.partition("=")
-        ours[word] = fit(translated(key, value) or _option(key.lstrip("+"), value) or word)
-    known = {word: own for word, own in ours.items() if own and own in refused[word]}
+        ours[word] = fit(translate(key, value) or _option(key.lstrip("+"), value) or word)
+    known = {word: new for word, new in ours.items() if new and new in refused[word]}
     # Settings of another unit here, or of no equivalent, are left to the recipe.
     dropped = [word for word in typed if word in refused.keys() - known.keys()]
     new_words = dict.fromkeys(dropped, "") | known

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.advice.foreign_options import known_key, near_foreign_name, our_name
-from rlcomp.advice.translation import equivalent, fit, in_our_words, translated
+from rlcomp.advice.translation import equivalent_setting, fit, in_our_words, translate
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.migrations import new_name
 from rlcomp.config.options import config_directory, groups_with
@@ -91,8 +91,8 @@ def _null_phase(key: str, line: CommandLine) -> str | None:
 def _drops(choice: str, option: object, phase: str) -> bool:
     """Return whether the yaml of an option drops a phase."""
     file = config_directory() / choice.partition("@")[0] / f"{option}.yaml"
-    own = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
-    return isinstance(own, DictConfig) and phase in own and own[phase] is None
+    phases = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
+    return isinstance(phases, DictConfig) and phase in phases and phases[phase] is None
 
 
 def _unknown_setting(key: str, text: str, siblings: list[str], line: CommandLine | None) -> str:
@@ -226,22 +226,22 @@ def _typed_setting(key: str, text: str) -> tuple[str, str | None]:
 
 
 def _equivalent_setting(
-    key: str, text: str, own: Iterable[str], line: CommandLine | None
+    key: str, text: str, root_keys: Iterable[str], line: CommandLine | None
 ) -> str | None:
     """Explain our name for the setting, or the choice that has it; None if neither is known."""
     root, (setting, value) = key.split(".")[0], _typed_setting(key, text)
     set_to = "" if value is None else f"={value}"
-    if line and (same := equivalent(line, setting)) and same != setting:
+    if line and (same := equivalent_setting(line, setting)) and same != setting:
         recipe = line.choices["recipe"]
         return f"{setting} is not in the config with recipe={recipe}; here it is {same}{set_to}"
     lacks = line and root != setting and root not in _FOREIGN and line.lacks(root)
     if lacks and known_key(setting) != setting:
         return f"{setting} is not in the config: {lacks}"
-    if root in own and root != key:  # search only below our own key
+    if root in root_keys and root != key:  # search only below our own key
         setting = key
     here = our_name(setting)
     fits = here and (
-        root not in own or here.startswith((f"{root}.", "nothing")) or here.endswith(setting)
+        root not in root_keys or here.startswith((f"{root}.", "nothing")) or here.endswith(setting)
     )
     if here is None or not fits or re.match(rf"{re.escape(setting)}\b", here):
         lacks = line and (line.lacks(key) or line.lacks(root))
@@ -257,11 +257,11 @@ def _translation(setting: str, value: str, here: str, line: CommandLine | None) 
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", here)
     if line is None or path is None:
         return f"here it is {here}"
-    if ours := translated(setting, value):
+    if ours := translate(setting, value):
         override = fit(line, ours)
         if override is not None:
             return f"here it is {here if override == ours else override}"
-    elif (same := equivalent(line, path[0])) and not line.lacks(path[0].split(".")[0]):
+    elif (same := equivalent_setting(line, path[0])) and not line.lacks(path[0].split(".")[0]):
         return f"here it is {here if same == path[0] else same}"
     lacks = line.lacks(path[0].split(".")[0]) or line.lacks(path[0])
     return f"here it is {here}" + (f", but {lacks}" if lacks else "")
@@ -279,7 +279,7 @@ def _options_with(key: str, line: CommandLine | None) -> list[str]:
             group, word = chosen.partition("@")[0], chosen
     files = sorted((config_directory() / group).glob("*.yaml")) if group else []
     options = {file.stem: OmegaConf.load(file) for file in files}
-    return [f"{word}={option}" for option, own in options.items() if {"_target_", name} <= {*own}]
+    return [f"{word}={option}" for option, node in options.items() if {"_target_", name} <= {*node}]
 
 
 def keys_below(config: DictConfig, parent: str) -> list[str]:

@@ -19,9 +19,10 @@ _FOLDERS = {
     "reference": "reference=pretrained reference.path={}",
     "task": "task=hub task.name={}",
 }
+# Overrides that read a file, by group; and the suffixes of such files.
 _FILES = {"task": "task=file task.path={}", "prompt": "prompt=chat prompt.template={}"}
-_ROWS = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
-# Groups whose options are not chosen by a class.
+_FILE_SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
+# Groups for which a class of the user is no remedy: their options are functions or patches.
 _WITHOUT_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
 
 
@@ -36,16 +37,16 @@ def own_option(
         directories: directories of the user's own configs.
         line: the choices of the command line; None: unknown.
     """
-    root, _, rest = group.partition("/")
-    path = f"{rest}/{option}" if rest else option
+    root, _, remainder = group.partition("/")
+    path = f"{remainder}/{option}" if remainder else option
     known = (config_directory() / group).is_dir()
-    if path.endswith(_ROWS) and root in _FILES:
+    if path.endswith(_FILE_SUFFIXES) and root in _FILES:
         return _FILES[root].format(path)
     folder = os.path.isdir(path)
     on_hub = "/" in path and not known and root != "model"  # model: our_option has it
     if root in _FOLDERS and (on_hub or folder) and not (folder and root == "task"):
         return _FOLDERS[root].format(path)
-    if moved := misplaced(group, option, directories):
+    if moved := misplaced_yaml(group, option, directories):
         return moved
     target = as_dotted(option) or option
     if known and group not in _WITHOUT_CLASSES and re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
@@ -53,7 +54,7 @@ def own_option(
     return None
 
 
-def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None:
+def misplaced_yaml(group: str, option: str, directories: Sequence[str]) -> str | None:
     """Return where to move a yaml that lies outside of its group's folder; None: there is none."""
     for directory in directories:
         for file in sorted(Path(directory).glob(f"**/{option}.y*ml")):
@@ -87,5 +88,5 @@ def _without_settings(group: str) -> str | None:
 
 def _is_bare(file: Path) -> bool:
     text = file.read_text(encoding="utf-8")
-    own = [text for text in text.splitlines() if text.strip() and not text.startswith("#")]
-    return len(own) == 1 and own[0].startswith("_target_:")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return len(lines) == 1 and lines[0].startswith("_target_:")

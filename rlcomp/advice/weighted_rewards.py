@@ -11,11 +11,11 @@ from rlcomp.config.overrides import whole_line
 _WEIGHTS = re.compile(r"(?:reward\.)?(?:weights|reward_weights)=[\[{](.*)[\]}]")
 # Words that the whole line replaces.
 _REWARD_WORDS = re.compile(r"\+?(\w+\.)*(reward(\.\w+)*|rewards|reward_funcs|reward_weights)=")
-# Settings without a default that are lengths: the largest number of response tokens will do.
+# Settings without a default that are lengths in tokens: ``max_new_tokens`` is a sound value.
 _LENGTHS = ("longest", "target")
 
 
-def weighed_line(
+def weighted_rewards_message(
     names: Mapping[str, str], words: Sequence[str], places: Sequence[Path] = ()
 ) -> str:
     """Return the message on several rewards, with the whole line.
@@ -27,7 +27,7 @@ def weighed_line(
 
     Examples:
         >>> names = {"boxed": "boxed", "format": "format"}
-        >>> print(weighed_line(names, ["reward=[boxed,format]"]))
+        >>> print(weighted_rewards_message(names, ["reward=[boxed,format]"]))
         several rewards need reward=weighted_sum; correct_by names the reward that decides \
 whether an answer is right
         the whole line: rlcomp reward=weighted_sum +reward@reward.parts.boxed=boxed \
@@ -38,24 +38,24 @@ reward.correct_by=boxed
     weights_text = next((match[1] for match in matches if match), "")
     numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", weights_text)
     weights = numbers if len(numbers) == len(names) else ["1.0"] * len(names)
-    own = [
+    overrides = [
         "reward=weighted_sum",
         *(f"+reward@reward.parts.{name}={option}" for name, option in names.items()),
         f"reward.weights={{{', '.join(map(': '.join, zip(names, weights, strict=True)))}}}",
         f"reward.correct_by={_correct_by(names, words)}",
     ]
-    needed = _needed(names, places)
-    own += [f"{path}={value}" for path, value in needed.items()]
+    needed = _settings_without_default(names, places)
+    overrides += [f"{path}={value}" for path, value in needed.items()]
     unknown = [value for value in needed.values() if "$" not in value]
     title = f"the line, with your {' and '.join(unknown)}" if unknown else "the whole line"
     others = [word for word in words if not _REWARD_WORDS.match(word)]
     return (
         "several rewards need reward=weighted_sum; correct_by names the reward that decides "
-        f"whether an answer is right\n{title}: {whole_line([*others, *own])}"
+        f"whether an answer is right\n{title}: {whole_line([*others, *overrides])}"
     )
 
 
-def _needed(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
+def _settings_without_default(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
     """Return a value, or a name for one, for every setting of the parts without a default."""
     return {
         f"reward.parts.{name}.{key}": (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.command_arguments import Parser, positive_int
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, UserError, nearest
@@ -49,7 +49,7 @@ def _app() -> None:
         "overrides", nargs="*", help="as for rlcomp, e.g. reward=numeric task=gsm8k"
     )
     parser.add_argument(
-        "--rows", type=positive, help="examples of the task (20; 200 pairs for a judge)"
+        "--rows", type=positive_int, help="examples of the task (20; 200 pairs for a judge)"
     )
     parser.add_argument("--seed", type=int, default=0, help="which examples (0)")
     parser.add_argument(
@@ -130,28 +130,28 @@ def check_words(words: Sequence[str]) -> None:
         UserError: a task or reward is no setting; the message names the word, and the whole line in
             its correct form.
     """
-    line, faults, rest = list[str](), list[str](), [*words]
-    while rest:
-        word = rest.pop(0)
+    line, faults, remaining = list[str](), list[str](), [*words]
+    while remaining:
+        word = remaining.pop(0)
         name, _, value = word.partition("=")
         if (Path(word) / "run.yaml").is_file():
             line += (own_words := _words_of_run(Path(word)))
             faults.append(f"{word}: it is a run; its reward and task are {' '.join(own_words)}")
             continue
         if name in ("--task", "--reward"):
-            value = value or (rest.pop(0) if rest else "NAME")
-            own = _setting(name[2:], value)
+            value = value or (remaining.pop(0) if remaining else "NAME")
+            ours = _setting(name[2:], value)
         elif word in _VALUED:
-            line += [word, *rest[:1]]
-            del rest[:1]
+            line += [word, *remaining[:1]]
+            del remaining[:1]
             continue
         elif _FILE.fullmatch(word) and "=" not in word:
-            own = _setting("task", word)
+            ours = _setting("task", word)
         else:
-            own = _setting("reward", word) if _DOTTED.fullmatch(word) else [word]
-        if own != [word]:
-            faults.append(f"{word}: settings are written key=value; here it is {shlex.join(own)}")
-        line += own
+            ours = _setting("reward", word) if _DOTTED.fullmatch(word) else [word]
+        if ours != [word]:
+            faults.append(f"{word}: settings are written key=value; here it is {shlex.join(ours)}")
+        line += ours
     if faults:
         raise UserError("\n".join([*faults, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
 
@@ -161,8 +161,8 @@ def _words_of_run(run: Path) -> list[str]:
     from rlcomp.files.run_record import read_run_record
 
     attempt = read_run_record(run)
-    own = re.compile(r"\+{0,2}(recipe|experiment|reward\w*|task|tokenizer|base)([.@=])")
-    words = [word for word in attempt.overrides if own.match(word)]
+    pattern = re.compile(r"\+{0,2}(recipe|experiment|reward\w*|task|tokenizer|base)([.@=])")
+    words = [word for word in attempt.overrides if pattern.match(word)]
     keys = {word.partition("=")[0] for word in words if "=" in word}
     chosen = [f"{name}={attempt.choices[name]}" for name in ("reward", "task") if name not in keys]
     return [*words, *chosen]
@@ -250,7 +250,7 @@ def _plan(config: DictConfig) -> tuple[Plan, bool]:
 
 
 def _missing(names: Sequence[str]) -> dict[str, str]:
-    """Return the message on each of some nodes, for a config without it."""
+    """Return for each node the message on a config that lacks it."""
     return {name: f"there is no {name}: set {name}=..." for name in names}
 
 

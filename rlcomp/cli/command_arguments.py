@@ -37,9 +37,9 @@ def overrides_first(words: Sequence[str]) -> list[str]:
     known = get_args_parser()._option_string_actions
     overrides, options = list[str](), list[str]()
     flags = list[bool]()  # True for each word that is an override
-    rest = [*words]
-    while rest:
-        word = rest.pop(0)
+    remaining = [*words]
+    while remaining:
+        word = remaining.pop(0)
         action = known.get(word.partition("=")[0])
         flags.append(not word.startswith("-"))
         if flags[-1]:
@@ -49,10 +49,10 @@ def overrides_first(words: Sequence[str]) -> list[str]:
             return [*words]
         options.append(word)
         takes_value = action.nargs is None or (
-            action.nargs == "?" and rest[:1] and "=" not in rest[0]
+            action.nargs == "?" and remaining[:1] and "=" not in remaining[0]
         )
-        if takes_value and rest and "=" not in word:
-            options.append(rest.pop(0))
+        if takes_value and remaining and "=" not in word:
+            options.append(remaining.pop(0))
     override_positions = [position for position, flag in enumerate(flags) if flag]
     separated = (
         override_positions
@@ -119,13 +119,13 @@ class Parser(argparse.ArgumentParser):
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse a command line; by default the one of this process."""
         self.typed = typed = [*(sys.argv[1:] if words is None else words)]
-        options = typed.index("--") if "--" in typed else len(typed)
+        end = typed.index("--") if "--" in typed else len(typed)  # of the options
         if misused := [
-            word for word in typed[:options] if word.partition("=")[0] in self.positional_names
+            word for word in typed[:end] if word.partition("=")[0] in self.positional_names
         ]:
             raise UserError(self._positional_message(misused[0], typed))
-        words = [*map(self._with_dashes, typed[:options]), *typed[options:]]
-        if unknown_options := [word for word in words[:options] if self._is_unknown(word)]:
+        words = [*map(self._with_dashes, typed[:end]), *typed[end:]]
+        if unknown_options := [word for word in words[:end] if self._is_unknown(word)]:
             # An unknown option is reported before missing words.
             raise UserError(self._unknown_message(unknown_options[0]))
         # Words on both sides of an option are allowed, unless a -- ends the options.
@@ -204,11 +204,11 @@ class Parser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
 
-def positive(text: str) -> int:
+def positive_int(text: str) -> int:
     """Convert a word of a command line to an integer greater than 0.
 
     Examples:
-        >>> positive("12")
+        >>> positive_int("12")
         12
     """
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):

@@ -14,8 +14,8 @@ from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.model_facts import model_facts
 from rlcomp.config.checks.distributed import describe_ranks, worker_labels
-from rlcomp.config.choices import repeated
-from rlcomp.config.compare import changed
+from rlcomp.config.choices import repeated_choices
+from rlcomp.config.compare import config_differences
 from rlcomp.config.equation import equations
 from rlcomp.config.flow_source import flow_of, run_children
 from rlcomp.config.plan import PhasePlan, Plan, read
@@ -44,7 +44,7 @@ def _app() -> None:
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     for overrides in (options.overrides, options.against or []):
-        if faults := repeated(overrides, "rlcomp-describe"):
+        if faults := repeated_choices(overrides, "rlcomp-describe"):
             raise ConfigErrors(faults)
     config = compose_or_explain(options.overrides, options.config_dir)
     if options.against:
@@ -105,8 +105,8 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
     suffix = ", and the prompt's keys" if declaration.keeps_prompt else ""
-    own = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
-    writes = own if depth or declaration.contained else flow.writes
+    own_writes = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
+    writes = own_writes if depth or declaration.contained else flow.writes
     table.add_row(
         " ".join(["  " * depth + node.path, *filter(None, [labels.get(node.path)])]),
         declaration.name,
@@ -132,7 +132,9 @@ def _shape(key: str) -> str:
 
 def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:
     """Return the difference of two configs, as a table of config paths."""
-    differing = {path: pair for path, pair in changed(one, other).items() if path != "directory"}
+    differing = {
+        path: pair for path, pair in config_differences(one, other).items() if path != "directory"
+    }
     if not differing:
         return f"no difference between {names[0]} and {names[1]}"
     table = Table(title=f"{names[0]} against {names[1]}", title_justify="left", box=box.SIMPLE_HEAD)

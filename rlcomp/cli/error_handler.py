@@ -25,7 +25,7 @@ from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError
 
 _RLCOMP = Path(__file__).parents[1]
 _HYDRA = str(Path(hydra.__file__).parent)
-# A note names the stage and the step.
+# Files whose frames a traceback leaves out: a note names the stage and the step instead.
 _HIDDEN_FILES = (
     str(_RLCOMP / "cli"),
     str(_RLCOMP / "run"),
@@ -35,7 +35,10 @@ _MODULE_CALL = str(Path("torch", "nn", "modules", "module.py"))
 
 
 def stack_of(error: BaseException) -> str:
-    """Return the traceback of an error and its causes; frames of our code that raised it stay."""
+    """Return the traceback of an error and its causes without frames of Hydra and of the loop.
+
+    The frame that raised the error stays, also if it is one of the loop.
+    """
     chain = traceback.TracebackException.from_exception(error)
     pending = [chain]
     while pending:
@@ -75,7 +78,7 @@ def run_program(app: Callable[[], None], *, single_process: bool = True) -> None
 
     Args:
         app: the program.
-        single_process: whether to refuse to be one of several processes.
+        single_process: refuse to be one of several processes.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -85,7 +88,7 @@ def run_program(app: Callable[[], None], *, single_process: bool = True) -> None
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on unused kernels
     try:
         if single_process:
-            check_alone(os.environ)
+            check_single_process(os.environ)
         check_packages()
         app()
         sys.stdout.flush()
@@ -135,11 +138,11 @@ def error_report(error: BaseException) -> Mapping[str, object]:
     """
     if isinstance(error, RunFailed):
         return error.report
-    composed = isinstance(error, (HydraException, OmegaConfBaseException))
+    is_composition_error = isinstance(error, (HydraException, OmegaConfBaseException))
     return {
         "error": explain(error)[:8000],
         "type": type(error).__name__,
-        "exit_code": UserError.exit_code if composed else exit_code(error),
+        "exit_code": UserError.exit_code if is_composition_error else exit_code(error),
         "traceback": error.stack if isinstance(error, Died) else stack_of(error)[-32000:],
         "foreseen": isinstance(error, (*EXPECTED_ERRORS, KeyboardInterrupt)),
     }
@@ -160,9 +163,9 @@ def explain(error: BaseException) -> str:
         # For a mistake that shows only while a stage runs, a note names the stage.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
-    from rlcomp.advice.explain import explained
+    from rlcomp.advice.explain import explain_overrides
 
-    return explained(error, sys.argv[1:], user_directories())
+    return explain_overrides(error, sys.argv[1:], user_directories())
 
 
 def _raise_signal(number: int) -> None:
@@ -179,7 +182,7 @@ def user_directories() -> list[str]:
     return [words[i + 1] for i, text in enumerate(words[:-1]) if text in ("-cd", "--config-dir")]
 
 
-def check_alone(environment: Mapping[str, str]) -> None:
+def check_single_process(environment: Mapping[str, str]) -> None:
     """Refuse to be one of several processes without a setting that says how they share a run.
 
     Args:
@@ -204,11 +207,11 @@ def check_packages() -> None:
         UserError: there is such a package; the message names the file and the remedy.
     """
     spec = importlib.util.find_spec("components")
-    home = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[2]
     folders = [Path(p).resolve() for p in (spec.submodule_search_locations or [])] if spec else []
-    if home / "components" not in folders[:1]:
+    if root / "components" not in folders[:1]:
         where = spec.origin or (folders[0] if folders else "nowhere") if spec else "nowhere"
         raise UserError(
-            f"'components' is {where}, which shadows rlcomp's own {home / 'components'}: rename "
+            f"'components' is {where}, which shadows rlcomp's own {root / 'components'}: rename "
             "your folder (or file), or run from another directory"
         )

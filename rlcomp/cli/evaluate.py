@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.command_arguments import Parser, positive_int
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.cli.evaluate_words import check_words
@@ -62,7 +62,7 @@ def _app() -> None:
     parser.add_argument("words", nargs="+", metavar="MODEL|WORD", help="models, and settings")
     parser.add_argument(
         "--checkpoint",
-        type=positive,
+        type=positive_int,
         action="append",
         default=[],
         metavar="N",

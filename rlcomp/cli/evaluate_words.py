@@ -41,21 +41,21 @@ def check_words(words: Sequence[str]) -> None:
         UserError: there are such words; the message names all of them, and the corrected line.
     """
     faults, line = list[str](), list[str]()
-    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    remaining = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
     has_suite = any(re.match(r"\+?suite=", word) for word in words)
-    while rest:
-        word = rest.pop(0)
+    while remaining:
+        word = remaining.pop(0)
         name = word.replace("_", "-")
         if name in _OPTIONS:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "VALUE"
-            line += (own := _option(name, value))
-            faults.append(f"{word} {value}: {_shown(own)}")
+            value = remaining.pop(0) if remaining and not remaining[0].startswith("--") else "VALUE"
+            line += (ours := _option(name, value))
+            faults.append(f"{word} {value}: {_describe(ours)}")
         elif name in _SWITCHES:
-            line += (own := [here] if (here := _SWITCHES[name]) else [])
-            faults.append(f"{word}: {_shown(own)}")
-        elif not has_suite and (own := _suite_words(word)) != [word]:
-            line += own
-            faults.append(f"{word}: problems of your own are suite=jsonl; here it is {own[0]}")
+            line += (ours := [here] if (here := _SWITCHES[name]) else [])
+            faults.append(f"{word}: {_describe(ours)}")
+        elif not has_suite and (ours := _suite_words(word)) != [word]:
+            line += ours
+            faults.append(f"{word}: problems of your own are suite=jsonl; here it is {ours[0]}")
         else:
             line.append(word)
     if not faults:
@@ -80,12 +80,12 @@ def _option(name: str, value: str) -> list[str]:
     return (_OPTIONS[name] or "").format(value).split(" ", 1) if _OPTIONS[name] else []
 
 
-def _shown(own: Sequence[str]) -> str:
-    return f"here it is {' '.join(own)}" if own else "there is nothing to set; leave it out"
+def _describe(ours: Sequence[str]) -> str:
+    return f"here it is {' '.join(ours)}" if ours else "there is nothing to set; leave it out"
 
 
 def _suite_words(word: str) -> list[str]:
-    """Return a setting of a task or a reward as one of the suite ``jsonl``."""
+    """Return a setting of a task or a reward as a setting of the suite ``jsonl``."""
     key, is_set, value = word.partition("=")
     if not is_set:
         return [word]

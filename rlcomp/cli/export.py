@@ -77,13 +77,13 @@ def _check_words(words: Sequence[str]) -> None:
     """
     faults, run, folder_words = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()
-    rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
-    while rest:
-        word = rest.pop(0)
+    remaining = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
+    while remaining:
+        word = remaining.pop(0)
         name = word.replace("_", "-")
         value = (
-            [rest.pop(0)]
-            if rest and name in (*_FOLDER_OPTIONS, *_RUN_OPTIONS, *_VALUE_OPTIONS)
+            [remaining.pop(0)]
+            if remaining and name in (*_FOLDER_OPTIONS, *_RUN_OPTIONS, *_VALUE_OPTIONS)
             else []
         )
         if name in _FOLDER_OPTIONS:
@@ -215,7 +215,7 @@ def _write_critic(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust
 
 
 def _write_scorer(run_or_checkpoint: Path, draft: Path, dtype: str | None, trust: bool) -> str:
-    """Write weights, config and the policy's tokenizer; return the model card."""
+    """Write weights, config and tokenizer of the reward model; return the model card."""
     from rlcomp.model.export import export_scorer
     from rlcomp.model.load_model import base_model_path, load_node
     from rlcomp.model.scorer import Scorer
@@ -235,6 +235,7 @@ def _cast(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
 
 
 def _step(run: Path, text: str) -> int:
+    """Return the step that ``--checkpoint`` names; refuse other words with the saved steps."""
     if not re.fullmatch(r"\d{1,8}", text):
         raise CheckpointError(
             f"--checkpoint {text}: without --checkpoint it is the last; else one of "

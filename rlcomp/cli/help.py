@@ -51,7 +51,7 @@ class Option(NamedTuple):
 
     @property
     def targets(self) -> list[str]:
-        """Its ``_target_``, and nested ones."""
+        """The ``_target_`` of the option and of its inner parts."""
         return re.findall(r"^ *_target_: *(\S+)$", self.body, re.MULTILINE)
 
 
@@ -75,7 +75,7 @@ def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
 
 
 def is_patch(files: Collection[Path]) -> bool:
-    """Return whether most options of a group are patches of the whole config."""
+    """Return whether a group is one of patches: most of its options patch the whole config."""
     return sum(read_option(file).patch for file in files) * 2 > len(files)
 
 
@@ -106,8 +106,8 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
     directories = [*directories]
     files = files_of(directories)
     if words:
-        own = [str(directory) for directory in directories]
-        return "\n\n".join(_help_on_word(word, files, own[1:]) for word in words)
+        user_directories = [str(directory) for directory in directories[1:]]
+        return "\n\n".join(_help_on_word(word, files, user_directories) for word in words)
     lines = {group: _entries(group, options, width) for group, options in files.items()}
     return "\n".join([_HEAD, *_parts_and_patches(files, lines), "", _FOOT])
 
@@ -128,7 +128,7 @@ def _parts_and_patches(
     ]
 
 
-def of_worlds(options: Mapping[str, Path]) -> dict[str, Path]:
+def world_options(options: Mapping[str, Path]) -> dict[str, Path]:
     """Return the options of a group that build a part of a toy or benchmark world."""
     return {name: options[name] for name in options if _is_of_world(name, options)}
 
@@ -144,7 +144,7 @@ def _is_of_world(name: str, options: Mapping[str, Path]) -> bool:
 
 def _names(group: str, options: Mapping[str, Path]) -> list[str]:
     """Return the names of a group in one line, and names of worlds in a second."""
-    worlds = of_worlds(options)
+    worlds = world_options(options)
     kernel = [name for name in options if name not in worlds]
     lines = [f"{group}: {', '.join(kernel)}"] if kernel else []
     return [*lines, *([f"{group}, {_WORLDS} {', '.join(worlds)}"] if worlds else [])]
@@ -152,7 +152,7 @@ def _names(group: str, options: Mapping[str, Path]) -> list[str]:
 
 def _entries(group: str, options: Mapping[str, Path], width: int) -> list[str]:
     """Return a line for each option of a group; options of worlds have a heading of their own."""
-    worlds = of_worlds(options)
+    worlds = world_options(options)
     kernel = {name: file for name, file in options.items() if name not in worlds}
     parts = ((f"{group}:", kernel), (f"{group}, {_WORLDS}", worlds))
     return [line for head, part in parts if part for line in ("", head, *_table(part, width))]
@@ -167,7 +167,9 @@ def _table(options: Mapping[str, Path], width: int) -> list[str]:
     return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def _help_on_word(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) -> str:
+def _help_on_word(
+    word: str, files: Mapping[str, Mapping[str, Path]], user_directories: Sequence[str]
+) -> str:
     group, _, name = word.partition("=")
     group = group.lstrip("+").partition("@")[0]
     if group not in files:
@@ -175,9 +177,9 @@ def _help_on_word(word: str, files: Mapping[str, Mapping[str, Path]], own: Seque
     if not name:
         return "\n".join(_group_help(group, files[group]))
     if name not in files[group]:
-        from rlcomp.advice.user_option import misplaced
+        from rlcomp.advice.user_option import misplaced_yaml
 
-        if moved := misplaced(group, name, own):
+        if moved := misplaced_yaml(group, name, user_directories):
             raise UserError(f"help {word}: {moved}")
         raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
     return "\n".join(_option_help(group, name, files[group]))
@@ -201,13 +203,13 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
 
 
 def _recipes_first(group: str) -> tuple[bool, str]:
-    """Sort recipes before parts."""
+    """Return a sort key that puts recipes before parts."""
     return group != "recipe", group
 
 
 def _group_help(group: str, options: Mapping[str, Path]) -> list[str]:
     lines = [f"{group}, chosen by {' or '.join(f'{name}=NAME' for name in choice_keys(group))}:"]
-    worlds = of_worlds(options)
+    worlds = world_options(options)
     for name in sorted(options, key=lambda name: name in worlds):
         if name in worlds and _WORLDS not in lines:
             lines += ["", _WORLDS]

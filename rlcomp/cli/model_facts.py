@@ -14,18 +14,29 @@ from rlcomp.config.reader import Node
 from rlcomp.errors import DataError
 from rlcomp.files.untrusted import parse_json, read_bounded
 
-# Largest JSON file and largest header of a file of weights, in bytes.
-_LARGEST, _HEADER = 1 << 27, 1 << 26
-# Largest line, largest rank of a shape, and its largest dimension.
-_LONGEST_LINE, _MOST_SIZES, _LARGEST_SIZE = 1000, 16, 1 << 48
+# Limits for untrusted files: bytes of a JSON file, and of the header of a file of weights.
+_MAX_JSON_BYTES, _MAX_HEADER_BYTES = 1 << 27, 1 << 26
+# Limits for untrusted files: characters of a line, dimensions of a shape, and size of a dimension.
+_MAX_LINE, _MAX_DIMENSIONS, _MAX_SIZE = 1000, 16, 1 << 48
+# Bytes of a weight, by dtype.
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
-# Floating-point operations for a weight and a token: forward, and forward with backward.
-_FORWARD, _BACKWARD, _BACKWARD_FROZEN = 2, 6, 4
+# Floating-point operations for a weight and a token. A forward pass multiplies and adds; a training
+# pass is a forward pass, and a backward pass that costs as much for the activations and again as
+# much for the weights, unless they are frozen.
+_FORWARD, _TRAINING, _TRAINING_FROZEN = 2, 6, 4
+# Names of the longest context in configs of different architectures.
 _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
 
 class Work(NamedTuple):
-    """Work of a step, in answers and their tokens."""
+    """Work of a step.
+
+    Attributes:
+        rows: number of answers.
+        tokens: largest number of tokens of an answer.
+        epochs: training passes over the answers.
+        scorings: forward passes over the answers, by the reference and for ``old_log_probs``.
+    """
 
     rows: int
     tokens: int
@@ -39,20 +50,20 @@ def model_facts(plan: Plan) -> Iterator[str]:
     Raises:
         DataError: a file of the folder cannot be read.
     """
-    return (_shown(line) for line in _facts(plan))
+    return (_printable(line) for line in _facts(plan))
 
 
-def _shown(line: str) -> str:
+def _printable(line: str) -> str:
     """Remove control characters from an untrusted line, and shorten it."""
-    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line[:_LONGEST_LINE])
-    return plain if len(line) <= _LONGEST_LINE else f"{plain}..."
+    plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in line[:_MAX_LINE])
+    return plain if len(line) <= _MAX_LINE else f"{plain}..."
 
 
 def _facts(plan: Plan) -> Iterator[str]:
     folder = Path(str(plan.tree.get("base") or ""))
     if not plan.tree.get("base") or not (folder / "config.json").is_file():
         return
-    config = _object(folder / "config.json")
+    config = _read_object(folder / "config.json")
     text = config.get("text_config")
     inner = text if isinstance(text, dict) else config
     yield f"base {folder}"
@@ -70,11 +81,12 @@ def _facts(plan: Plan) -> Iterator[str]:
         yield f"  time            {_seconds(plan, count, inner)}"
 
 
-def _object(file: Path) -> dict[str, object]:
+def _read_object(file: Path) -> dict[str, object]:
+    """Return the JSON object in a file; {} without the file."""
     if not file.is_file():
         return {}
     try:
-        value = parse_json(read_bounded(file, _LARGEST))
+        value = parse_json(read_bounded(file, _MAX_JSON_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} cannot be read: {error}") from None
     return value if isinstance(value, dict) else {}
@@ -110,8 +122,10 @@ def _header(file: Path) -> list[tuple[str, int]]:
     """Return the type and the number of weights of each tensor of a file."""
     with file.open("rb") as opened:
         size = int.from_bytes(opened.read(8), "little")
-        if size > _HEADER:
-            raise DataError(f"{file}: its header has {size:,} bytes, more than {_HEADER:,}")
+        if size > _MAX_HEADER_BYTES:
+            raise DataError(
+                f"{file}: its header has {size:,} bytes, more than {_MAX_HEADER_BYTES:,}"
+            )
         try:
             header = json.loads(opened.read(size))
             return [
@@ -125,16 +139,16 @@ def _header(file: Path) -> list[tuple[str, int]]:
 
 def _count(shape: object) -> int:
     """Return the number of weights in a tensor of a shape."""
-    sizes = shape if isinstance(shape, list) and len(shape) <= _MOST_SIZES else [None]
-    if not all(isinstance(size, int) and 0 <= size <= _LARGEST_SIZE for size in sizes):
+    sizes = shape if isinstance(shape, list) and len(shape) <= _MAX_DIMENSIONS else [None]
+    if not all(isinstance(size, int) and 0 <= size <= _MAX_SIZE for size in sizes):
         raise ValueError(f"a shape is {shape!r:.40}")
     return math.prod(sizes)
 
 
 def _template(folder: Path, plan: Plan) -> str:
-    inside = "chat_template" in _object(folder / "tokenizer_config.json")
-    own = sorted(file.name for file in folder.glob("chat_template*"))
-    source = ", ".join(own) or ("in tokenizer_config.json" if inside else "")
+    inside = "chat_template" in _read_object(folder / "tokenizer_config.json")
+    files = sorted(file.name for file in folder.glob("chat_template*"))
+    source = ", ".join(files) or ("in tokenizer_config.json" if inside else "")
     prompt = plan.nodes.get("prompt")
     used = prompt is not None and ".chat" in prompt.target
     if not source:
@@ -144,15 +158,15 @@ def _template(folder: Path, plan: Plan) -> str:
 
 def _stops(folder: Path) -> list[str]:
     """Return the tokens that end an answer, by the tokenizer and the generation config."""
-    added = _object(folder / "tokenizer.json").get("added_tokens")
+    added = _read_object(folder / "tokenizer.json").get("added_tokens")
     tokens = added if isinstance(added, list) else []
     rows = [token for token in tokens if isinstance(token, dict)]
     contents = {r["id"]: str(r.get("content")) for r in rows if isinstance(r.get("id"), int)}
-    eos_ids = _object(folder / "generation_config.json").get("eos_token_id")
+    eos_ids = _read_object(folder / "generation_config.json").get("eos_token_id")
     ids = eos_ids if isinstance(eos_ids, list) else [] if eos_ids is None else [eos_ids]
-    eos = _object(folder / "tokenizer_config.json").get("eos_token")
-    own = eos.get("content") if isinstance(eos, dict) else eos
-    stops = [str(own)] if own else []
+    eos = _read_object(folder / "tokenizer_config.json").get("eos_token")
+    eos_text = eos.get("content") if isinstance(eos, dict) else eos
+    stops = [str(eos_text)] if eos_text else []
     stops += [contents[index] for index in ids if isinstance(index, int) and index in contents]
     return [*dict.fromkeys(stops)]
 
@@ -161,21 +175,21 @@ def _memory(plan: Plan, count: int) -> str:
     """Describe the memory of weights, gradients and optimiser, without activations."""
     model = plan.nodes.get("model")
     dtype = model.arguments.get("dtype") if model else None
-    each = count * _BYTES.get(str(dtype or "float32"), 4)
-    parts = {"weights": each}
-    if not _adapted(plan):
-        parts |= {"gradients": each, "AdamW": 2 * each}
+    weight_bytes = count * _BYTES.get(str(dtype or "float32"), 4)
+    parts = {"weights": weight_bytes}
+    if not _has_adapters(plan):
+        parts |= {"gradients": weight_bytes, "AdamW": 2 * weight_bytes}
         if _has_part(plan, "reference", "AdapterOffReference"):
-            parts["reference"] = each
+            parts["reference"] = weight_bytes
     sizes = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
-    note = "; the adapters take little" if _adapted(plan) else ""
+    note = "; the adapters take little" if _has_adapters(plan) else ""
     return (
         f"{sum(parts.values()) / 1e9:.2f} GB ({sizes}){note}, and activations, bounded by "
         "learner.micro_batch_tokens"
     )
 
 
-def _adapted(plan: Plan) -> bool:
+def _has_adapters(plan: Plan) -> bool:
     return any("lora" in node.target for node in plan.nodes.values())
 
 
@@ -192,24 +206,27 @@ def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
         return "not estimated: no stage samples answers with max_new_tokens"
     if "num_experts" in config or "num_local_experts" in config:
         return "not estimated: not every token goes through every expert"
-    rate, width = _speed()
+    rate, bandwidth = _measure_speed()
     total = work.rows * work.tokens
-    backward = _BACKWARD_FROZEN if _adapted(plan) else _BACKWARD
-    decode = max(_FORWARD * count * total / rate, work.tokens * count * 4 / width)
+    training = _TRAINING_FROZEN if _has_adapters(plan) else _TRAINING
+    # To decode a token of all answers is to read every weight, a float32, once.
+    decode = max(_FORWARD * count * total / rate, work.tokens * count * 4 / bandwidth)
     parts = {
         "answers": decode,
         "scoring": _FORWARD * count * total * work.scorings / rate,
-        "learner": backward * count * total * work.epochs / rate,
+        "learner": training * count * total * work.epochs / rate,
     }
-    shares = ", ".join(f"{name} {_rounded(seconds)}" for name, seconds in parts.items() if seconds)
+    shares = ", ".join(
+        f"{name} {_format_seconds(seconds)}" for name, seconds in parts.items() if seconds
+    )
     return (
-        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({shares}), if all "
+        f"at least {_format_seconds(sum(parts.values()))} s a step on this CPU ({shares}), if all "
         f"{work.rows:,} answers have {work.tokens} tokens: at {rate / 1e9:.3g} GFLOP/s, measured "
         "by a product of matrices, without prompts and attention; a GPU is not estimated"
     )
 
 
-def _rounded(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
 
 
@@ -230,19 +247,19 @@ def _number(node: Node | None, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _speed() -> tuple[float, float]:
-    """Measure operations a second of a matrix product, and bytes a second of reading."""
+def _measure_speed() -> tuple[float, float]:
+    """Measure the operations per second of a matrix product, and the bytes read per second."""
     import numpy as np
 
     size = 768
-    one = np.ones((size, size), dtype=np.float32)
-    many = np.ones(1 << 24, dtype=np.float32)
-    multiply = min(_timed(lambda: one @ one) for _ in range(5))
-    read = min(_timed(many.sum) for _ in range(3))
-    return 2 * size**3 / multiply, many.nbytes / read
+    matrix = np.ones((size, size), dtype=np.float32)
+    array = np.ones(1 << 24, dtype=np.float32)
+    multiply = min(_measure_seconds(lambda: matrix @ matrix) for _ in range(5))
+    read = min(_measure_seconds(array.sum) for _ in range(3))
+    return 2 * size**3 / multiply, array.nbytes / read
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _measure_seconds(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return max(time.perf_counter() - start, 1e-9)

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.config.checks.values import SETTINGS
-from rlcomp.config.choices import repeated
+from rlcomp.config.choices import repeated_choices
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import whole_line
 from rlcomp.errors import RlcompWarning, UserError, nearest
@@ -63,9 +63,9 @@ def _configs_near(directory: str) -> str:
     if close := difflib.get_close_matches(Path(directory).name, names, n=1, cutoff=0.75):
         return f"; did you mean {parent / close[0]}?"
     groups = {entry.name for entry in config_directory().iterdir() if entry.is_dir()}
-    own = [folder for folder in folders if any(e.name in groups for e in folder.glob("*"))]
-    if own:
-        return f"; folders with configs: {', '.join(map(str, sorted(own)[:3]))}"
+    config_folders = [f for f in folders if any(entry.name in groups for entry in f.glob("*"))]
+    if config_folders:
+        return f"; folders with configs: {', '.join(map(str, sorted(config_folders)[:3]))}"
     return "; create it: mkdir -p FOLDER/advantage, with NAME.yaml in it"
 
 
@@ -86,7 +86,7 @@ def check_sweep_directory(words: Sequence[str]) -> None:
 
 def warn_repeated(words: Sequence[str]) -> None:
     """Warn of choices that a command line makes twice: the last one counts."""
-    for warning in repeated(words):
+    for warning in repeated_choices(words):
         warnings.warn(warning, RlcompWarning, stacklevel=2)
 
 
@@ -104,47 +104,49 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     if not unknown:
         return
     messages, line = [], list[str]()
-    rest = [*words]
-    while rest:
-        word = rest.pop(0)
+    queue = [*words]
+    while queue:
+        word = queue.pop(0)
         if not word.startswith("-") or word not in unknown:
             line.append(word)
             continue
         key, equals, value = word.lstrip("-").partition("=")
-        if not equals and rest and not rest[0].startswith("-") and "=" not in rest[0]:
-            value = rest.pop(0)
-            while rest and re.fullmatch(r"[\w.-]+", rest[0]) and not rest[0].startswith("-"):
-                value += f",{rest.pop(0)}"  # argparse takes several words, too
-        message, own = _explain_dashes(word, key, value, places)
+        if not equals and queue and not queue[0].startswith("-") and "=" not in queue[0]:
+            value = queue.pop(0)
+            while queue and re.fullmatch(r"[\w.-]+", queue[0]) and not queue[0].startswith("-"):
+                value += f",{queue.pop(0)}"  # argparse takes several words, too
+        message, ours = _explain_dashes(word, key, value, places)
         messages.append(message)
-        line += own.split() or ([] if "here it is nothing to set" in message else [""])
+        line += ours.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
-        from rlcomp.advice.explain import checked_line
+        from rlcomp.advice.explain import check_line
 
-        messages += checked_line(line, [*map(str, places[1:])])
+        messages += check_line(line, [*map(str, places[1:])])
     raise UserError("\n".join(messages))
 
 
 def _explain_dashes(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
     """Return the message on an option with dashes, and its replacement if that is certain."""
-    from rlcomp.advice.translation import in_our_words, translated
+    from rlcomp.advice.translation import in_our_words, translate
 
     if key in ("model", "tokenizer") and "/" in value:
-        here = own = f"base={value}"
+        here = ours = f"base={value}"
     elif known := in_our_words(key, value or "true"):
-        own = translated(key, value or "true") or ""
-        here = known if own or not re.fullmatch(r"[\w.]+", known) else f"{known}={value or 'VALUE'}"
+        ours = translate(key, value or "true") or ""
+        here = (
+            known if ours or not re.fullmatch(r"[\w.]+", known) else f"{known}={value or 'VALUE'}"
+        )
     elif _is_known_key(key, places):
-        own = f"{key}={value}" if value and "@" not in key else ""
-        here = own or key
+        ours = f"{key}={value}" if value and "@" not in key else ""
+        here = ours or key
     else:
         return (
             f"{word}: there is no such setting, and settings have no dashes: key=value; "
             "rlcomp --help lists them"
         ), ""
-    return f"{word}: settings are written without dashes; here it is {here}", own
+    return f"{word}: settings are written without dashes; here it is {here}", ours
 
 
 def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rlcomp.cli.error_handler import check_alone
+from rlcomp.cli.error_handler import check_single_process
 from rlcomp.config.plan import Plan
 from rlcomp.errors import RlcompWarning, UserError
 from rlcomp.parallel.world import rank_and_size
@@ -49,7 +49,7 @@ def check_rank_settings(plan: Plan) -> None:
         UserError: there is no such setting.
     """
     if "parallel" not in plan.nodes:
-        check_alone(os.environ)
+        check_single_process(os.environ)
     elif "WORLD_SIZE" not in os.environ:
         warnings.warn(
             "parallel: torchrun did not start this process, so that it is the only rank and shares "

@@ -76,7 +76,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     from rlcomp.checkpoint.dump import read_dump
     from rlcomp.config.build import Builder
     from rlcomp.config.migrations import update_classes
-    from rlcomp.config.trust import LEARNER, built_from, saved_node
+    from rlcomp.config.trust import LEARNER, build_errors, saved_node
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
     from rlcomp.interfaces.protocols import SupportsTrace
@@ -88,13 +88,13 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
     config = update_classes(read_saved_config(file, trust))
-    node = saved_node(config, dump.node, file, trust, LEARNER)
-    if node is None:
+    saved = saved_node(config, dump.node, file, trust, LEARNER)
+    if saved is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
-    plan, learner_node = node
+    plan, learner_node = saved
     builder = Builder(plan, int(config.seed))
     sizes = [tensor.numel() for tensor in dump.saved.tensors().values()]
-    with AllocationLimit(sizes, str(file)), built_from(file, trust):
+    with AllocationLimit(sizes, str(file)), build_errors(file, trust):
         learner = builder.build(learner_node)
     if not isinstance(learner, SupportsTrace):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")

@@ -14,6 +14,7 @@ from rlcomp.report.groups import Group, find_baseline, group_runs
 from rlcomp.report.runs import Run, find_runs
 
 if TYPE_CHECKING:
+    from rlcomp.report.page import Report
     from rlcomp.report.tables import MetricResult
 
 _NEEDED = ("scipy", "jinja2")
@@ -45,11 +46,7 @@ def _app() -> None:
 
 
 def report(
-    paths: list[str],
-    out: Path | None,
-    baseline: str | None,
-    wanted: list[str],
-    along: str = "",
+    paths: list[str], out: Path | None, baseline: str | None, wanted: list[str], along: str = ""
 ) -> list[str]:
     """Read and compare runs, and write the report.
 
@@ -62,14 +59,17 @@ def report(
 
     Returns:
         Lines for the user.
+
+    Raises:
+        UserError: an argument is wrong, or the report cannot be written.
     """
     if out is not None and out.suffix.lower() in (".html", ".csv") and not out.is_dir():
         raise UserError(f"--out {out}: it names the folder that is written into, not a file")
     for module in _NEEDED:
         require(module, "report")
-    from rlcomp.report.fronts import compute_fronts, write_fronts
-    from rlcomp.report.page import Report, write_page
-    from rlcomp.report.tables import results, write_results, write_runs
+    from rlcomp.report.fronts import compute_fronts
+    from rlcomp.report.page import Report
+    from rlcomp.report.tables import results
 
     runs = find_runs(paths)
     groups = group_runs(runs)
@@ -77,22 +77,34 @@ def report(
     rows = results(groups, metrics, against) if against else []
     fronts = compute_fronts(groups, along)
     folder = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_results(folder / "report.csv", rows)
-        write_runs(folder / "runs.csv", runs, groups, metrics)
-        if fronts is not None:
-            write_fronts(folder / "fronts.csv", fronts)
-        about = Report(", ".join(paths), runs, groups, against, metrics, rows, fronts)
-        write_page(folder / "report.html", about)
-    except OSError as error:
-        raise DataError(
-            f"the report cannot be written: {error}; choose a directory with --out"
-        ) from error
+    _write(folder, Report(", ".join(paths), runs, groups, against, metrics, rows, fronts))
     sentences = _sentences(groups, rows, against) if against else []
     finished = sum(run.state == "finished" for run in runs)
     count = f"{len(runs)} runs in {len(groups)} groups, {finished} finished"
     return [count, *_faults(runs), *sentences, f"report: {folder / 'report.html'}"]
+
+
+def _write(folder: Path, report: Report) -> None:
+    """Write the page and its tables.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    from rlcomp.report.fronts import write_fronts
+    from rlcomp.report.page import write_page
+    from rlcomp.report.tables import write_results, write_runs
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_results(folder / "report.csv", report.results)
+        write_runs(folder / "runs.csv", report.runs, report.groups, report.metrics)
+        if report.fronts is not None:
+            write_fronts(folder / "fronts.csv", report.fronts)
+        write_page(folder / "report.html", report)
+    except OSError as error:
+        raise DataError(
+            f"the report cannot be written: {error}; choose a directory with --out"
+        ) from error
 
 
 def _choose(

@@ -38,7 +38,7 @@ from rlcomp.cli.overrides import (
     warn_repeated,
 )
 from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.config.choices import check_choices
 from rlcomp.config.options import config_directory
 from rlcomp.config.overrides import filter_overrides, with_base
@@ -77,13 +77,13 @@ class Jobs:
 
     def __init__(self, *, apart: bool) -> None:
         self.apart = apart
-        self.failed: list[Exception] = []
+        self.errors: list[Exception] = []
         self.started = False
 
     def __call__(self, config: DictConfig) -> None:
         """Run one job."""
         self.started = True
-        if self.interrupted():
+        if self.interruptions():
             return  # the sweep was stopped, not one of its jobs
         status = SharedStatus(supervised=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
@@ -92,7 +92,7 @@ class Jobs:
                 run_job(config, status, preload=multirun)
         except Exception as error:
             if isinstance(error, Interrupted) or not multirun:
-                self.failed.append(error)
+                self.errors.append(error)
             if multirun:
                 # Raised again: a launcher may run this in another process. Hydra goes on with the
                 # other jobs, and its sweeper raises at the end.
@@ -104,14 +104,14 @@ class Jobs:
                     raise RunFailed({**report, "exit_code": 1}) from error
                 raise
 
-    def interrupted(self) -> list[Exception]:
-        """Return the jobs that were stopped on request."""
-        return [error for error in self.failed if isinstance(error, Interrupted)]
+    def interruptions(self) -> list[Exception]:
+        """Return the errors of the jobs that were stopped on request."""
+        return [error for error in self.errors if isinstance(error, Interrupted)]
 
     def describe_error(self, error: Exception) -> Exception:
-        """Return the message for an error raised by Hydra itself, or for a job."""
-        if self.interrupted():
-            return self.interrupted()[0]
+        """Return the error to report for an error that Hydra or a job raised."""
+        if self.interruptions():
+            return self.interruptions()[0]
         if self.started or isinstance(error, (UserError, HydraException)):
             return error
         if isinstance(error, OSError):
@@ -160,8 +160,8 @@ def _app(apart: bool) -> None:
             _run_hydra(app, jobs)
     except (OSError, ValueError, yaml.YAMLError, RecursionError, Interrupted) as error:
         raise jobs.describe_error(error) from error
-    if jobs.failed:
-        raise jobs.failed[0]
+    if jobs.errors:
+        raise jobs.errors[0]
 
 
 def _run_hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
@@ -217,10 +217,10 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, status)
+    job = partial(_launch_and_summarise, config, plan, status)
     if status.supervised:
         with _tracker_closed(config, status):
-            in_child(job, status)
+            run_in_child(job, status)
     else:
         job()
 
@@ -234,7 +234,7 @@ def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContext
     return closing_tracker(get_object(str(settings.pop("_target_"))), settings, status)
 
 
-def _job(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
+def _launch_and_summarise(config: DictConfig, plan: Plan, status: SharedStatus) -> None:
     from rlcomp.run.launch import launch
 
     with traced_errors(plan):
@@ -254,7 +254,7 @@ def _files_for_tracker(directory: Path) -> Sequence[Path]:
 
 
 def _set_tracker_labels(config: DictConfig) -> None:
-    """Set W&B's name, group, job type and tags from the run's differences, where they are unset."""
+    """Set the unset of W&B's name, group, job type and tags by what distinguishes the run."""
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
-from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.command_arguments import Parser, positive_int
 from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, DataError, RlcompWarning, UserError
@@ -24,10 +25,9 @@ def main() -> None:
 def _app() -> None:
     positional_names = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
     examples = {"RUN": "runs/mine", "PROMPT": "'2+2='"}
-    description = main.__doc__
     parser = Parser(
         prog="rlcomp-sample",
-        description=description,
+        description=main.__doc__,
         positional_names=positional_names,
         examples=examples,
     )
@@ -36,10 +36,10 @@ def _app() -> None:
     )
     parser.add_argument("prompts", nargs="+", metavar="PROMPT")
     parser.add_argument(
-        "-n", "--num-samples", dest="n", type=positive, default=1, help="answers per prompt (1)"
+        "-n", "--num-samples", dest="n", type=positive_int, default=1, help="answers per prompt (1)"
     )
     parser.add_argument("--temperature", type=float, help="0 for greedy (default: the run's own)")
-    parser.add_argument("--max-new-tokens", type=positive, help="default: the run's own")
+    parser.add_argument("--max-new-tokens", type=positive_int, help="default: the run's own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--trust",
@@ -92,8 +92,6 @@ def sample(
         CheckpointError: the checkpoint has no config, because the command line did not write it;
             its config names code that rlcomp does not ship; or its run has no language model.
     """
-    import dataclasses
-
     import torch
 
     from rlcomp.batch import decode_texts
@@ -156,7 +154,7 @@ def _example(run: Path) -> str:
 
 
 def _check_limit(checkpoint: Path, limit: Any) -> int:  # noqa: ANN401
-    """Return the most new tokens by a run's config, which is untrusted."""
+    """Return ``max_new_tokens`` of a run's config, which is untrusted."""
     if fault := problem(PositiveInt, limit):
         raise CheckpointError(
             f"{checkpoint}: max_new_tokens in its config is {limit!r:.60}: {fault}; give "

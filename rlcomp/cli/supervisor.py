@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def in_child(job: Callable[[], None], status: SharedStatus) -> None:
+def run_in_child(job: Callable[[], None], status: SharedStatus) -> None:
     """Run a job in a forked process and wait for it.
 
     Raises:
@@ -124,7 +124,9 @@ def _die_with_parent(parent: int) -> None:
 
 @contextmanager
 def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
-    """Tell the run about signals: at the first it stops after its current step, then at once.
+    """Tell the run about signals: the first stops it after its step, the second at once.
+
+    The third kills it. Before its first step, the first signal already stops the run at once.
 
     Ctrl-C reaches both processes and ``kill`` only one, so the run looks at each process's count,
     never at their sum.

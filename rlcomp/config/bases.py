@@ -10,7 +10,7 @@ from functools import cache
 from rlcomp.config.source import find
 from rlcomp.errors import ConfigError
 
-# A class and its module.
+# Dotted name of a module, and the definition of a class in it.
 Class = tuple[str, ast.ClassDef]
 # Limit for hostile sources. Real classes have far fewer.
 _MAX_BASES = 256
@@ -23,7 +23,7 @@ def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
     Raises:
         ConfigError: there are too many bases.
     """
-    bases = _reachable((home, cls))
+    bases = _bases_by_class((home, cls))
     orders: dict[Class, list[Class]] = {}
     # Bases first; a cycle of bases is broken.
     stack, visited = [(home, cls)], set[Class]()
@@ -39,7 +39,7 @@ def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
     return tuple(orders[home, cls])
 
 
-def _reachable(start: Class) -> dict[Class, list[Class]]:
+def _bases_by_class(start: Class) -> dict[Class, list[Class]]:
     """Return the direct bases of a class and of all its ancestors."""
     bases: dict[Class, list[Class]] = {}
     stack = [start]
@@ -66,7 +66,7 @@ def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
     return bases
 
 
-def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
+def has_unseen_base(home: str, cls: ast.ClassDef) -> bool:
     """Return whether a class has a base without a source."""
     return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 

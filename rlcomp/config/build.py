@@ -55,7 +55,9 @@ class Builder:
     def _built_nodes(self) -> list[Node]:
         """Return the nodes that are built here, without those passed as descriptions."""
         nodes = self.plan.nodes.values()
-        described = [each for n in nodes for name in n.arguments for each in _described(n, name)]
+        described = [
+            each for n in nodes for name in n.arguments for each in _unbuilt_nodes(n, name)
+        ]
         within = {inner.path for node in described for inner in (node, *below(node))}
         return [node for node in nodes if node.path not in within]
 
@@ -74,7 +76,9 @@ class Builder:
 
     def _argument(self, node: Node, name: str) -> Any:  # noqa: ANN401
         value = node.arguments[name]
-        unbuilt = [Unbuilt(each.target, self._arguments(each)) for each in _described(node, name)]
+        unbuilt = [
+            Unbuilt(each.target, self._arguments(each)) for each in _unbuilt_nodes(node, name)
+        ]
         if not unbuilt:
             return self.value(value)
         return dict(zip(value, unbuilt, strict=True)) if isinstance(value, dict) else unbuilt[0]
@@ -90,7 +94,7 @@ class Builder:
         return value
 
 
-def _described(node: Node, name: str) -> list[Node]:
+def _unbuilt_nodes(node: Node, name: str) -> list[Node]:
     """Return the nodes of an argument that are passed as descriptions, not as objects."""
     value = node.arguments[name]
     parameter = isinstance(value, (Node, dict)) and node.declaration.parameters.get(name)
@@ -137,7 +141,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {_cause(error)}") from error
     if node.partial:
-        deferred = _deferred(node, functools.partial(target, **arguments))
+        deferred = _defer(node, functools.partial(target, **arguments))
         if node.target.startswith("torch.optim."):  # its mistakes, before a model is built
             deferred([torch.zeros(1)])
         return deferred
@@ -148,7 +152,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         error.args = (with_paths(str(error), node),)
         raise
     except _REFUSALS as error:
-        raise refused(node, error) from error
+        raise refusal(node, error) from error
     if node.keys and isinstance(part, Component):
         part.set_keys(**node.keys)
     return part
@@ -194,7 +198,7 @@ def _is_internal(file: str) -> bool:
     return file.startswith("<frozen") or not folders.isdisjoint(Path(file).parents)
 
 
-def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., object]:
+def _defer(node: Node, target: functools.partial[object]) -> Callable[..., object]:
     """Return the target of a ``_partial_`` node; errors of a constructor name the node.
 
     An error in a function is no mistake of the config.
@@ -210,12 +214,12 @@ def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., ob
         try:
             return target(*positional, **arguments)
         except _REFUSALS as error:
-            raise refused(node, error) from error
+            raise refusal(node, error) from error
 
     return call
 
 
-def refused(node: Node, error: Exception) -> ConfigError:
+def refusal(node: Node, error: Exception) -> ConfigError:
     """Return the error of a third-party constructor, with the arguments of the call."""
     plain = {
         k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))

@@ -15,8 +15,10 @@ from rlcomp.config.options import COMBINED, NO_SWEEP, config_directory, options_
 from rlcomp.config.overrides import typed_words, whole_line
 from rlcomp.errors import ConfigErrors, nearest
 
+# A list of options, ``kl=[a,b]``; and an option, or a sweep of options.
 _LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
 _OPTION = re.compile(r"([\w/.]+)=(\w+(?:,\w+)*)")
+# Several rewards, as TRL and other libraries write them: as a list, and as a mapping.
 _REWARDS = re.compile(
     r"(?:\w+\.)*(?:reward|rewards|reward_funcs|reward\.(?:parts|functions|names))=\[(.*)\]"
 )
@@ -40,7 +42,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         raise ConfigErrors(faults)
 
 
-def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
+def repeated_choices(words: Sequence[str], program: str = "rlcomp") -> list[str]:
     """Return a message on each group that a command line chooses from twice; the last counts.
 
     Args:
@@ -48,9 +50,9 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
         program: the program: ``rlcomp`` sweeps, ``rlcomp-describe`` compares.
 
     Examples:
-        >>> repeated(["kl=a", "recipe=grpo", "kl=b"])
+        >>> repeated_choices(["kl=a", "recipe=grpo", "kl=b"])
         ['kl is chosen twice, and the last counts, kl=b; a sweep of both is rlcomp -m kl=a,b']
-        >>> repeated(["kl=none", "kl=none", "seed=0", "seed=1"])
+        >>> repeated_choices(["kl=none", "kl=none", "seed=0", "seed=1"])
         []
     """
     values: dict[str, list[str]] = {}
@@ -90,9 +92,9 @@ def _weighted_rewards(word: str, words: Sequence[str], places: Sequence[Path]) -
     names = rewards_in(word)
     if len(names) < 2 or not all(name in options for name in names.values()):
         return None
-    from rlcomp.advice.weighted_rewards import weighed_line
+    from rlcomp.advice.weighted_rewards import weighted_rewards_message
 
-    return weighed_line(names, words, places)
+    return weighted_rewards_message(names, words, places)
 
 
 def rewards_in(word: str) -> dict[str, str]:
@@ -110,18 +112,21 @@ def rewards_in(word: str) -> dict[str, str]:
 
 
 def _setting_of_path(word: str, words: Sequence[str]) -> str | None:
-    """Return a message on a setting of a path (``reward=my.Reward reward.x=1``); None: none."""
+    """Return a message on a setting below a group that is set to a path; None for other words.
+
+    For example, ``reward=my.Reward reward.x=1``: a text has no settings.
+    """
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
     values = dict(other.lstrip("+").partition("=")[::2] for other in words)
     target = values.get(parent, "")
     if not parent or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
         return None
-    own = {name: text for name, text in values.items() if name.rpartition(".")[0] == parent}
+    settings = {name: text for name, text in values.items() if name.rpartition(".")[0] == parent}
     inside = [f"_target_: {target}"]
-    inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in own.items()]
+    inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in settings.items()]
     whole = f"{parent}={{{', '.join(inside)}}}"
-    line = [w for w in words if w.lstrip("+").partition("=")[0] not in (parent, *own)]
+    line = [w for w in words if w.lstrip("+").partition("=")[0] not in (parent, *settings)]
     return (
         f"{parent} is {target}, a path, which has no settings: give a mapping with _target_\n"
         f"the whole line: {whole_line([*line, whole])}"
@@ -151,11 +156,11 @@ def _are_exclusive(group: str, names: Sequence[str], places: Sequence[Path]) -> 
 def _replaced_paths(name: str, options: Mapping[str, Path]) -> frozenset[str]:
     """Return the paths that an option sets: its nodes, and the groups it chooses from."""
     text = options[name].read_text(encoding="utf-8", errors="replace")
-    own = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
+    nodes = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
     chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
     bases = re.findall(r"^ *- (\w+)$", text, re.MULTILINE)
     inner = [_replaced_paths(base, options) for base in bases if base in options and base != name]
-    return frozenset([*(path.strip(": \n") for path in own), *chosen]).union(*inner)
+    return frozenset([*(path.strip(": \n") for path in nodes), *chosen]).union(*inner)
 
 
 def _may_be_choice(word: str, places: Sequence[Path]) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 
-def flat(config: DictConfig) -> dict[str, str]:
-    """Return every value by its path, unresolved; a part by its class.
+def flatten(config: DictConfig) -> dict[str, str]:
+    """Return every unresolved value by its path; the value of a part is the name of its class.
 
     Examples:
-        >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
+        >>> flatten(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
         {'loss': 'Clip', 'loss.low': '0.2'}
     """
     values: dict[str, str] = {}
@@ -31,14 +31,14 @@ def flat(config: DictConfig) -> dict[str, str]:
     return values
 
 
-def changed(one: DictConfig, other: DictConfig) -> dict[str, tuple[str, str]]:
+def config_differences(one: DictConfig, other: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the paths at which two configs differ, with both values ("-" for absent).
 
     Examples:
         >>> changed(OmegaConf.create({"lr": 1, "seed": 0}), OmegaConf.create({"lr": 2, "seed": 0}))
         {'lr': ('1', '2')}
     """
-    left, right = flat(one), flat(other)
+    left, right = flatten(one), flatten(other)
     paths = dict.fromkeys([*left, *right])
     pairs = {path: (left.get(path, "-"), right.get(path, "-")) for path in paths}
     return {path: (was, now) for path, (was, now) in pairs.items() if was != now}

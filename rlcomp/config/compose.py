@@ -25,6 +25,10 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
     Args:
         overrides: as on the command line.
         config_dirs: directories of the user's own configs.
+
+    Raises:
+        ConfigError: a directory is missing, or a yaml of the user has a fault.
+        HydraException, OmegaConfBaseException: an override is refused.
     """
     return _compose(overrides, config_dirs, with_hydra=False)
 
@@ -61,7 +65,7 @@ class CommandLine(NamedTuple):
         words: the choices.
         config_dirs: directories of the user's own configs.
         config: the composed config.
-        choices: the option of each group, those that recipes choose among them.
+        choices: the option of each group, also of the groups that recipes choose from.
     """
 
     words: list[str]
@@ -80,7 +84,7 @@ class CommandLine(NamedTuple):
         return sorted(_paths(self.config, name))
 
     def lacks(self, name: str) -> str | None:
-        """Return why the config lacks a group or setting: the choice that has it.
+        """Return a message that the config lacks a group or setting, with a choice that has it.
 
         Args:
             name: ``advantage``, ``loss@learner.losses.kl``, ``group_size``.
@@ -115,12 +119,12 @@ class CommandLine(NamedTuple):
         return f"{group}={self.choices[group]} has no {missing}; {group}={first} has it{also}"
 
     def _options_with(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield the options (group, name) whose yamls bring a group or a setting along."""
+        """Yield the options (group, name) whose yamls add a group or a setting to the config."""
         escaped = re.escape(name)
         as_part = re.compile(rf"^ *- /(\w+@)?{escaped}(@{escaped})?: ", re.MULTILINE)
         parts = [*self._matching_options(as_part)]
         values = self._matching_options(re.compile(rf"^{escaped}:", re.MULTILINE))
-        # Other recipes set in their own way the values that the first recipe has.
+        # Other recipes set values of recipe=grpo in their own way: they are no remedy.
         yield from parts or (option for option in values if option == ("recipe", "grpo"))
 
     def _matching_options(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
@@ -152,7 +156,7 @@ def _is_group(name: str) -> bool:
 
 
 def command_line(words: Sequence[str], config_dirs: Sequence[str]) -> CommandLine:
-    """Return the choices of a command line, as many of the first as compose.
+    """Compose the choices of a command line; drop the last choices until the others compose.
 
     Args:
         words: words of the command line.

@@ -1,4 +1,4 @@
-"""Declarations of a ``_target_``, parsed from its source: not imported, so no torch.
+"""Declarations of a ``_target_``, parsed from its source without importing it, nor torch.
 
 The constructor of a class is its schema; ``reads``, ``writes`` and the other declarations of
 :class:`rlcomp.component.Component` are literals, which may refer to those of another class. A
@@ -16,14 +16,14 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from rlcomp.config.bases import Class, lineage, unseen_bases
-from rlcomp.config.expressions import assigned, literal, read_annotation
+from rlcomp.config.bases import Class, has_unseen_base, lineage
+from rlcomp.config.expressions import assigned_values, read_annotation, read_literal
 from rlcomp.config.source import bindings, find
 from rlcomp.errors import ConfigError
 from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
 from rlcomp.keys import OwnKey, prompt_keys
 
-# Keys that a loss adds for its own forward (``weighted``).
+# Keys that a loss adds to the input of its forward (:meth:`rlcomp.interfaces.loss.Loss.weighted`).
 _LOSS_KEYS = ("loss_weight", "row_weight")
 # Class attributes that list keys.
 _KEYS = ("reads", "writes", "optional", "may_write", "supplies", "step_keys")
@@ -41,7 +41,21 @@ class Parameter:
 class Declaration:
     """The declaration of a target, known before the target is built.
 
-    ``fault`` is the message of a target whose source cannot be read; it is empty for all others.
+    Attributes not listed here are declarations of :class:`rlcomp.component.Component`.
+
+    Attributes:
+        target: dotted path of the class or function.
+        parameters: arguments by name, without ``self``.
+        open_ended: it takes further arguments, or its source cannot be followed.
+        opaque: its keys are unknown before it is built.
+        doc: docstring.
+        extras: (module, extra) of each optional dependency that it requires.
+        returns: return annotation of a function.
+        runnable: False for a component without ``forward``, which is no stage.
+        begins: it has a method ``begin_phase``.
+        undeclared: keys that its ``forward`` reads without a declaration.
+        function: it is a function.
+        fault: message of a target whose source cannot be read; empty for all others.
     """
 
     target: str
@@ -130,11 +144,11 @@ def _read_declaration(target: str) -> Declaration:
     names = [(home, cls.name) for home, cls in classes]
     component = ("rlcomp.component", "Component") in names
     own_classes = classes[: names.index(("rlcomp.component", "Component"))] if component else ()
-    declared = _declared(classes) if component else _unchecked(classes)
+    declared = (_read_declarations if component else _read_valid_declarations)(classes)
     extras = _extras(definition)
     # A component that defines no ``forward`` is a part of others, no stage.
     declared["runnable"] = not component or any(
-        unseen_bases(*cls) or _binds(cls, "forward") for cls in own_classes
+        has_unseen_base(*cls) or _binds(cls, "forward") for cls in own_classes
     )
     if component:
         known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
@@ -146,8 +160,8 @@ def _read_declaration(target: str) -> Declaration:
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
 
-def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
-    """Return the declarations, of the right types, of a class that may be no component."""
+def _read_valid_declarations(classes: tuple[Class, ...]) -> dict[str, Any]:
+    """Return the declarations of a class that is no component, except ``keys`` and invalid ones."""
     declared: dict[str, Any] = {}
     for home, cls in reversed(classes):
         for name in _declared_names(cls):
@@ -156,15 +170,15 @@ def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
     return {name: value for name, value in declared.items() if name != "keys"}
 
 
-def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
-    """Return the declarations of a component and its bases; register the keys of its own."""
+def _read_declarations(classes: tuple[Class, ...]) -> dict[str, Any]:
+    """Return the declarations of a component and its bases; register the keys that they declare."""
     declared: dict[str, Any] = {}
     keys: dict[str, OwnKey] = {}
     for home, cls in reversed(classes):
         declared |= {name: _declared_value(home, cls, name) for name in _declared_names(cls)}
-        own = declared.pop("keys", {})
-        declare_keys(f"{home}.{cls.name}", own)
-        keys |= own
+        class_keys = declared.pop("keys", {})
+        declare_keys(f"{home}.{cls.name}", class_keys)
+        keys |= class_keys
     listed = [*(declared.get(name, ()) for name in _KEYS), *declared.get("writes_if", {}).values()]
     for key in chain(*listed):
         check_key(classes[0][1].name, key, keys)
@@ -217,14 +231,14 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
 
 def _declared_names(cls: ast.ClassDef) -> list[str]:
     """Return the names of the declarations in a class body."""
-    return [name for name in assigned(cls) if name in DECLARATION_TYPES]
+    return [name for name in assigned_values(cls) if name in DECLARATION_TYPES]
 
 
 def _declared_value(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
     """Return the value that a class body declares under a name."""
-    node = assigned(cls)[name]
+    node = assigned_values(cls)[name]
     try:
-        value = literal(home, node)
+        value = read_literal(home, node)
     except ValueError:
         raise ConfigError(
             f"{cls.name}.{name} is not a literal: write it out, it is read from source"

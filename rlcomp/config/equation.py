@@ -40,32 +40,34 @@ def equations(plan: Plan) -> list[str]:
 
 def _phase_rows(phase: PhasePlan) -> list[tuple[str, str]]:
     # Keyed by path, since a node may be listed twice.
-    stages = {stage.path: stage for stage in phase.all_stages() if isinstance(stage, Node)}
+    stages = {stage.path: stage for stage in phase.listed_stages() if isinstance(stage, Node)}
     return [row for stage in stages.values() for row in _stage_rows(stage)]
 
 
 def _stage_rows(node: Node) -> list[tuple[str, str]]:
-    own, losses = filled(node.declaration.equation, node), losses_of(node)
+    equation, losses = fill_equation(node.declaration.equation, node), losses_of(node)
     inside = [row for child in children(node) for row in _stage_rows(child)]
     rows = [row for loss in losses for row in _loss_rows(loss, 0)] if losses else inside
-    return [(node.path, own), *rows] if own else rows
+    return [(node.path, equation), *rows] if equation else rows
 
 
 def _loss_rows(node: Node, depth: int) -> list[tuple[str, str]]:
     declaration = node.declaration
-    own = filled(declaration.equation, node) or f"{declaration.name}: states no equation"
+    equation = (
+        fill_equation(declaration.equation, node) or f"{declaration.name}: states no equation"
+    )
     below = [row for child in run_children(node) for row in _loss_rows(child, depth + 1)]
-    return [("  " * depth + node.path, own), *below]
+    return [("  " * depth + node.path, equation), *below]
 
 
-def filled(equation: str, node: Node) -> str:
+def fill_equation(equation: str, node: Node) -> str:
     """Return an equation with the arguments of a node filled in.
 
     ``{name}`` is the argument, or inf if it is null; ``{name|text}`` is the argument, or the text
     if it is null; ``{name:formula}`` is the formula of an estimator of the KL.
 
     Examples:
-        >>> filled("clip(r_t, 1 - {low})", Node("loss", "Clip", {"low": 0.2}))
+        >>> fill_equation("clip(r_t, 1 - {low})", Node("loss", "Clip", {"low": 0.2}))
         'clip(r_t, 1 - 0.2)'
     """
 
@@ -73,14 +75,14 @@ def filled(equation: str, node: Node) -> str:
         value = node.arguments.get(match["name"])
         if match["formula"]:
             return _KL.get(str(value), str(value))
-        return (match["null"] or "inf") if value is None else _shown(value)
+        return (match["null"] or "inf") if value is None else _format_value(value)
 
     return _FIELD.sub(fill, equation)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, Node):
         plain = {k: v for k, v in value.arguments.items() if isinstance(v, (int, float, str, Node))}
-        inside = ", ".join(f"{name}={_shown(argument)}" for name, argument in plain.items())
+        inside = ", ".join(f"{name}={_format_value(argument)}" for name, argument in plain.items())
         return f"{value.target.rpartition('.')[2]}" + (f"({inside})" if inside else "")
     return str(value)

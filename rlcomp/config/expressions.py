@@ -29,18 +29,18 @@ _BOUNDS: dict[str, Callable[..., Any]] = {
     "Interval": Interval,
     "MinLen": MinLen,
 }
-# Limits for hostile sources; no class comes near. Nesting, names that lead to other names, items of
-# a literal, and syntax nodes of an annotation.
+# Limits for hostile sources; real classes stay far below them: depth of nesting, length of a chain
+# of names, items of a literal, and syntax nodes of an annotation.
 _MAX_DEPTH, _MAX_NAMES, _MAX_ITEMS, _MAX_NODES = 32, 8, 10_000, 500
 
 
 @cache
-def assigned(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
+def assigned_values(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
     """Return the last value of each name in a class body; None if it is no plain assignment."""
     return {name: value for line in cls.body for name, value in bindings(line)}
 
 
-def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
+def read_literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
     """Return the value of an expression of literals and of other classes' literal attributes.
 
     Args:
@@ -49,8 +49,8 @@ def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
 
     Raises:
         ValueError: the expression is something else, or too large.
-        TypeError: the expression unpacks a value that holds nothing, or has a key that cannot be
-            one.
+        TypeError: the expression unpacks a value that is not a container, or has a key that cannot
+            be hashed.
     """
     return _LiteralReader().read(home, node, 0, 0)
 
@@ -59,15 +59,23 @@ class _LiteralReader:
     """Reads one literal of limited size."""
 
     def __init__(self) -> None:
-        self.left = _MAX_ITEMS
+        self.remaining_items = _MAX_ITEMS
 
-    def _spend(self, items: int) -> None:
-        self.left -= items
-        if self.left < 0:
+    def _count_items(self, items: int) -> None:
+        self.remaining_items -= items
+        if self.remaining_items < 0:
             raise ValueError(f"more than {_MAX_ITEMS} items")
 
     def read(self, home: str, node: ast.expr | None, names: int, depth: int) -> Any:  # noqa: ANN401
-        self._spend(1)
+        """Return the value of an expression.
+
+        Args:
+            home: module of the expression.
+            node: the expression.
+            names: number of names that led to this expression.
+            depth: number of containers around it.
+        """
+        self._count_items(1)
         if names > _MAX_NAMES or depth > _MAX_DEPTH:
             raise ValueError("names that lead in a circle, or too deep a nesting")
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
@@ -87,7 +95,7 @@ class _LiteralReader:
     def _items(self, home: str, element: ast.expr, names: int, depth: int) -> tuple[Any, ...]:
         if isinstance(element, ast.Starred):
             items = tuple(self.read(home, element.value, names, depth + 1))
-            self._spend(len(items))
+            self._count_items(len(items))
             return items
         return (self.read(home, element, names, depth + 1),)
 
@@ -97,7 +105,7 @@ class _LiteralReader:
             inner = self.read(home, value, names, depth)
             if key is None:
                 inner = dict(inner)
-                self._spend(len(inner))
+                self._count_items(len(inner))
                 entries |= inner
             else:
                 entries[self.read(home, key, names, depth)] = inner
@@ -112,8 +120,8 @@ class _LiteralReader:
         if definition is None or not isinstance(definition[1], ast.ClassDef):
             raise ValueError(f"{owner} cannot be followed")
         for module, cls in lineage(definition[0], definition[1]):
-            if name in assigned(cls):
-                return self.read(module, assigned(cls)[name], names, 0)
+            if name in assigned_values(cls):
+                return self.read(module, assigned_values(cls)[name], names, 0)
         raise ValueError(f"{owner} has no {name}")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from rlcomp.config.options import count_choices, options_reading, options_writing, usual_option
 from rlcomp.keys import CONTROL, SCHEMA
 
-# Options in a message.
+# Largest number of options in a message.
 _SHOWN = 3
 
 
@@ -27,8 +27,8 @@ class Flow:
         writes: keys that exist after it.
         fresh: the stage starts a new batch.
         opaque: its keys are unknown.
-        lacks: keys that it reads after a fresh stage inside it, and that no stage inside writes: no
-            stage before it can help.
+        lacks: keys that it reads after a fresh stage inside it, and that no stage inside writes. No
+            stage before it can supply them.
         carries: keys that a fresh stage copies from the old batch to the new one.
     """
 
@@ -42,6 +42,7 @@ class Flow:
     def then(self, after: Flow) -> Flow:
         """Return the flow of this stage followed by another."""
         missing = frozenset() if self.opaque else after.reads - self.writes
+        # A stage before both can help, unless this stage drops the key with the old batch.
         outside = missing & self.carries if self.fresh else missing
         remaining = self.writes & after.carries if after.fresh else self.writes
         both = self.fresh and after.fresh
@@ -96,9 +97,9 @@ class Stage:
     marks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     parts: Sequence[Stage] = ()
 
-    def supplied(self, keys: frozenset[str]) -> Stage:
+    def without_reads(self, keys: frozenset[str]) -> Stage:
         """Return the stage without reads of these keys, which an outer stage supplies."""
-        parts = [part.supplied(keys) for part in self.parts]
+        parts = [part.without_reads(keys) for part in self.parts]
         return replace(self, reads=self.reads - keys, parts=parts)
 
 
@@ -123,7 +124,7 @@ def check_stages(
         if index < len(stages):
             before = before.then(stage.flow)
     errors += _unread_keys(phase, stages) + _group_sizes(phase, stages)
-    return errors + _exclusive(phase, (*stages, *periodic))
+    return errors + _repeated_marks(phase, (*stages, *periodic))
 
 
 def _unread_keys(phase: str, stages: Sequence[Stage]) -> list[str]:
@@ -156,11 +157,11 @@ def _readers(keys: str) -> str:
     return f" ({', '.join(dict.fromkeys(choices))})" if 0 < len(set(choices)) < 10 else ""
 
 
-def renamed(key: str, names: Mapping[str, str]) -> str:
+def rename_key(key: str, names: Mapping[str, str]) -> str:
     """Return an entry of ``must_reach`` with the key names of an instance.
 
     Examples:
-        >>> renamed("reward|rewards", {"reward": "shaped"})
+        >>> rename_key("reward|rewards", {"reward": "shaped"})
         'shaped|rewards'
     """
     return "|".join(names.get(name, name) for name in key.split("|"))
@@ -215,7 +216,7 @@ def _remedy(
     for path, flow in others.items():
         if key in flow.writes:
             return f"{start}add {path} to the list before {stage.path}"
-    every = sorted(options_writing(key), key=lambda option: _is_other(option, key))
+    every = sorted(options_writing(key), key=lambda option: _preference(option, key))
     possible = {*options_writing(key, before.writes)}
     options = [option for option in every if option in possible] or every
     more = " or another of them" if len(options) > _SHOWN else ""
@@ -233,7 +234,8 @@ def _is_usual(options: Sequence[str], every: Sequence[str]) -> bool:
     return len(counts) == 2 and counts[0] > counts[1] and options[0] == every[0]
 
 
-def _is_other(option: str, key: str) -> tuple[bool, bool, int]:
+def _preference(option: str, key: str) -> tuple[bool, bool, int]:
+    """Return a sort key: options of the key's own group, usual options and frequent ones first."""
     group, _, name = option.partition("=")
     return group != key, name != usual_option(group), -count_choices(group, name)
 
@@ -258,11 +260,11 @@ def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
         yield stage
 
 
-def counted_by(path: str, condition: str) -> str:
+def mark_source(path: str, condition: str) -> str:
     """Return the path of a component with an exclusive mark, or the setting that gives it the mark.
 
     Examples:
-        >>> counted_by("kl", ""), counted_by("advantage", "outcome")
+        >>> mark_source("kl", ""), mark_source("advantage", "outcome")
         ('kl', 'advantage.outcome=true')
     """
     return f"{path}.{condition}=true" if condition else path
@@ -274,7 +276,7 @@ def _removal(source: str) -> str:
     return f"{path}=false" if is_set else f"~{path}"
 
 
-def _exclusive(phase: str, stages: Sequence[Stage]) -> list[str]:
+def _repeated_marks(phase: str, stages: Sequence[Stage]) -> list[str]:
     paths_by_mark: dict[str, list[str]] = {}
     listed: set[str] = set()
     for stage in stages:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rlcomp.config.finding import Finding, refuse
-from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
+from rlcomp.config.flow import Flow, Stage, check_stages, fold, mark_source, rename_key
 from rlcomp.config.plan import PhasePlan, Plan, below, children
 from rlcomp.config.reader import BROKEN, Node
 from rlcomp.keys import prompt_keys
@@ -23,22 +23,25 @@ def flow_of(node: Node) -> Flow:
     """Return the flow of a node, from its declaration and its children's."""
     declaration = node.declaration
     inner = fold(flow_of(child) for child in run_children(node))
-    left = frozenset() if declaration.contained else inner.writes
-    known = frozenset(declaration.optional) if declaration.fresh else frozenset()
+    inner_writes = frozenset() if declaration.contained else inner.writes
+    optional_keys = frozenset(declaration.optional) if declaration.fresh else frozenset()
     writes = declaration.written(node.arguments)
-    handed = frozenset(node.keys.get(key, key) for key in known.intersection(writes))
-    passed = prompt_keys() if declaration.keeps_prompt else frozenset()
-    carries = handed | frozenset(node.keys.get(key, key) for key in passed)
-    written = frozenset(node.keys.get(key, key) for key in writes)
+    copied_keys = _rename(node, optional_keys.intersection(writes))
+    kept_prompt_keys = prompt_keys() if declaration.keeps_prompt else frozenset()
+    carries = copied_keys | _rename(node, kept_prompt_keys)
     return Flow(
-        reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
-        | (inner.reads - frozenset(declaration.supplies)),
-        writes=(written - handed) | left,
+        reads=_rename(node, declaration.reads) | (inner.reads - frozenset(declaration.supplies)),
+        writes=(_rename(node, writes) - copied_keys) | inner_writes,
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
         lacks=inner.lacks,
         carries=carries | (frozenset() if declaration.contained else inner.carries),
     )
+
+
+def _rename(node: Node, keys: Iterable[str]) -> frozenset[str]:
+    """Return keys of the schema under the names that a node gives them (``_keys_``)."""
+    return frozenset(node.keys.get(key, key) for key in keys)
 
 
 def stage_of(node: Node) -> Stage:
@@ -51,10 +54,10 @@ def stage_of(node: Node) -> Stage:
         flow=flow_of(node),
         group_size=size if isinstance(size, int) else None,
         min_group_size=_min_group_size(node),
-        must_reach=frozenset(renamed(key, node.keys) for key in declaration.must_reach),
+        must_reach=frozenset(rename_key(key, node.keys) for key in declaration.must_reach),
         reads=_all_reads(node),
         marks=_marks(node),
-        parts=[part.supplied(frozenset(declaration.supplies)) for part in run],
+        parts=[part.without_reads(frozenset(declaration.supplies)) for part in run],
     )
 
 
@@ -66,8 +69,7 @@ def _min_group_size(node: Node) -> int:
 def _all_reads(node: Node) -> frozenset[str]:
     """Return the keys that a node and the parts it runs read, optional keys included."""
     declaration = node.declaration
-    own = (*declaration.reads, *declaration.optional)
-    keys = frozenset(node.keys.get(key, key) for key in own)
+    keys = _rename(node, (*declaration.reads, *declaration.optional))
     run = children(node) if declaration.opaque else run_children(node)
     inside = frozenset[str]().union(*(_all_reads(child) for child in run))
     return keys | (inside - frozenset(declaration.supplies))
@@ -77,8 +79,10 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     declaration = node.declaration
     condition = declaration.exclusive_if
     counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
-    counts = counts and declaration.exclusive not in node.keys  # renamed: another key
-    marks = {declaration.exclusive: frozenset({counted_by(node.path, condition)})} if counts else {}
+    counts = counts and declaration.exclusive not in node.keys  # a renamed key is another one
+    marks = (
+        {declaration.exclusive: frozenset({mark_source(node.path, condition)})} if counts else {}
+    )
     for child in children(node):
         for name, paths in _marks(child).items():
             marks[name] = marks.get(name, frozenset()) | paths
@@ -98,7 +102,7 @@ def check_flow(plan: Plan) -> Iterator[Finding]:
 def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
     """Return the mistakes of a phase; none where a stage could not be read."""
     periodic = [stage for _, stage in phase.every.values()]
-    if any(stage is BROKEN for stage in (*phase.all_stages(), *periodic)):
+    if any(stage is BROKEN for stage in (*phase.listed_stages(), *periodic)):
         return []
     periodic_nodes = [stage for stage in periodic if isinstance(stage, Node)]
     errors: dict[str, None] = {}
@@ -117,18 +121,18 @@ def _is_readable(node: Node) -> bool:
 def _check_list(
     name: str, nodes: list[Node], periodic: list[Node], phase: PhasePlan, plan: Plan
 ) -> list[str]:
-    every = ", and say how often with every.checkpoint"
-    used = {stage.path for stage in phase.all_stages() if isinstance(stage, Node)}
+    remedy = ", and say how often with every.checkpoint"
+    used = {stage.path for stage in phase.listed_stages() if isinstance(stage, Node)}
     top = [node for path, node in plan.nodes.items() if "." not in path and path not in used]
     others = {node.path: flow_of(node) for node in top}
-    parts = [
+    messages = [
         f"phases.{name}.stages: {node.path} ({node.declaration.name}) is no stage: it has no "
-        f"forward; take it out of the list{every if node.path == 'checkpoint' else ''}"
+        f"forward; take it out of the list{remedy if node.path == 'checkpoint' else ''}"
         for node in nodes
         if not node.declaration.runnable
     ]
-    if parts:
-        return parts
+    if messages:
+        return messages
     stages, periodic_stages = ([stage_of(n) for n in group] for group in (nodes, periodic))
     return check_stages(name, stages, periodic_stages, others) + _check_rows(nodes)
 

@@ -186,10 +186,10 @@ class Inserter:
 
     def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
         self.reader = reader
-        self.waiting = list(insertions)
-        self.inside: dict[str, str] = {}
+        self.waiting = list(insertions)  # entries that have no place yet
+        self.inside: dict[str, str] = {}  # path of the stage around a stage, by its own path
         self.timed = {e.stage.path: e for e in insertions if e.steps != ALWAYS}
-        self.enclosed: dict[str, list[Any]] = {}
+        self.enclosed: dict[str, list[Any]] = {}  # stages that an inserted stage is around
 
     def run(self, stages: Sequence[Any], where: str) -> list[Any]:
         """Return the whole list: stages around several are inserted last."""
@@ -247,8 +247,8 @@ class Inserter:
             return
         if node.path in self.reader.wrapped:
             other = self.reader.wrapped[node.path]
-            message = f"{wrapper.where}: '{node.path}' is around other stages in {other}"
-            self.reader.fail(f"{message}; use another node here")
+            fault = f"'{node.path}' is around other stages in {other}"
+            self.reader.fail(f"{wrapper.where}: {fault}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
         self.enclosed[node.path] = list(enclosed)
         node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]

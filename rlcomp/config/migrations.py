@@ -91,7 +91,7 @@ def _current_name(target: str) -> str | None:
     return None if new == target else new
 
 
-def renamed_classes(config: DictConfig) -> list[str]:
+def renamed_class_messages(config: DictConfig) -> list[str]:
     """Return one message for each renamed class of a config."""
     targets = _targets(OmegaConf.to_container(config, resolve=False), ())
     return [
@@ -107,7 +107,7 @@ def _settings(target: str) -> str:
     return "".join(f" with {name}: true" for name in true)
 
 
-def of_version_0_1(config: DictConfig) -> str | None:
+def version_0_1_message(config: DictConfig) -> str | None:
     """Return one message for all targets of 0.1 in a config; None if it has none."""
     messages = dict.fromkeys(
         f"{'.'.join(map(str, path))}._target_ {target} is now {new}"

@@ -15,6 +15,7 @@ NO_SWEEP = ("tracker",)
 # Groups whose options can be combined.
 COMBINED = ("experiment", "measure", "objective", "suite", "loss/weight")
 
+# In a yaml: a target; a setting that is true; an entry of a defaults list with another path.
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
 _TRUE = re.compile(r"^\s*(\w+): true$", re.MULTILINE)
 _PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
@@ -37,7 +38,7 @@ def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
 
 
 def recipes_with(name: str, reader: str = "", target: str = "") -> list[str]:
-    """Return the recipes that have a node, the plainest first.
+    """Return the recipes that have a node, the shortest names first.
 
     Args:
         name: name of the node.
@@ -48,7 +49,7 @@ def recipes_with(name: str, reader: str = "", target: str = "") -> list[str]:
     files = (config_directory() / "recipe").glob("*.yaml")
     texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
     recipes = [recipe for recipe, text in texts.items() if line.search(text)]
-    same = "|".join(map(re.escape, _options_of_target(target))) or "(?!)"
+    same = "|".join(map(re.escape, _options_of_target(target))) or "(?!)"  # matches nothing
     same_reader = re.compile(rf"^ *- /(\w+@)?{re.escape(reader)}: ({same})$", re.MULTILINE)
     return sorted(recipes, key=lambda r: (not same_reader.search(texts[r]), len(r), r))
 

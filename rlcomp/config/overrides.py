@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-Refused = list[tuple[str, Exception]]
+RefusedOverrides = list[tuple[str, Exception]]
 _ERRORS = (HydraException, OmegaConfBaseException)
 # Options that read `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
@@ -52,9 +52,9 @@ def expand_home(word: str) -> str:
 
 
 def typed_words(words: Sequence[str]) -> list[str]:
-    """Return a command line without the words that :func:`with_base` adds."""
-    typed = [*words]
-    return typed[:-2] if with_base(typed[:-2]) == typed else typed
+    """Return a command line without the choices that :func:`with_base` adds."""
+    typed = [word for word in words if word not in _CHOICES]
+    return typed if {*with_base(typed)} == {*words} else [*words]
 
 
 def only_overrides(words: Sequence[str]) -> list[str]:
@@ -84,8 +84,8 @@ def shell_word(word: str) -> str:
 
 def filter_overrides(
     compose: Callable[[list[str]], DictConfig], overrides: Sequence[str]
-) -> tuple[DictConfig, Refused]:
-    """Compose a config from those overrides that it knows.
+) -> tuple[DictConfig, RefusedOverrides]:
+    """Compose a config without the overrides that Hydra or OmegaConf refuses.
 
     Args:
         compose: returns the config of a list of overrides.
@@ -95,10 +95,10 @@ def filter_overrides(
         The config, and each refused override with its error.
 
     Raises:
-        HydraException: the error is not the fault of an override.
+        HydraException, OmegaConfBaseException: the error is not the fault of an override.
     """
     accepted = list(overrides)
-    refused: Refused = []
+    refused: RefusedOverrides = []
     while True:
         try:
             return compose(accepted), refused
@@ -113,7 +113,7 @@ def filter_overrides(
 def _culprit(
     compose: Callable[[list[str]], DictConfig], overrides: Sequence[str], error: Exception
 ) -> str | None:
-    """Return the override that an error names, or the one without which the error is another."""
+    """Return the override that an error names, or the last one whose removal changes the error."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+~")
         if f"'{key}'" in str(error) or override in str(error):

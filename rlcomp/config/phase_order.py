@@ -1,4 +1,4 @@
-"""Order of phases: each filled in from the one it is ``like``, sorted by ``after``."""
+"""Order of phases: a phase inherits settings by ``like``, and waits for others by ``after``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.errors import ConfigError, nearest
 Bodies = dict[str, Any]
 
 # Settings that a phase does not inherit.
-_OWN = ("after", "on_begin")
+_NOT_INHERITED = ("after", "on_begin")
 
 
 def order_phases(config: DictConfig) -> DictConfig:
@@ -20,9 +20,9 @@ def order_phases(config: DictConfig) -> DictConfig:
 
     ``phases.rl2: {like: rl, steps: 25}`` inherits the settings of ``rl`` except ``after`` and
     ``on_begin``; mappings are merged, other values replaced. ``after: reward_model`` (or a list)
-    delays a phase until those are over; otherwise phases run in the order of the config, in which
-    phases of inherited recipes come first. A null phase, by which a recipe drops an inherited one,
-    is left out.
+    delays a phase until the named phases are over. Otherwise phases run in the order of the config,
+    in which phases of inherited recipes come first. A null phase, by which a recipe drops an
+    inherited one, is left out.
 
     Args:
         config: a whole config; unchanged.
@@ -66,22 +66,24 @@ def _without(body: object, *keys: str) -> Any:  # noqa: ANN401
 def _with_inherited(name: str, bodies: Bodies, chain: tuple[str, ...]) -> Any:  # noqa: ANN401
     """Return a phase with the settings of the phase that it is ``like``."""
     body = bodies[name]
-    model = body.get("like") if isinstance(body, Mapping) else None
-    if model is None:
+    parent = body.get("like") if isinstance(body, Mapping) else None
+    if parent is None:
         return _without(body, "like")
     chain = (*chain, name)
-    if model in chain:
-        circle = " -> ".join((*chain, str(model)))
-        raise ConfigError(f"phases.{name}.like is {model!r}: circular ({circle}); take one out")
-    _check_known(f"phases.{name}.like", model, bodies)
-    return _merged(_without(_with_inherited(model, bodies, chain), *_OWN), _without(body, "like"))
+    if parent in chain:
+        circle = " -> ".join((*chain, str(parent)))
+        raise ConfigError(f"phases.{name}.like is {parent!r}: circular ({circle}); take one out")
+    _check_known(f"phases.{name}.like", parent, bodies)
+    return _merge(
+        _without(_with_inherited(parent, bodies, chain), *_NOT_INHERITED), _without(body, "like")
+    )
 
 
-def _merged(base: Any, own: Any) -> Any:  # noqa: ANN401
+def _merge(base: Any, own: Any) -> Any:  # noqa: ANN401
     """Merge mappings at every depth; replace anything else."""
     if not isinstance(base, Mapping) or not isinstance(own, Mapping):
         return own
-    return {**base, **{key: _merged(base.get(key), value) for key, value in own.items()}}
+    return {**base, **{key: _merge(base.get(key), value) for key, value in own.items()}}
 
 
 def _order(bodies: Bodies) -> list[str]:

@@ -10,13 +10,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonNegativeInt, problem, remedy
 from rlcomp.config.insert import insert_stages
-from rlcomp.config.migrations import of_version_0_1, renamed_classes
+from rlcomp.config.migrations import renamed_class_messages, version_0_1_message
 from rlcomp.config.phase_order import order_phases
 from rlcomp.config.reader import BROKEN, Node, Reader
 from rlcomp.errors import ConfigError, nearest
 
 # Nodes of the run itself, which no phase has to name.
-OWN = ("tracker", "checkpoint", "cluster", "parallel")
+RUN_NODES = ("tracker", "checkpoint", "cluster", "parallel")
 
 
 @dataclass
@@ -41,7 +41,7 @@ class PhasePlan:
         """Return the lists in the order in which they run."""
         return [self.stages, *self.later.values()]
 
-    def all_stages(self) -> list[Any]:
+    def listed_stages(self) -> list[Any]:
         """Return the stages of all lists, each once, in order."""
         stages_by_id = {id(stage): stage for stages in self.lists() for stage in stages}
         return list(stages_by_id.values())
@@ -73,7 +73,7 @@ class Plan:
         """
         parts = [(p.lists(), p.every, p.on_begin) for p in self.phases.values()]
         reached: dict[str, Node] = {}
-        collect([*parts, *(self.tree.get(name) for name in OWN)], reached)
+        collect([*parts, *(self.tree.get(name) for name in RUN_NODES)], reached)
         nodes = {path: node for path, node in self.nodes.items() if path in reached}
         return replace(self, nodes=nodes)
 
@@ -88,9 +88,9 @@ def read(config: DictConfig, words: Sequence[str] = ()) -> tuple[Plan, list[str]
     Returns:
         The plan, and a message on each value that could not be read.
     """
-    if (old := of_version_0_1(config)) is not None:
+    if (old := version_0_1_message(config)) is not None:
         return Plan({}, {}, {}), [old]
-    if renamed := renamed_classes(config):
+    if renamed := renamed_class_messages(config):
         return Plan({}, {}, {}), renamed
     try:
         reader = Reader(order_phases(config))

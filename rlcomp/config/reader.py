@@ -21,12 +21,20 @@ from rlcomp.config.options import recipes_with
 from rlcomp.config.user_yaml import likely_target
 from rlcomp.errors import as_dotted, nearest
 
-Path = tuple[Any, ...]
+ConfigPath = tuple[Any, ...]
 
 
 @dataclass(eq=False)
 class Node:
-    """An object to build: its config path, target and resolved arguments."""
+    """An object to build.
+
+    Attributes:
+        path: config path.
+        target: dotted path of the class or function.
+        arguments: resolved arguments.
+        keys: names in the batch by the schema's key (``_keys_``).
+        partial: the target is called later, by the part that gets it (``_partial_``).
+    """
 
     path: str
     target: str
@@ -47,12 +55,12 @@ class BrokenValue:
 BROKEN = BrokenValue()
 
 
-def dotted(path: Path) -> str:
+def dotted(path: ConfigPath) -> str:
     """Return a config path as the command line writes it."""
     return ".".join(str(key) for key in path)
 
 
-def address(node: ConfigNode) -> Path:
+def address(node: ConfigNode) -> ConfigPath:
     """Return the path of a config node in its tree."""
     keys: list[Any] = []
     parent = node._get_parent()
@@ -85,16 +93,16 @@ class Reader:
         self.errors: list[str] = []
         self.wrapped: dict[str, str] = {}
         self.origins: dict[str, str] = {}
-        self._read: dict[Path, Any] = {}
-        self._open: list[Path] = []
-        self._nodes: dict[str, Path] = {}
+        self._read: dict[ConfigPath, Any] = {}
+        self._open: list[ConfigPath] = []
+        self._nodes: dict[str, ConfigPath] = {}
 
     def fail(self, message: str) -> BrokenValue:
         """Record a mistake."""
         self.errors.append(message)
         return BROKEN
 
-    def _at(self, path: Path) -> Any:  # noqa: ANN401
+    def _at(self, path: ConfigPath) -> Any:  # noqa: ANN401
         node: Any = self.config
         for key in path:
             if not isinstance(node, Container) or node._is_none() or node._is_missing():
@@ -134,7 +142,7 @@ class Reader:
             f"{where}: {name} {kind}, no part with a _target_: name a node, or delete it"
         )
 
-    def value(self, path: Path) -> Any:  # noqa: ANN401
+    def value(self, path: ConfigPath) -> Any:  # noqa: ANN401
         """Return the value at a path, read once."""
         if path in self._read:
             return self._read[path]
@@ -149,7 +157,7 @@ class Reader:
         self._read[path] = result
         return result
 
-    def _value(self, path: Path) -> Any:  # noqa: ANN401
+    def _value(self, path: ConfigPath) -> Any:  # noqa: ANN401
         node = self._at(path)
         if node is None:
             return self.fail(f"{dotted(path)}: not in the config")
@@ -165,14 +173,14 @@ class Reader:
             return self._mapping(node, path)
         return node._value()
 
-    def _item(self, path: Path, index: int) -> Any:  # noqa: ANN401
+    def _item(self, path: ConfigPath, index: int) -> Any:  # noqa: ANN401
         item = self.value((*path, index))
         if path[-1] not in ("stages", "on_begin"):
             return item
         where = f"{dotted(path)}[{index}]"
         return self.named(item, where) if isinstance(item, str) else self._part(item, "it", where)
 
-    def _reference(self, node: ConfigNode, path: Path) -> Any:  # noqa: ANN401
+    def _reference(self, node: ConfigNode, path: ConfigPath) -> Any:  # noqa: ANN401
         try:
             target = node._dereference_node()
         except InterpolationToMissingValueError:
@@ -196,7 +204,7 @@ class Reader:
         self._record_origin(node, path, path)
         return target._value()
 
-    def _record_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
+    def _record_origin(self, node: ConfigNode, path: ConfigPath, where: ConfigPath) -> None:
         """Record the path that a reference names, or its text if it is computed."""
         text = str(node._value())
         plain = re.fullmatch(r"\$\{([\w.]+)\}", text)
@@ -208,12 +216,15 @@ class Reader:
         elif not isinstance(self.value(following), Node):
             self.origins[dotted(path)] = dotted(following)
 
-    def _is_itself(self, path: Path) -> bool:
-        """Return whether a value refers to itself: an option that shares a part of its own node."""
+    def _is_itself(self, path: ConfigPath) -> bool:
+        """Return whether a value is a reference to its own path.
+
+        An option that shares a part of another node has such a value if it is chosen for that node.
+        """
         node = self._at(path) if len(path) > 1 else None
         return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
 
-    def _explain(self, node: ConfigNode, path: Path, error: Exception) -> str:
+    def _explain(self, node: ConfigNode, path: ConfigPath, error: Exception) -> str:
         text, top = str(node._value()), path[0]
         if self._is_itself(path):
             return (
@@ -239,7 +250,7 @@ class Reader:
             return reason
         return f"{dotted(path)} is {text}: {first}"
 
-    def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401
+    def _mapping(self, node: DictConfig, path: ConfigPath) -> Any:  # noqa: ANN401
         keys = list(node._content)  # type: ignore[arg-type]
         if "_target_" not in keys:
             return {key: self.value((*path, key)) for key in keys}
@@ -269,7 +280,7 @@ class Reader:
             partial=self._partial(path) if "_partial_" in keys else False,
         )
 
-    def _keys(self, path: Path) -> dict[str, str]:
+    def _keys(self, path: ConfigPath) -> dict[str, str]:
         """Return the new names of keys; none if they are no names."""
         names, where = self.value((*path, "_keys_")), dotted((*path, "_keys_"))
         if names is BROKEN:
@@ -282,7 +293,7 @@ class Reader:
                 self.fail(f"{where}.{key} is {name!r}: must be the name of a key")
         return {str(key): name for key, name in names.items() if isinstance(name, str) and name}
 
-    def _partial(self, path: Path) -> bool:
+    def _partial(self, path: ConfigPath) -> bool:
         value = self.value((*path, "_partial_"))
         if value is not BROKEN and not isinstance(value, bool):
             self.fail(f"{dotted(path)}._partial_ is {value!r}: must be true or false")

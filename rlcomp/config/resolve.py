@@ -69,9 +69,9 @@ learner.optimizer.lr=1e-5
         check_choices(overrides, config_dirs)
         return compose_config(overrides, config_dirs)
     except (HydraException, OmegaConfBaseException) as error:
-        from rlcomp.advice.explain import explained
+        from rlcomp.advice.explain import explain_overrides
 
-        raise ConfigError(explained(error, overrides, config_dirs)) from None
+        raise ConfigError(explain_overrides(error, overrides, config_dirs)) from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         from rlcomp.advice.explain import unreadable_yaml
 
@@ -92,8 +92,8 @@ def plan_of(
     Args:
         config: config of a run.
         words: its overrides, as the command line wrote them.
-        choices: the option of every group, to find overrides that nothing reads; None: those are
-            not looked for.
+        choices: the option of every group, to find overrides that nothing reads; None: do not
+            look for such overrides.
         config_dirs: directories of the user's own configs.
 
     Raises:
@@ -141,7 +141,8 @@ def _check_parts(plan: Plan) -> Iterable[Finding]:
     return [*check_foreign_losses(plan.reached())] or check_arguments(plan)
 
 
-# The checks, in the order of their messages; of all nodes of a plan, or of those that a run needs.
+# The checks, in the order of their messages. Each gets all nodes of a plan, or the nodes that a run
+# needs (``reached``).
 CHECKS: Sequence[tuple[Literal["all", "reached"], Callable[[Plan], Iterable[Finding]]]] = (
     ("all", check_settings),
     ("all", check_tracker),
@@ -218,10 +219,13 @@ def traced_errors(plan: Plan) -> Iterator[None]:
 
 
 def with_typed_value(message: str, words: Iterable[str]) -> str:
-    """Return a message with the typed number; perhaps its exponent lacks a sign.
+    """Return a message in terms of the values that were typed.
+
+    A number is shown as it was typed; a large one may lack the sign of its exponent. If the user
+    chose ``none`` for a missing stage, the message says that this choice leaves the stage out.
 
     Args:
-        message: begins with ``PATH is NUMBER: ``.
+        message: message on a plan; with a number it begins with ``PATH is NUMBER: ``.
         words: overrides.
 
     Examples:

@@ -23,6 +23,8 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Largest source that is read, in characters. Real modules are far smaller.
 _MAX_LENGTH = 2**23
+# Longest chains of imports that are followed to a definition, and to a value; a cycle ends there.
+_MAX_DEFINITION_IMPORTS, _MAX_VALUE_IMPORTS = 8, 3
 
 
 @cache
@@ -30,7 +32,7 @@ def source_of(module: str) -> tuple[Path, ast.Module] | None:
     """Return the path and the syntax tree of a module, without importing it or its parents.
 
     Returns:
-        None: it is not written in Python.
+        None if the module is not written in Python.
 
     Raises:
         ConfigError: there is no such module, or it cannot be read.
@@ -165,7 +167,7 @@ def find(
     Raises:
         ConfigError: there is no such module or name.
     """
-    source = None if module == "builtins" or depth > 8 else source_of(module)
+    source = None if module == "builtins" or depth > _MAX_DEFINITION_IMPORTS else source_of(module)
     if source is None:
         return None
     path, tree = source
@@ -174,7 +176,7 @@ def find(
     for statement in (above or bound)[-1:]:
         if isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
             return module, statement
-        imported = _imported(module, path, statement, name)
+        imported = _imported_name(module, path, statement, name)
         return find(*imported, depth + 1) if imported else None
     if depth or any(map(_defines_dynamically, _statements(tree))):
         return None
@@ -183,24 +185,27 @@ def find(
     raise ConfigError(f"'{module}' has no '{name}'{nearest(name, public) if public else ''}")
 
 
-def _imported(module: str, path: Path, statement: ast.stmt, name: str) -> tuple[str, str] | None:
-    """Return the module and the name there that a statement imports as ``name``; None if none."""
+def _imported_name(
+    module: str, path: Path, statement: ast.stmt, name: str
+) -> tuple[str, str] | None:
+    """Return module and original name of what a statement imports as ``name``; None for others."""
     if isinstance(statement, ast.ImportFrom):
         for entry in statement.names:
             if (entry.asname or entry.name) == name:
-                return absolute(module, path, statement), entry.name
+                return absolute_module(module, path, statement), entry.name
     return None
 
 
 def _defines_dynamically(statement: ast.stmt) -> bool:
     """Return whether a statement can define names dynamically."""
     if isinstance(statement, ast.ImportFrom):
-        return any(alias.name == "*" for alias in statement.names)
+        return any(entry.name == "*" for entry in statement.names)
+    # A module may also replace itself: sys.modules[__name__] = ...
     named = isinstance(statement, ast.FunctionDef) and statement.name == "__getattr__"
     return named or (isinstance(statement, ast.Assign) and "sys" in ast.dump(statement))
 
 
-def absolute(module: str, path: Path, statement: ast.ImportFrom) -> str:
+def absolute_module(module: str, path: Path, statement: ast.ImportFrom) -> str:
     """Return the absolute name of the module that a statement of another module imports from."""
     if not statement.level:
         return statement.module or ""
@@ -215,13 +220,13 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     Imports are followed. None for classes, functions and names that cannot be followed.
     """
     try:
-        source = source_of(module) if depth < 4 else None
+        source = source_of(module) if depth <= _MAX_VALUE_IMPORTS else None
     except ConfigError:
         return None
     bound = _bindings_by_name(module).get(name) if source else None
     if source is None or not bound:
         return None
     statement, value = bound[-1]
-    if imported := _imported(module, source[0], statement, name):
+    if imported := _imported_name(module, source[0], statement, name):
         return alias(*imported, depth + 1)
     return None if value is None else (module, value)

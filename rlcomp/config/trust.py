@@ -32,7 +32,7 @@ LEARNER = (*POLICY, "kl_controller", "learner", "loss", "optimizer", "pareto", "
 _POLICY = "rlcomp.model.language_model.LanguageModel"
 # It downloads a data set of any name, in any format that `datasets` reads.
 _HUB_TASK = "components.task.file.HubTask"
-# They read a folder, or else the hub.
+# Functions that read a folder, or else the hub.
 _FROM_HUB = (
     "rlcomp.model.build.load_causal_lm",
     "rlcomp.model.load_model.pretrained_model",
@@ -42,7 +42,7 @@ _FROM_HUB = (
 
 
 @cache
-def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
+def _shipped_targets(groups: tuple[str, ...]) -> frozenset[str]:
     files = [file for group in groups for file in (config_directory() / group).rglob("*.yaml")]
     targets = {
         target for file in files for target in _SHIPPED.findall(file.read_text(encoding="utf-8"))
@@ -50,18 +50,18 @@ def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
     return frozenset({*targets, _POLICY, *_FROM_HUB} - {_HUB_TASK})
 
 
-def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
+def is_shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
     """Return whether a target belongs to groups of ``conf``, or is torch's optimiser or module.
 
     Parts of other groups are not safe: an environment, say, imports a module by its name.
 
     Examples:
-        >>> shipped("rlcomp.model.build.causal_lm"), shipped("torch.optim.SGD")
+        >>> is_shipped("rlcomp.model.build.causal_lm"), is_shipped("torch.optim.SGD")
         (True, True)
-        >>> shipped("os.system"), shipped("torch.load"), shipped("torch.nn.init.os.system")
+        >>> is_shipped("os.system"), is_shipped("torch.load"), is_shipped("torch.nn.init.os.system")
         (False, False, False)
     """
-    return target in _shipped(groups) or _OF_TORCH.fullmatch(target) is not None
+    return target in _shipped_targets(groups) or _OF_TORCH.fullmatch(target) is not None
 
 
 def check_targets(
@@ -88,7 +88,9 @@ def check_targets(
         if node.target in _FROM_HUB and not trust:
             _check_folder(node, file)
     named = [
-        f"{node.path}._target_ {node.target}" for node in nodes if not shipped(node.target, groups)
+        f"{node.path}._target_ {node.target}"
+        for node in nodes
+        if not is_shipped(node.target, groups)
     ]
     if named and not trust:
         raise CheckpointError(
@@ -99,8 +101,8 @@ def check_targets(
 
 
 @contextmanager
-def built_from(file: Path, trust: bool) -> Iterator[None]:
-    """Turn errors of building nodes of a saved config, within a context, into a CheckpointError.
+def build_errors(file: Path, trust: bool) -> Iterator[None]:
+    """Turn an error in the context, which builds nodes of a saved config, into a CheckpointError.
 
     Args:
         file: file of the config, for the message.

@@ -18,8 +18,8 @@ from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
 from rlcomp.checkpoint.state import check_tensors, copy_tensors, owned_tensors
 from rlcomp.config.build import Builder
-from rlcomp.config.migrations import of_version_0_1, update_classes
-from rlcomp.config.trust import POLICY, built_from, saved_node
+from rlcomp.config.migrations import update_classes, version_0_1_message
+from rlcomp.config.trust import POLICY, build_errors, saved_node
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.files.untrusted import read_saved_config
@@ -108,7 +108,7 @@ def _build_node(
             f"{checkpoint.path} has no config.yaml: build the {name} and use restore()"
         )
     config = update_classes(read_saved_config(file, trust))
-    fault = of_version_0_1(config)
+    fault = version_0_1_message(config)
     if fault is not None:
         raise CheckpointError(f"{checkpoint.path}: {fault}; train it again, or take rlcomp 0.1")
     if "sampler_engine" in config:
@@ -119,7 +119,7 @@ def _build_node(
     plan, node_plan = node
     tensors, builder = checkpoint.tensors(), Builder(plan, int(config.seed))
     limit = AllocationLimit([tensor.numel() for tensor in tensors.values()], str(file))
-    with limit, built_from(file, trust):
+    with limit, build_errors(file, trust):
         part = builder.build(node_plan)
     if not isinstance(part, kind):
         raise CheckpointError(missing)
@@ -234,5 +234,5 @@ def load_prompt_format(
     if node is None:
         return TextPrompt(tokenizer=tokenizer)
     plan, node_plan = node
-    with built_from(file, trust):
+    with build_errors(file, trust):
         return cast("PromptFormat", Builder(plan, int(config.seed)).build(node_plan))

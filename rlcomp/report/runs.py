@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from rlcomp.config.compare import flat
+from rlcomp.config.compare import flatten
 from rlcomp.errors import DataError, RlcompWarning, in_one_line, nearest
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.run_directory import OVERWRITTEN
@@ -180,7 +180,7 @@ def read_run(directory: Path) -> Run:
         planned = None if config is None else _planned_steps(config, ended)
         every = {} if config is None else _phases(config, "every")
         periodic_names = frozenset(str(name) for stages in every.values() for name in stages or ())
-        values = None if config is None else flat(config)
+        values = None if config is None else flatten(config)
         overrides = _by_key(record.overrides)
         choices = {str(group): str(option) for group, option in record.choices.items()}
         environment = {str(name): str(value) for name, value in record.environment.items()}

@@ -52,10 +52,10 @@ class FreeStages(RemoteStages):
     checkpoint holds the finished groups, and the prompts and seeds of the others; a resumed run
     starts these again.
 
-    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`; ``cluster/made``, the workers'
-    seconds for the groups of the step; ``rollout/staleness`` of response tokens;
-    ``rollout/too_old``, the share of them without a weight; and ``rollout/versions``, the number of
-    versions in a row.
+    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`. ``cluster/made`` is the seconds
+    of the groups of the step, divided by the number of workers; ``rollout/staleness`` is the age of
+    response tokens, ``rollout/too_old`` the share of them that is too old, and
+    ``rollout/versions`` the number of versions of each row.
 
     Args:
         stages: one collector, or ``collector=delayed`` around it.
@@ -116,7 +116,7 @@ class FreeStages(RemoteStages):
         start_time = time.perf_counter()
         self._weights = self.cluster.publish(payload.weights)
         record("cluster/weights_seconds", time.perf_counter() - start_time)
-        prompts, size = len(batch), self._size
+        prompts, size = len(batch), self._group_size
         first = self.admission.allowed == 0
         self.admission.step(prompts * size)
         for _ in range(self.staleness + 1 if first else 1):
@@ -128,14 +128,14 @@ class FreeStages(RemoteStages):
         return self._join_groups(self.pool.take(prompts), payload)
 
     @property
-    def _size(self) -> int:
+    def _group_size(self) -> int:
         stage = self.stages[0]
         assert isinstance(stage, RefillingCollector)
         return stage.group_size
 
     def _begin(self, batch: TensorDict) -> SerializedStages:
-        """Start the workers if they are not running."""
-        slots = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
+        """Start the workers if they are not running; return the stages as they were sent."""
+        slots = self.cluster.free.seats or -(-len(batch) * self._group_size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=slots))
 
     def _queue_groups(self, payload: SerializedStages, batch: TensorDict) -> None:
@@ -201,7 +201,9 @@ class FreeStages(RemoteStages):
         """Restart the worker, and its groups with the current weights."""
         in_flight = self.pool.in_flight[worker]
         if self._restarts >= self.cluster.restarts:
-            raise ProcessEnded(self._loss_message(next(iter(in_flight.values())), lost)) from lost
+            raise ProcessEnded(
+                self._lost_worker_message(next(iter(in_flight.values())), lost)
+            ) from lost
         self._restarts += 1
         self.cluster.restart(worker)
         self._silent_since[worker] = time.monotonic()
@@ -223,7 +225,7 @@ class FreeStages(RemoteStages):
         return mark_too_old(rows, newest, self.max_age)
 
     def run_state(self) -> dict[str, Any]:
-        """Return the finished groups, and prompts and seeds of the others."""
+        """Return the finished groups, and the requests of the unfinished ones."""
         return {
             "done": [
                 {"number": number, "place": place, **rollout.state()}
@@ -250,7 +252,7 @@ class FreeStages(RemoteStages):
         for request in map(load_request, state_fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
         # Unfinished groups have not been started in this process.
-        waiting_rows = len(self.pool.waiting) * self._size
+        waiting_rows = len(self.pool.waiting) * self._group_size
         if waiting_rows > self.admission.allowed:
             raise CheckpointError(
                 f"'asked' holds {waiting_rows} rows, and 'allowed' is {self.admission.allowed}"
@@ -260,12 +262,12 @@ class FreeStages(RemoteStages):
             [request for _, request in self.pool.waiting],
             done=self.pool.done,
             seeds=len(SerializedStages(list(self.stages)).generators),
-            most=self.admission.allowed // self._size,
+            most=self.admission.allowed // self._group_size,
         )
 
 
 def mark_too_old(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
-    """Return rows with ``too_old``: response tokens more than ``max_age`` versions behind.
+    """Add ``too_old`` to rows, and return them: response tokens over ``max_age`` versions old.
 
     Records ``rollout/too_old`` and ``rollout/versions``.
 

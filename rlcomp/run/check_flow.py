@@ -9,7 +9,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import nn
 
 from rlcomp.component import Component
-from rlcomp.config.flow import Flow, Stage, check_stages, counted_by, fold, renamed
+from rlcomp.config.flow import Flow, Stage, check_stages, fold, mark_source, rename_key
 from rlcomp.errors import ConfigErrors
 from rlcomp.keys import dotted, prompt_keys
 from rlcomp.run.phase import Phase
@@ -25,8 +25,8 @@ def built_flow(stage: object) -> Flow:
     copied_keys = frozenset(
         stage.renames.get(key, key) for key in optional_keys.intersection(stage.writes)
     )
-    prompt_keys_kept = prompt_keys() if stage.keeps_prompt else frozenset()
-    carries = copied_keys | frozenset(stage.renames.get(key, key) for key in prompt_keys_kept)
+    kept_prompt_keys = prompt_keys() if stage.keeps_prompt else frozenset()
+    carries = copied_keys | frozenset(stage.renames.get(key, key) for key in kept_prompt_keys)
     return Flow(
         reads=_names(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
         writes=(_names(stage.out_keys) - copied_keys) | inner_writes,
@@ -59,7 +59,7 @@ def _names(keys: list[Any]) -> frozenset[str]:
     return frozenset(dotted(key) for key in keys)
 
 
-def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:
+def check_built_flow(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:
     """Check the flow of built phases, from Python or from a config.
 
     Raises:
@@ -104,7 +104,7 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
             condition = part.exclusive_if
             if condition and not getattr(part, condition):
                 continue
-            mark = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), condition)
+            mark = mark_source(names.get(id(part), f"{path}:{type(part).__name__}"), condition)
             exclusive_marks[part.exclusive] = exclusive_marks.get(part.exclusive, frozenset()) | {
                 mark
             }
@@ -114,8 +114,8 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
         built_flow(stage),
         size if isinstance(size, int) else None,
         stage.min_group_size,
-        frozenset(renamed(key, stage.renames) for key in stage.must_reach),
+        frozenset(rename_key(key, stage.renames) for key in stage.must_reach),
         _all_reads(stage),
         exclusive_marks,
-        [part.supplied(frozenset(stage.supplies)) for part in run],
+        [part.without_reads(frozenset(stage.supplies)) for part in run],
     )

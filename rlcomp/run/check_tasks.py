@@ -34,6 +34,7 @@ _OUR_ARGUMENT_NAMES = {
 _COLUMN_EXAMPLES, _ANSWER_EXAMPLES = 100, 50
 # Share of long answers that gives a warning.
 _LONG_SHARE = 0.5
+# The answer behind the #### of GSM8K.
 _PATTERN = r"task.answer_pattern='####\s*(.+?)\s*$'"
 
 
@@ -74,14 +75,17 @@ def reward_and_task_nodes(plan: Plan) -> list[Node]:
 
 
 def tasks_with_rewards(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
-    """Yield tasks with the rewards that judge answers to them."""
+    """Yield tasks with the nodes that may judge answers to them.
+
+    These are the reward and the judge of reasoning of an evaluator, and all stages of a phase.
+    """
     for phase in plan.phases.values():
         periodic_nodes = [node for _, node in phase.every.values() if isinstance(node, Node)]
         evaluators = [node for node in periodic_nodes if {"task", "reward"} <= {*node.arguments}]
         for node in evaluators:
-            judges = (_as_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
+            judges = (_as_nodes(node.arguments.get(name)) for name in ("reward", "reasoning"))
             yield _as_nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
-        stages = [node for node in phase.all_stages() if isinstance(node, Node)]
+        stages = [node for node in phase.listed_stages() if isinstance(node, Node)]
         tasks = [
             task
             for stage in stages
@@ -104,7 +108,7 @@ def first_examples(task: object, count: int) -> list[Example] | None:
 
 
 def _columns(tasks: Iterable[object]) -> set[str] | None:
-    """Return the columns of the first examples; None without a readable task.
+    """Return the columns of the first examples; None without any example.
 
     A user's sampler may call anything its task; the columns are then unknown.
     """
@@ -187,7 +191,7 @@ def _corrected_signature(function: object, names: Sequence[str]) -> str:
 
 
 def warn_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
-    r"""Warn if most answers are compared whole and are longer than responses may be.
+    """Warn if most answers are compared whole and are longer than responses may be.
 
     Args:
         plan: plan of the run.
@@ -237,7 +241,7 @@ def _compares_whole(node: Node) -> bool:
 
 def _max_response_tokens(plan: Plan) -> int | None:
     """Return the largest ``max_new_tokens`` of a stage; None if no stage has one."""
-    stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
+    stages = (stage for phase in plan.phases.values() for stage in phase.listed_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
     limits = (node.arguments.get("max_new_tokens") for node in nodes)
     return max((limit for limit in limits if isinstance(limit, int)), default=None)

@@ -55,7 +55,7 @@ def _evaluate(
     for start in range(0, len(suite.examples), problems_per_batch):
         examples = suite.examples[start : start + problems_per_batch]
         seed = named_seed(suite.seed, f"{name}/{start}")
-        rows = _rows(_sample_answers(suite, examples, group_size, decoding, seed))
+        responses = _responses(_sample_answers(suite, examples, group_size, decoding, seed))
         for offset, example in enumerate(examples):
             yield {
                 "problem": start + offset,
@@ -63,7 +63,7 @@ def _evaluate(
                 "answer": example.answer,
                 "decoding": name,
                 "level": suite.levels[start + offset],
-                "responses": rows[offset * group_size : (offset + 1) * group_size],
+                "responses": responses[offset * group_size : (offset + 1) * group_size],
             }
 
 
@@ -85,12 +85,12 @@ def _sample_answers(
         device = rows["tokens"].device
         for key, entry in prompt_batch(examples).items():
             rows[key] = entry.repeat_interleave(group_size, 0).to(device)
-        with recording():  # outside a run, whose metrics they would be
+        with recording():  # a ledger of its own: these are no metrics of a run
             rewarded: TensorDict = suite.reward(rows)
     return rewarded
 
 
-def _rows(rows: TensorDict) -> list[dict[str, object]]:
+def _responses(rows: TensorDict) -> list[dict[str, object]]:
     columns = zip(
         decode_texts(rows["response"]),
         rows["correct"].tolist(),

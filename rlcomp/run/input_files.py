@@ -20,7 +20,7 @@ from rlcomp.checkpoint.manifest import MANIFEST
 from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
 from rlcomp.config.checks.models import named_models
 from rlcomp.config.plan import Plan
-from rlcomp.config.source import absolute, source_of
+from rlcomp.config.source import absolute_module, source_of
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.digests import Digests, digest_changes
 from rlcomp.run.resume import START_ANEW_REMEDY
@@ -137,7 +137,7 @@ def _files_named_by(text: str, is_path: bool, run_directory: Path) -> list[Path]
 def _files_in(folder: Path, run_directory: Path, include_all: bool = False) -> list[Path]:
     """Return the input files of a folder: a run's newest checkpoint, or a model.
 
-    Of another folder they are all files with ``include_all``, and none without.
+    Any other folder has all its files as inputs with ``include_all``, and none without it.
     """
     if folder.resolve() == run_directory:
         return []
@@ -227,14 +227,15 @@ def _is_own(package: str) -> bool:
 
 
 def _imported_in(module: str, path: Path, tree: ast.Module) -> Iterator[str]:
-    for line in ast.walk(tree):
-        if isinstance(line, ast.Import):
-            for alias in line.names:
+    """Yield the modules that a module may import: each name may be a module or be inside one."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
                 yield from _prefixes(alias.name)
-        elif isinstance(line, ast.ImportFrom):
-            home = absolute(module, path, line)
-            for alias in line.names:
-                yield from _prefixes(f"{home}.{alias.name}")
+        elif isinstance(statement, ast.ImportFrom):
+            source = absolute_module(module, path, statement)
+            for alias in statement.names:
+                yield from _prefixes(f"{source}.{alias.name}")
 
 
 # Largest number of changed files in a message.

@@ -32,6 +32,7 @@ from rlcomp.files.run_directory import archive_run, check_links
 from rlcomp.files.run_record import chosen_options, directory_lock, write_run_record
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.interfaces.cluster import Cluster
+from rlcomp.parallel.ranks import Ranks
 from rlcomp.parallel.world import rank_and_size
 from rlcomp.run.check_tasks import check_columns, reward_and_task_nodes, warn_unreachable
 from rlcomp.run.input_files import check_inputs, input_files
@@ -68,42 +69,56 @@ def launch(
 
     Raises:
         Interrupted: stopped on request; the message says how to continue.
-        ConfigError: the directory has links at places where a run writes.
+        ConfigError: a part cannot be built, or the directory has links at places where a run
+            writes.
     """
     keep_freed_memory()
     builder = Builder(plan.reached(), int(config.seed))
-    target = device(str(config.get("device", "auto")))
+    run_device = device(str(config.get("device", "auto")))
     status = status or SharedStatus()
-    with rank_context(builder, target) as shared:
-        if shared is not None and shared.rank > 0:
-            run_worker_rank(shared, builder, status)
+    with rank_context(builder, run_device) as ranks:
+        if ranks is not None and ranks.rank > 0:
+            run_worker_rank(ranks, builder, status)
             return
-        directory = Path(config.directory)
-        check_links(directory)
-        with directory_lock(directory):
-            checkpoint = _build_without_models(builder, config)
-            source = saved_run(config, checkpoint)
-            if source is not None:
-                accept_changes = bool(config.get("accept_changed_files", False))
-                check_inputs(source, _inputs(config, builder, source), accept_changes)
-            nodes = _build_all(builder, target if shared is None else shared.device)
-            inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
-            phases = _build_phases(builder, nodes, directory)
-            with storage_errors("run.yaml", status):
-                _claim_directory(config, directory, checkpoint)
-            if shared is not None:
-                shared.lead(nodes)
-            with _resumable(directory, checkpoint):
-                run_phases(
-                    phases,
-                    nodes=nodes,
-                    seed=int(config.seed),
-                    trackers=trackers(nodes, config, plan, report_files),
-                    checkpoint=checkpoint,
-                    saved=source,
-                    status=status,
-                    inputs=inputs,
-                )
+        check_links(Path(config.directory))
+        with directory_lock(Path(config.directory)):
+            make_trackers = partial(trackers, config=config, plan=plan, report_files=report_files)
+            _build_and_run(config, builder, run_device, ranks, status, make_trackers)
+
+
+def _build_and_run(
+    config: DictConfig,
+    builder: Builder,
+    run_device: torch.device,
+    ranks: Ranks | None,
+    status: SharedStatus,
+    make_trackers: Callable[[dict[str, object]], list[Tracker]],
+) -> None:
+    """Build, resume and run a plan as the only rank or as rank 0, in a locked directory."""
+    directory = Path(config.directory)
+    checkpoint = _build_without_models(builder, config)
+    source = saved_run(config, checkpoint)
+    if source is not None:
+        accept_changes = bool(config.get("accept_changed_files", False))
+        check_inputs(source, _inputs(config, builder, source), accept_changes)
+    nodes = _build_all(builder, run_device if ranks is None else ranks.device)
+    inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
+    phases = _build_phases(builder, nodes, directory)
+    with storage_errors("run.yaml", status):
+        _claim_directory(config, directory, checkpoint)
+    if ranks is not None:
+        ranks.lead(nodes)
+    with _resumable(directory, checkpoint):
+        run_phases(
+            phases,
+            nodes=nodes,
+            seed=int(config.seed),
+            trackers=make_trackers(nodes),
+            checkpoint=checkpoint,
+            saved=source,
+            status=status,
+            inputs=inputs,
+        )
 
 
 def _build_without_models(builder: Builder, config: DictConfig) -> Checkpoint | None:
@@ -123,14 +138,14 @@ def _build_without_models(builder: Builder, config: DictConfig) -> Checkpoint | 
     return checkpoint
 
 
-def _build_all(builder: Builder, target: torch.device) -> dict[str, object]:
+def _build_all(builder: Builder, run_device: torch.device) -> dict[str, object]:
     """Build all nodes on a device; try engines and environments."""
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
     try_engines(nodes)
     try_environments(nodes)
-    place_on(target, nodes)
+    place_on(run_device, nodes)
     return nodes
 
 
@@ -170,10 +185,10 @@ def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None)
 
 
 def _claim_directory(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
-    """Accept the config: from here on the directory belongs to this run."""
+    """Write the run's record into its directory; with ``overwrite``, move an earlier run aside."""
     if config.get("overwrite", False):
-        home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
-        if (old := archive_run(directory, home)) is not None:
+        folder = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+        if (old := archive_run(directory, folder)) is not None:
             print(f"overwrite: what was in {directory} is in {old}", flush=True)
     write_run_record(config, directory, environment())
 
@@ -197,11 +212,11 @@ def device(name: str) -> torch.device:
     return selected
 
 
-def place_on(target: torch.device, nodes: dict[str, object]) -> None:
+def place_on(run_device: torch.device, nodes: dict[str, object]) -> None:
     """Move every node; parameters keep their identity, so that optimisers still hold them."""
     for node in nodes.values():
         if isinstance(node, nn.Module):
-            node.to(target)
+            node.to(run_device)
 
 
 def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
@@ -224,14 +239,14 @@ def trackers(
     tracker: Any = nodes.get("tracker")
     if tracker is not None:
         if isinstance(tracker, WandB):
-            tracker.config = shown_config(config, plan)
+            tracker.config = tracker_config(config, plan)
             if report_files is not None:
                 tracker.report_files = partial(report_files, directory)
         chain.append(tracker)
     return chain
 
 
-def shown_config(config: DictConfig, plan: Plan) -> dict[str, Any]:
+def tracker_config(config: DictConfig, plan: Plan) -> dict[str, Any]:
     """Return the config for a tracker, with the values in use and references to nodes.
 
     A value at the root that is no setting of the run is the value that the parts use, and is left
@@ -271,7 +286,7 @@ def _resolve_values(node: Any) -> Any:  # noqa: ANN401
 
 
 def resume_command(directory: Path) -> str:
-    """Write the command line that continues this run, or the sweep it belongs to."""
+    """Return the command line that continues this run; a job's is the line of its sweep."""
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         directory = directory.parent
     excluded = ("directory=", "resume=", "overwrite=")

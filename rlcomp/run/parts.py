@@ -52,7 +52,7 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
         settings: must be empty; names of settings contain dots and are given as texts.
 
     Raises:
-        ConfigErrors: ``rlcomp`` would refuse the config.
+        ConfigError: ``rlcomp`` would refuse the config, or a setting is not given as a text.
     """
     if settings or not all(isinstance(word, str) for word in overrides):
         raise ConfigError(_texts_message(overrides, settings))

@@ -40,8 +40,8 @@ def place_remote(
         free = cluster.schedule == "free"
         remote = (FreeStages if free else RemoteStages)(stages=stages, cluster=workers)
         remote.path, remote.directory = run[0], directory
-        # The waiting rollouts are other state: a run that continues with the other schedule begins
-        # anew.
+        # The two schedules save different rollouts. The state has another name for each, so that a
+        # run that continues under the other schedule begins without rollouts.
         name = f"cluster.{run[0]}.free" if free else f"cluster.{run[0]}"
         nodes |= {name: remote, f"cluster.{run[0]}.workers": workers}
         for phase in phases.values():

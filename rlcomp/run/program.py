@@ -32,7 +32,7 @@ from rlcomp.errors import (
 from rlcomp.files.digests import Digests
 from rlcomp.files.shared_status import SharedStatus, storage_errors
 from rlcomp.metrics import Ledger, recording
-from rlcomp.run.check_flow import check_built
+from rlcomp.run.check_flow import check_built_flow
 from rlcomp.run.phase import NamedStages, Phase
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.signals import StopRequest
@@ -58,7 +58,7 @@ class Program:
     ) -> None:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
-        check_built(phases, nodes)
+        check_built_flow(phases, nodes)
         if checkpoint is not None:
             check_saved((m for phase in phases.values() for m in phase.all_modules()), nodes)
         self.phases = dict(phases)
@@ -71,6 +71,7 @@ class Program:
         self.seed = seed
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
+        # Index of the phase; finished steps of the phase, and of the run.
         self.phase, self.step, self.total = 0, 0, 0
         self.phases_without_rows: set[str] = set()
         self.last_saved_step = 0  # number of steps at the last checkpoint
@@ -130,8 +131,8 @@ class Program:
             due = self._run_periodic(name, phase.due(self.step + 1), batch, complete, ledger)
             end_reason = ledger.ended if self.step + 1 < phase.steps else None
             if end_reason is not None:  # nodes for the end of a phase run now
-                rest = [entry for entry in phase.due(phase.steps) if entry not in due]
-                self._run_periodic(name, rest, batch, complete, ledger)
+                others = [entry for entry in phase.due(phase.steps) if entry not in due]
+                self._run_periodic(name, others, batch, complete, ledger)
             if end_reason is not None or self.step + 1 == phase.steps:
                 self._report_position(name, "the end of the phase")
                 for component in phase.components():
@@ -280,6 +281,7 @@ def run_phases(
         inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
+        ConfigError: the phases are empty, or their stages do not fit together.
         Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
         StorageError: the record or a checkpoint cannot be written.
     """

@@ -38,10 +38,10 @@ from rlcomp.seed import next_request
 
 @dataclass(eq=False)
 class InFlightRollout:
-    """Requested rollout.
+    """A rollout that was requested from workers.
 
     Attributes:
-        weights: handle of the weights for the answers.
+        weights: handle of the weights that the policy answers with.
         requests: request to each worker, by its index.
         replies: received replies, by worker.
     """
@@ -67,9 +67,9 @@ class RemoteStages(Sequence):
     was requested ``staleness`` calls ago, so that every row has exactly this age at any timing. The
     first call requests the same prompts ``staleness`` times more. The weights of a request are
     those at its call. With ``staleness=0`` the numbers equal those of the stages in this process.
-    With more staleness they equal those of ``collector@rollout=delayed`` in this process, to the
-    bit if the first stage is this
-    collector: its inner collector draws by the seed of its own path.
+    With more staleness they equal the numbers of ``collector@rollout=delayed`` in this process, to
+    the bit if the first stage is this collector: its inner collector draws by the seed of its own
+    path.
 
     The prompts of a batch are divided among all workers if the stage is one collector whose rows do
     not depend on the division (``splits``). Otherwise whole batches go to the workers in turn.
@@ -234,32 +234,38 @@ class RemoteStages(Sequence):
         except Exception as error:
             add_note(error, f"on worker {worker} of the cluster")
             raise
-        request = next(
-            a for a in self._open_requests(worker) if a.requests[worker].number == reply.number
+        rollout = next(
+            each
+            for each in self._unanswered(worker)
+            if each.requests[worker].number == reply.number
         )
-        if reply.version != request.requests[worker].version:
+        if reply.version != rollout.requests[worker].version:
             raise FlowError(
                 f"worker {worker} answered with weights of version {reply.version}, and was asked "
-                f"for {request.requests[worker].version}"
+                f"for {rollout.requests[worker].version}"
             )
-        request.replies[worker] = reply
+        rollout.replies[worker] = reply
         self._busy_seconds += reply.seconds
         return None
 
-    def _open_requests(self, worker: int) -> list[InFlightRollout]:
-        """Return the open requests of a worker, in order."""
-        return [a for a in self._in_flight if worker in a.requests.keys() - a.replies.keys()]
+    def _unanswered(self, worker: int) -> list[InFlightRollout]:
+        """Return the rollouts for which a worker has not replied yet, in order."""
+        return [
+            each for each in self._in_flight if worker in each.requests.keys() - each.replies.keys()
+        ]
 
     def _restart_worker(self, worker: int, lost: WorkerLost) -> None:
-        waiting = self._open_requests(worker)
+        waiting = self._unanswered(worker)
         if self._restarts >= self.cluster.restarts:
-            raise ProcessEnded(self._loss_message(waiting[0].requests[worker], lost)) from lost
+            raise ProcessEnded(
+                self._lost_worker_message(waiting[0].requests[worker], lost)
+            ) from lost
         self._restarts += 1
         self.cluster.restart(worker)
-        for request in waiting:
-            self.cluster.ask(worker, request.weights, request.requests[worker])
+        for rollout in waiting:
+            self.cluster.ask(worker, rollout.weights, rollout.requests[worker])
 
-    def _loss_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
+    def _lost_worker_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
         note = ""
         if self.directory is not None:
             file = self.directory / f"request-{request.number:08d}.safetensors"

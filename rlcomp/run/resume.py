@@ -16,8 +16,8 @@ from rlcomp.checkpoint.reader import (
     open_checkpoint,
 )
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.config.compare import changed
-from rlcomp.config.migrations import of_version_0_1, update_classes
+from rlcomp.config.compare import config_differences
+from rlcomp.config.migrations import update_classes, version_0_1_message
 from rlcomp.config.plan import Plan, read
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.environment import differences, environment
@@ -62,7 +62,7 @@ def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
     begins anew.
     """
     stored = saved.nodes()
-    unused = _unused(plan) & stored
+    unused = _unused_paths(plan) & stored
     if tops := sorted(path for path in unused if path.rpartition(".")[0] not in unused):
         warnings.warn(
             f"{saved.path}: the state of {', '.join(tops)} is left out, for no phase of this run "
@@ -74,11 +74,11 @@ def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
     saved_plan = (
         read(update_classes(read_saved_config(file, trust=True)))[0] if file.is_file() else None
     )
-    missing = _unused(saved_plan) - stored if saved_plan else frozenset[str]()
+    missing = _unused_paths(saved_plan) - stored if saved_plan else frozenset[str]()
     return replace(saved, skipped_nodes=unused | missing)
 
 
-def _unused(plan: Plan) -> frozenset[str]:
+def _unused_paths(plan: Plan) -> frozenset[str]:
     return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
 
 
@@ -272,6 +272,6 @@ def _has_same_config(path: Path, config: DictConfig) -> bool:
 def _config_changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the changes between the config of a checkpoint and this one, by path."""
     old = update_classes(read_saved_config(path / CONFIG, trust=True))  # compared, not built
-    if (fault := of_version_0_1(old)) is not None:
+    if (fault := version_0_1_message(old)) is not None:
         raise CheckpointError(f"{path}: {fault}; choose another directory")
-    return {p: v for p, v in changed(old, config).items() if not _is_changeable(p)}
+    return {p: v for p, v in config_differences(old, config).items() if not _is_changeable(p)}

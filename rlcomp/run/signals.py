@@ -25,7 +25,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Test if an end of the run was requested, from it or its watcher."""
+        """Return whether this process or its watcher got a signal to end the run."""
         return bool(self.count or self.status.signals)
 
     @contextmanager
@@ -70,4 +70,4 @@ def print_stopping(status: SharedStatus) -> None:
         f"\nrlcomp: stopping at the end of this step; still {position}; "
         "a second signal stops at once\n"
     )
-    os.write(2, message.encode())  # not print: the signal may have interrupted one
+    os.write(2, message.encode())  # the signal may have interrupted a print, which forbids another

@@ -125,8 +125,8 @@ class Refill(Sequence):
 
     Args:
         rows: number of rows of the batch, whole groups only; null: as many as the first round has
-            before one of its stages drops some. If groups differ in size, the last one may add a
-            few more.
+            before one of its stages drops some. If groups differ in size, the batch may have a few
+            rows more, to complete the last group.
         stages: generate rows (and may drop some); the first of them starts a new batch.
         max_tries: largest number of rounds.
 
@@ -162,7 +162,9 @@ class Refill(Sequence):
                 sizes.append(largest)
         share = _count_rows(collected) / max(sum(sizes), 1)
         if not self._is_full(collected, sizes):
-            message = self._shortage(collected, sizes, {"kept_fraction": share, **ledger.means()})
+            message = self._shortage_message(
+                collected, sizes, {"kept_fraction": share, **ledger.means()}
+            )
             if not collected:
                 raise NoRows(message)
             warnings.warn(message, RlcompWarning, stacklevel=2)
@@ -181,7 +183,7 @@ class Refill(Sequence):
     def _is_full(self, collected: list[TensorDict], sizes: list[int]) -> bool:
         return bool(collected) and _count_rows(collected) >= (self.rows or sizes[0])
 
-    def _shortage(
+    def _shortage_message(
         self, collected: list[TensorDict], sizes: list[int], means: dict[str, float]
     ) -> str:
         parts = [
@@ -201,6 +203,7 @@ def _count_rows(batches: list[TensorDict]) -> int:
 
 
 def _take_rows(batch: TensorDict, rows: int) -> TensorDict:
+    """Return the first rows of a batch, and the other rows of their groups."""
     if "group_id" not in batch.keys():
         return batch[:rows]
     groups = batch["group_id"]

@@ -34,7 +34,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 class OpenedSuite(NamedTuple):
-    """Suite that is built for a model, with all that its verdicts depend on."""
+    """Suite that is built for a model; ``settings`` is everything that its verdicts depend on."""
 
     name: str
     suite: Suite
@@ -71,33 +71,38 @@ def open_suites(
     base = [] if is_run(model) else [f"base={_quote(model)}", "context_length=null"]
     # Only the policy of this small recipe is built; a run's policy replaces it.
     config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
-    where = device(str(config.device))
+    run_device = device(str(config.device))
+    builder = _check_files(config, suites, [model, *later])
+    prompt = config.prompt if base else _use_run_policy(builder, config, model, overrides, trust)
+    built = {name: builder.build(builder.plan.nodes[name]) for name in suites}
+    place_on(run_device, builder.built)
+    common = {"weights": _hash_weights(model), "seed": int(config.seed)}
+    common["prompt"] = _as_container(prompt)
+    if base:
+        _warn_unused_template(builder.built["policy"], overrides)
+    return [_open_suite(name, part, config, common) for name, part in built.items()]
+
+
+def _check_files(config: DictConfig, suites: Sequence[str], models: Sequence[str]) -> Builder:
+    """Check that the files of suites and models exist, before a model is read.
+
+    Returns:
+        The builder of the suites, with their tasks.
+    """
     missing = {
         name: f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
         for name in suites
     }
     plan = plan_of_nodes(config, missing)
     builder = Builder(plan, int(config.seed))
-    for name in suites:  # a missing file, before a model is read
+    for name in suites:
         task = plan.nodes[name].arguments.get("task")
         if isinstance(task, Node) and not below(task):
             builder.build(task)
-    check_all_available([model, *later])
+    check_all_available(models)
     if errors := messages(check_base(plan)):
         raise ConfigErrors(errors)
-    prompt = config.prompt
-    if not base:
-        prompt = _use_run_policy(builder, config, Path(model), overrides, trust)
-    built = {name: builder.build(plan.nodes[name]) for name in suites}
-    place_on(where, builder.built)
-    common = {
-        "weights": _hash_weights(model),
-        "seed": int(config.seed),
-        "prompt": _as_container(prompt),
-    }
-    if base:
-        _warn_unused_template(builder.built["policy"], overrides)
-    return [_open_suite(name, part, config, common) for name, part in built.items()]
+    return builder
 
 
 def check_all_available(models: Iterable[str]) -> None:
@@ -127,10 +132,10 @@ def _quote(path: str) -> str:
 
 
 def _use_run_policy(
-    builder: Builder, config: DictConfig, run: Path, overrides: Sequence[str], trust: bool
+    builder: Builder, config: DictConfig, run: str, overrides: Sequence[str], trust: bool
 ) -> DictConfig:
     """Use a run's policy and prompt format in the config; return the prompt's config."""
-    policy, run_config, checkpoint = load_node(run, "policy", LanguageModel, trust)
+    policy, run_config, checkpoint = load_node(Path(run), "policy", LanguageModel, trust)
     builder.built["policy"] = policy
     names = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
     if "decoding" in names:

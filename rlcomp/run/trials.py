@@ -34,7 +34,8 @@ def try_engines(nodes: Mapping[str, object]) -> None:
             node.reach()
 
 
-# Number of examples whose demonstration is scored, and an empty response to the same prompt.
+# Number of examples. A reward scores the demonstration of each, and an empty response to it; an
+# environment is reset on each.
 _EXAMPLES = 2
 
 
@@ -93,7 +94,7 @@ def _rows(examples: list[Example]) -> TensorDict:
 
 
 def _stops_without_rewards(plan: Plan) -> bool:
-    """Test if the run stops when no reward is valid."""
+    """Return whether the run stops when no reward is valid."""
     limits = (node.arguments.get("max_invalid_fraction") for node in plan.nodes.values())
     return any(isinstance(limit, (int, float)) and limit < 1 for limit in limits)
 
@@ -105,7 +106,7 @@ def try_environments(nodes: Mapping[str, object]) -> None:
         nodes: nodes of the run, by path.
 
     Raises:
-        ConfigErrors: every episode failed at once, as it would after the warm start.
+        ConfigErrors: an environment cannot be reset on any of the examples.
     """
     examples = first_examples(nodes.get("task"), _EXAMPLES) or []
     starts = [Start(example, 0) for example in examples]

@@ -21,7 +21,7 @@ from rlcomp.run.signals import StopRequest
 
 
 def rank_context(builder: Builder, device: torch.device) -> AbstractContextManager[Ranks | None]:
-    """Return a context of the run's ranks; of None where ``parallel=none``."""
+    """Return a context that yields the ranks of the run; with ``parallel=none``, None."""
     node = builder.plan.nodes.get("parallel")
     if node is None:
         return contextlib.nullcontext()

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rlcomp.config.checks.overrides import check_unread, unread
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.finding import messages
-from rlcomp.config.overrides import Refused, filter_overrides
+from rlcomp.config.overrides import RefusedOverrides, filter_overrides
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
 
@@ -41,7 +41,7 @@ class JobConfigs(ConfigLoaderImpl):
 
     def compose_known(
         self, master: DictConfig, overrides: Sequence[str]
-    ) -> tuple[DictConfig, Refused]:
+    ) -> tuple[DictConfig, RefusedOverrides]:
         """Return the config of a job without its unknown overrides, and these with their errors."""
         load = super().load_sweep_config
         return filter_overrides(lambda texts: load(master, texts), overrides)
@@ -53,7 +53,7 @@ def with_job_configs(context: HydraContext) -> HydraContext:
     return HydraContext(JobConfigs(loader.config_search_path), context.callbacks)
 
 
-def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
+def describe_refused(refused: RefusedOverrides, configs: Sequence[DictConfig]) -> str:
     """Describe the faults of overrides, with the nearest names in the configs of jobs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.advice.foreign_options import OUR_NAMES, TABLE, our_name, our_option
-from rlcomp.advice.translation import translated
+from rlcomp.advice.translation import translate
 from rlcomp.config.compose import compose_config
 from rlcomp.config.options import config_directory
 
@@ -140,6 +140,6 @@ def test_a_path_of_a_model_is_told_whole():
     ],
 )
 def test_a_setting_comes_with_its_value_where_that_means_the_same(key, value, ours):
-    assert translated(key, value) == ours
+    assert translate(key, value) == ours
     if ours:
         composed(*ours.split())

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from rlcomp.advice.translation import corrected_line, equivalent, fit
+from rlcomp.advice.translation import corrected_line, equivalent_setting, fit
 from rlcomp.config.compose import command_line
 
 HERE = "x is not in the config; here it is "
@@ -82,7 +82,7 @@ choices = functools.cache(lambda *words: command_line(words, []))
     ],
 )
 def test_what_imitates_has_the_same_settings_elsewhere(path, there):
-    assert equivalent(choices("recipe=sft"), path) == there
+    assert equivalent_setting(choices("recipe=sft"), path) == there
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_what_imitates_has_the_same_settings_elsewhere(path, there):
     ],
 )
 def test_words_of_control_where_the_recipe_has_them(word, here):
-    assert equivalent(choices("recipe=sac"), word) == here
-    assert equivalent(choices("recipe=sft"), word) is None
+    assert equivalent_setting(choices("recipe=sac"), word) == here
+    assert equivalent_setting(choices("recipe=sft"), word) is None
 
 
 def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():

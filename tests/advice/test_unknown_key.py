@@ -14,7 +14,7 @@ class Known(CommandLine):
 
 @pytest.fixture(autouse=True)
 def _alike_by_the_line(monkeypatch):
-    monkeypatch.setattr(module, "equivalent", lambda line, path: line.like(path))
+    monkeypatch.setattr(module, "equivalent_setting", lambda line, path: line.like(path))
     monkeypatch.setattr(module, "fit", lambda line, remedy: line.fit(remedy))
 
 

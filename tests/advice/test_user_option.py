@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlcomp.advice import user_option as module
-from rlcomp.advice.user_option import misplaced, own_option
+from rlcomp.advice.user_option import misplaced_yaml, own_option
 
 FILES = {
     "advantage/gae.yaml": "_target_: a.Gae\nlow: 1\n",
@@ -73,12 +73,12 @@ def test_a_yaml_that_lies_beside_its_group_is_told_with_its_place(tmp_path):
     found = told("advantage=mine", [str(own)])
     assert f"{own}/deep/mine.yml is in no group" in found
     assert f"move it to {own}/advantage/mine.yaml" in found
-    assert misplaced("advantage", "other", [str(own)]) is None
-    assert misplaced("advantage", "mine", []) is None
+    assert misplaced_yaml("advantage", "other", [str(own)]) is None
+    assert misplaced_yaml("advantage", "mine", []) is None
     (own / "deep" / "mine.yml").unlink()
     (own / "advantage").mkdir()
     (own / "advantage" / "mine.yaml").write_text("")
-    assert misplaced("advantage", "mine", [str(own)]) is None
+    assert misplaced_yaml("advantage", "mine", [str(own)]) is None
 
 
 def test_a_class_takes_the_place_of_the_usual_option_without_settings():

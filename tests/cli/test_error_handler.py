@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from tensordict import TensorDict
 
 from rlcomp.cli.error_handler import (
-    check_alone,
+    check_single_process,
     error_report,
     innermost_frame,
     message,
@@ -191,9 +191,9 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
     assert isinstance(refused, UserError)
     assert "choose a directory you can write into" in str(refused)
 
-    jobs.failed = [Interrupted("stopped")]
+    jobs.errors = [Interrupted("stopped")]
     jobs(OmegaConf.create())  # does nothing once the sweep was stopped, but has begun
-    jobs.failed = []
+    jobs.errors = []
 
     assert jobs.describe_error(error) is error
 
@@ -225,9 +225,9 @@ def test_another_pipe_that_breaks_is_an_error_as_any(capsys):
 @pytest.mark.parametrize("size", ["2", "16"])
 def test_one_of_several_processes_is_refused(size):
     with pytest.raises(UserError, match=rf"^WORLD_SIZE is {size}: .*without torchrun.*=joblib$"):
-        check_alone({"WORLD_SIZE": size, "RANK": "0"})
+        check_single_process({"WORLD_SIZE": size, "RANK": "0"})
 
 
 @pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": "1"}, {"WORLD_SIZE": ""}])
 def test_a_process_alone_may_go_on(environment):
-    check_alone(environment)
+    check_single_process(environment)

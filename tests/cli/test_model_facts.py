@@ -40,7 +40,7 @@ NODES = {
 
 def facts(folder, nodes=NODES, speed=COMPUTE, monkeypatch=None, **tree):
     if monkeypatch is not None:
-        monkeypatch.setattr(module, "_speed", lambda: speed)
+        monkeypatch.setattr(module, "_measure_speed", lambda: speed)
     found = [*model_facts(Plan({"base": str(folder)} | tree, nodes, {}))]
     return {line.split()[0]: " ".join(line.split()[1:]) for line in found}
 
@@ -101,9 +101,9 @@ def test_weights_of_all_files_are_counted_by_their_type(folder):
 
 def test_the_largest_header_is_read_and_a_larger_one_refused(folder, monkeypatch):
     size = int.from_bytes((folder / "model.safetensors").read_bytes()[:8], "little")
-    monkeypatch.setattr(module, "_HEADER", size)
+    monkeypatch.setattr(module, "_MAX_HEADER_BYTES", size)
     assert facts(folder)["weights"].startswith("100 ")
-    monkeypatch.setattr(module, "_HEADER", size - 1)
+    monkeypatch.setattr(module, "_MAX_HEADER_BYTES", size - 1)
     with pytest.raises(DataError, match=r"its header has .* bytes, more than"):
         facts(folder)
     (folder / "model.safetensors").unlink()
@@ -231,15 +231,15 @@ def test_time_is_not_estimated_without_answers_or_with_experts(folder):
 
 def test_the_speed_is_of_a_product_and_of_a_sum(monkeypatch):
     seconds = iter([0.5, 0.25, 1.0, 2.0, 3.0, 8.0, 4.0, 16.0])
-    monkeypatch.setattr(module, "_timed", lambda call: call() is None or next(seconds))
+    monkeypatch.setattr(module, "_measure_seconds", lambda call: call() is None or next(seconds))
 
     # 2 * 768^3 operations in a quarter of a second, 4 * 2^24 bytes in 4.
-    assert module._speed() == (2 * 768**3 / 0.25, 4 * 2**24 / 4.0)
+    assert module._measure_speed() == (2 * 768**3 / 0.25, 4 * 2**24 / 4.0)
 
 
 def test_a_call_takes_some_time(monkeypatch):
     clock = iter([1.0, 3.5, 7.0, 7.0])
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
 
-    assert module._timed(lambda: None) == 2.5
-    assert module._timed(lambda: None) == 1e-9
+    assert module._measure_seconds(lambda: None) == 2.5
+    assert module._measure_seconds(lambda: None) == 1e-9

@@ -116,7 +116,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
     monkeypatch.setattr(module, "is_first_rank", lambda: leads)
     plan = object()
 
-    module._job(config, plan, watch)
+    module._launch_and_summarise(config, plan, watch)
 
     assert launched == [(config, plan, watch)]
     assert capsys.readouterr().out == (f"sum of {tmp_path}\n" if leads else "")
@@ -125,8 +125,8 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, watched):
     called = []
-    monkeypatch.setattr(module, "in_child", lambda job, watch: called.append("child"))
-    monkeypatch.setattr(module, "_job", lambda *words: called.append("here"))
+    monkeypatch.setattr(module, "run_in_child", lambda job, watch: called.append("child"))
+    monkeypatch.setattr(module, "_launch_and_summarise", lambda *words: called.append("here"))
     monkeypatch.setattr(module, "_set_tracker_labels", lambda config: None)
 
     class App:

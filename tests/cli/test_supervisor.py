@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.errors import DataError, Died, Interrupted, RunFailed
 from rlcomp.files.shared_status import RESUME_REMEDY, SharedStatus
 
@@ -34,12 +34,12 @@ def raising(error):
 
 def failed(job, kind):
     with pytest.raises(kind) as caught:
-        in_child(job, watched())
+        run_in_child(job, watched())
     return caught.value
 
 
 def test_a_job_runs_elsewhere_to_its_end(tmp_path):
-    in_child(lambda: (tmp_path / "pid").write_text(str(os.getpid())), watched())
+    run_in_child(lambda: (tmp_path / "pid").write_text(str(os.getpid())), watched())
 
     assert (tmp_path / "pid").read_text() != str(os.getpid())
 
@@ -49,7 +49,7 @@ def test_what_a_job_leaves_for_its_end_is_done(tmp_path):
         atexit.register((tmp_path / "atexit").touch)
         threading.Thread(target=lambda: [time.sleep(0.2), (tmp_path / "thread").touch()]).start()
 
-    in_child(job, watched())
+    run_in_child(job, watched())
 
     assert sorted(file.name for file in tmp_path.iterdir()) == ["atexit", "thread"]
 
@@ -65,7 +65,7 @@ def test_a_job_clears_up_after_itself_and_not_after_its_parent(tmp_path):
         (tmp_path / "its own").write_text(KEPT[0].name)
 
     with tempfile.TemporaryDirectory() as parents:
-        in_child(job, watched())
+        run_in_child(job, watched())
 
         assert os.path.isdir(parents)
     assert not os.path.exists((tmp_path / "its own").read_text())
@@ -99,7 +99,7 @@ def test_a_job_that_stopped_at_once_is_no_failure():
     watch = watched()
 
     with pytest.raises(KeyboardInterrupt):
-        in_child(raising(KeyboardInterrupt()), watch)
+        run_in_child(raising(KeyboardInterrupt()), watch)
 
     assert watch.outcome()["exit_code"] == 128 + signal.SIGINT
     assert watch.outcome()["foreseen"]
@@ -144,7 +144,7 @@ def test_a_kill_without_a_stack_is_told_with_what_may_have_been():
 
 def test_a_job_that_dies_before_its_first_step_says_so():
     with pytest.raises(Died, match="ended its process before its first step, with"):
-        in_child(lambda: os._exit(0), watched(begun=False))
+        run_in_child(lambda: os._exit(0), watched(begun=False))
 
 
 def until(condition):
@@ -161,7 +161,7 @@ def test_the_first_signal_is_answered_while_the_job_is_busy(capfd):
         until(lambda: watch.signals)
         assert watch.signals == 1
 
-    in_child(job, watch)
+    run_in_child(job, watch)
 
     assert capfd.readouterr().err == (
         "\nrlcomp: stopping at the end of this step; still in stage 'reward (Regex)', phase 'rl', "
@@ -188,7 +188,7 @@ def test_a_signal_in_the_moment_of_the_fork_is_not_lost(monkeypatch, tmp_path, w
 
     monkeypatch.setattr("os.fork", forking)
     with nullcontext() if begun else pytest.raises(KeyboardInterrupt):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     assert watch.signals == 1
     assert (tmp_path / "went on").exists() == begun
@@ -207,7 +207,7 @@ def test_a_job_is_stopped_at_once_by_the_second_signal_or_before_it_began(begun,
 
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     assert time.monotonic() - start < 30
     assert not (tmp_path / "went on").exists()
@@ -226,7 +226,7 @@ def test_a_job_that_does_not_listen_is_killed_by_the_third_signal():
 
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     assert time.monotonic() - start < 30
 
@@ -234,26 +234,26 @@ def test_a_job_that_does_not_listen_is_killed_by_the_third_signal():
 def test_the_handlers_of_before_come_back():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
-    in_child(lambda: None, watched())
+    run_in_child(lambda: None, watched())
 
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_in_another_thread_signals_are_somebody_elses():
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(in_child, lambda: None, watched()).result() is None
+        assert pool.submit(run_in_child, lambda: None, watched()).result() is None
 
 
 def test_a_job_does_not_outlive_what_watches_over_it(tmp_path):
     program = f"""
 import os, time
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.files.shared_status import SharedStatus
 def job():
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "job")!r})
     time.sleep(60)
-in_child(job, SharedStatus(supervised=True))
+run_in_child(job, SharedStatus(supervised=True))
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
     until((tmp_path / "job").exists)
@@ -282,7 +282,7 @@ def test_a_job_that_dies_once_it_was_asked_to_stop_is_dead_and_not_stopped():
         os._exit(3)
 
     with pytest.raises(Died, match="with exit status 3"):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
 
 def test_a_job_that_a_signal_cuts_off_while_it_says_how_it_ended_was_stopped(monkeypatch):
@@ -294,7 +294,7 @@ def test_a_job_that_a_signal_cuts_off_while_it_says_how_it_ended_was_stopped(mon
 
     monkeypatch.setattr(watch, "set_outcome", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        in_child(lambda: None, watch)
+        run_in_child(lambda: None, watch)
 
 
 def test_a_signal_to_a_job_that_has_ended_does_not_keep_it_from_saying_so(monkeypatch):
@@ -307,4 +307,4 @@ def test_a_signal_to_a_job_that_has_ended_does_not_keep_it_from_saying_so(monkey
 
     monkeypatch.setattr(watch, "set_outcome", asked_late)
 
-    assert in_child(lambda: None, watch) is None
+    assert run_in_child(lambda: None, watch) is None

@@ -81,6 +81,6 @@ def test_descriptions_are_handed_over_where_they_are_asked_for(
         "half": {"x": one, "y": late},
     }
 
-    found = build._described(Node("n", "t", {"a": values[argument]}), "a")
+    found = build._unbuilt_nodes(Node("n", "t", {"a": values[argument]}), "a")
 
     assert [node.path for node in found] == handed

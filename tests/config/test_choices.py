@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.config import choices as module
-from rlcomp.config.choices import check_choices, repeated
+from rlcomp.config.choices import check_choices, repeated_choices
 from rlcomp.errors import ConfigErrors
 
 FILES = {
@@ -182,15 +182,15 @@ def test_rewards_that_have_names_keep_them():
 
 
 def test_a_choice_that_stands_twice_is_told_and_a_setting_is_not():
-    assert repeated(["kl=fixed", "seed=1", "seed=2"]) == []
-    assert repeated(["kl=fixed", "kl=fixed"]) == []
-    assert repeated(["kl=fixed", "kl@learner.kl=other"]) == []
-    assert repeated(["kl=fixed,other", "kl=none"]) == []
-    (told,) = repeated(["kl=fixed", "kl=other", "kl=fixed", "kl=none"])
+    assert repeated_choices(["kl=fixed", "seed=1", "seed=2"]) == []
+    assert repeated_choices(["kl=fixed", "kl=fixed"]) == []
+    assert repeated_choices(["kl=fixed", "kl@learner.kl=other"]) == []
+    assert repeated_choices(["kl=fixed,other", "kl=none"]) == []
+    (told,) = repeated_choices(["kl=fixed", "kl=other", "kl=fixed", "kl=none"])
     assert "kl=none" in told
     assert "-m kl=fixed,other,none" in told
-    (told,) = repeated(["kl@a.b=fixed", "kl@a.b=other"])
+    (told,) = repeated_choices(["kl@a.b=fixed", "kl@a.b=other"])
     assert "kl@a.b=fixed,other" in told
-    (told,) = repeated(["kl=fixed", "kl=other"], "rlcomp-describe")
+    (told,) = repeated_choices(["kl=fixed", "kl=other"], "rlcomp-describe")
     assert "kl=fixed --against kl=other" in told
     assert "-m" not in told

@@ -2,7 +2,7 @@
 
 from omegaconf import OmegaConf
 
-from rlcomp.config.compare import changed, flat
+from rlcomp.config.compare import config_differences, flatten
 
 CONFIG = {
     "seed": 0,
@@ -15,7 +15,7 @@ CONFIG = {
 
 
 def test_every_value_has_its_path_and_a_part_its_class():
-    assert flat(OmegaConf.create(CONFIG)) == {
+    assert flatten(OmegaConf.create(CONFIG)) == {
         "seed": "0",
         "loss": "Clip",
         "loss.low": "0.2",
@@ -30,11 +30,11 @@ def test_what_differs_or_is_absent_is_told_with_both_values():
     other = {**CONFIG, "seed": 1, "loss": {"_target_": "x.Clip", "high": 0.3}}
     del other["same"]
 
-    assert changed(OmegaConf.create(CONFIG), OmegaConf.create(other)) == {
+    assert config_differences(OmegaConf.create(CONFIG), OmegaConf.create(other)) == {
         "seed": ("0", "1"),
         "loss.low": ("0.2", "-"),
         "loss.inner": ("Mean", "-"),
         "same": ("${seed}", "-"),
         "loss.high": ("-", "0.3"),
     }
-    assert changed(OmegaConf.create(CONFIG), OmegaConf.create(CONFIG)) == {}
+    assert config_differences(OmegaConf.create(CONFIG), OmegaConf.create(CONFIG)) == {}

@@ -3,7 +3,7 @@
 import pytest
 
 from rlcomp.config.declarations import Declaration
-from rlcomp.config.equation import equations, filled
+from rlcomp.config.equation import equations, fill_equation
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 
@@ -28,7 +28,7 @@ from rlcomp.config.reader import Node
     ],
 )
 def test_places_are_filled_with_arguments(equation, arguments, shown):
-    assert filled(equation, Node("p", "T", arguments)) == shown
+    assert fill_equation(equation, Node("p", "T", arguments)) == shown
 
 
 class Phase:
@@ -37,7 +37,7 @@ class Phase:
     def __init__(self, *stages):
         self.stages = stages
 
-    def all_stages(self):
+    def listed_stages(self):
         return self.stages
 
 

@@ -12,7 +12,7 @@ from rlcomp.arguments import Fraction, Ge, Gt, Interval, Le, Lt, MinLen, Positiv
 from rlcomp.config import expressions as module
 from rlcomp.config import source
 from rlcomp.config.bases import lineage
-from rlcomp.config.expressions import assigned, literal, read_annotation
+from rlcomp.config.expressions import assigned_values, read_annotation, read_literal
 
 TEXT = """
 NAME = "a"
@@ -37,7 +37,7 @@ def function(): pass
 def home(tmp_path, monkeypatch):
     """A module with names and classes that expressions may mean."""
     monkeypatch.syspath_prepend(tmp_path)
-    for cached in (source.source_of, source._bindings_by_name, lineage, assigned):
+    for cached in (source.source_of, source._bindings_by_name, lineage, assigned_values):
         cached.cache_clear()
     (tmp_path / "written_here.py").write_text(TEXT)
     yield "written_here"
@@ -45,7 +45,7 @@ def home(tmp_path, monkeypatch):
 
 
 def read(home, text):
-    return literal(home, ast.parse(text, mode="eval").body)
+    return read_literal(home, ast.parse(text, mode="eval").body)
 
 
 VALUES = {
@@ -111,7 +111,7 @@ def test_a_sign_of_what_is_no_number_changes_nothing(home):
 
 def test_nothing_is_no_literal(home):
     with pytest.raises(ValueError, match=r"."):
-        literal(home, None)
+        read_literal(home, None)
 
 
 def nested(depth, opening="(", closing=",)"):
@@ -165,7 +165,7 @@ def test_what_a_class_body_binds_is_its_last_assignment():
         "class A:\n    a = 1\n    a = 2\n    b: int = 3\n    c, d = e\n    f: int"
     ).body
 
-    found = {name: value and ast.unparse(value) for name, value in assigned(cls).items()}
+    found = {name: value and ast.unparse(value) for name, value in assigned_values(cls).items()}
 
     assert found == {"a": "2", "b": "3", "c": None, "d": None}
 

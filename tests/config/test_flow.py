@@ -20,7 +20,7 @@ from rlcomp.config.reader import Node
 from rlcomp.config.resolve import check_plan, plan_of
 from rlcomp.errors import ConfigErrors
 from rlcomp.interfaces.stages import Collector
-from rlcomp.run.check_flow import built_flow, check_built
+from rlcomp.run.check_flow import built_flow, check_built_flow
 from rlcomp.run.phase import Phase
 from rlcomp.run.stages import Branch, Every, Nothing, Refill, Sequence
 from rlcomp.testing import make_batch, tiny_model
@@ -356,7 +356,7 @@ def test_built_phases_are_checked_before_they_run():
     baseline = Baseline()
 
     with pytest.raises(ConfigErrors, match=r"stage base \(Baseline\) reads 'reward'"):
-        check_built({"rl": Phase(1, [baseline])}, {"base": baseline})
+        check_built_flow({"rl": Phase(1, [baseline])}, {"base": baseline})
 
 
 def test_a_built_group_baseline_with_one_answer_is_refused():
@@ -376,7 +376,7 @@ def test_a_built_group_baseline_with_one_answer_is_refused():
     nodes = {"rollout": Collector(group_size=1), "advantage": GroupMean()}
 
     with pytest.raises(ConfigErrors, match=r"set rollout\.group_size=8"):
-        check_built({"rl": Phase(1, list(nodes.values()))}, nodes)
+        check_built_flow({"rl": Phase(1, list(nodes.values()))}, nodes)
 
 
 def test_a_foreign_module_that_lacks_a_key_is_found_once_it_is_built():
@@ -385,7 +385,7 @@ def test_a_foreign_module_that_lacks_a_key_is_found_once_it_is_built():
     with pytest.raises(
         ConfigErrors, match=r"stage TensorDictModule \(TensorDictModule\) reads 'reward'"
     ):
-        check_built({"rl": Phase(1, [Nothing(), module])}, {})
+        check_built_flow({"rl": Phase(1, [Nothing(), module])}, {})
 
 
 @pytest.fixture(scope="module")
@@ -504,7 +504,7 @@ def test_a_target_that_is_wrong_is_told_once_by_the_arguments_only():
 def test_an_empty_batch_passes_the_check_of_an_empty_slot():
     nothing = Nothing()
 
-    check_built({"rl": Phase(1, [nothing])}, {"kl": nothing})
+    check_built_flow({"rl": Phase(1, [nothing])}, {"kl": nothing})
     assert list(nothing(make_batch(a=torch.ones(2))).keys()) == ["a"]
 
 
@@ -614,27 +614,27 @@ class OfSteps(Component):
 def test_what_belongs_to_a_prompt_passes_a_collector_and_what_does_not_is_gone():
     stages = [Levels(), Rolled(), Levelled(), OfSteps()]
 
-    check_built({"rl": Phase(1, stages)}, {})
-    check_built({"rl": Phase(1, [Sequence(stages=stages[:2]), *stages[2:]])}, {})
-    check_built({"rl": Phase(1, [Refill(stages=stages[:2], rows=4), *stages[2:]])}, {})
+    check_built_flow({"rl": Phase(1, stages)}, {})
+    check_built_flow({"rl": Phase(1, [Sequence(stages=stages[:2]), *stages[2:]])}, {})
+    check_built_flow({"rl": Phase(1, [Refill(stages=stages[:2], rows=4), *stages[2:]])}, {})
     with pytest.raises(ConfigErrors, match=r"stage Levelled \(Levelled\) reads 'flow_level'"):
-        check_built({"rl": Phase(1, [*stages[:2], Unlevelled(), Rolled(), *stages[2:]])}, {})
+        check_built_flow({"rl": Phase(1, [*stages[:2], Unlevelled(), Rolled(), *stages[2:]])}, {})
 
 
 def test_a_prompt_key_under_another_name_passes_a_collector_that_is_told():
     levels = Levels().set_keys(flow_level="hard")
     reward = Levelled().set_keys(flow_level="hard")
 
-    check_built(
+    check_built_flow(
         {"rl": Phase(1, [levels, Rolled().set_keys(flow_level="hard"), reward, OfSteps()])}, {}
     )
     with pytest.raises(ConfigErrors, match="reads 'hard'"):
-        check_built({"rl": Phase(1, [levels, Rolled(), reward, OfSteps()])}, {})
+        check_built_flow({"rl": Phase(1, [levels, Rolled(), reward, OfSteps()])}, {})
 
 
 def test_judged_steps_by_hand_need_an_advantage_that_reads_them():
     with pytest.raises(ConfigErrors, match=r"'step_end' of Levelled .* advantage=process"):
-        check_built({"rl": Phase(1, [Levels(), Rolled(), Levelled(), OutcomeOnly()])}, {})
+        check_built_flow({"rl": Phase(1, [Levels(), Rolled(), Levelled(), OutcomeOnly()])}, {})
 
 
 def test_a_key_that_is_written_under_some_settings_only_cannot_be_counted_on():
@@ -642,7 +642,7 @@ def test_a_key_that_is_written_under_some_settings_only_cannot_be_counted_on():
         reads = ("sampling_mask",)
 
     with pytest.raises(ConfigErrors, match=r"Replays \(Replays\) reads 'sampling_mask'"):
-        check_built({"rl": Phase(1, [Levels(), Rolled(), Replays()])}, {})
+        check_built_flow({"rl": Phase(1, [Levels(), Rolled(), Replays()])}, {})
 
 
 OWN_TASK = """

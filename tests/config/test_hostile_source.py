@@ -14,7 +14,7 @@ import pytest
 import rlcomp
 from rlcomp.arguments import Ge, Interval, problem
 from rlcomp.config.declarations import read_declaration
-from rlcomp.config.expressions import literal
+from rlcomp.config.expressions import read_literal
 from rlcomp.errors import ConfigError
 
 HEAD = """
@@ -366,7 +366,7 @@ def test_a_declaration_that_cannot_be_read_is_one_line(declared, body, told):
 
 def test_a_declaration_is_read_up_to_10_000_items_and_32_levels():
     def read(text):
-        return literal("nowhere", ast.parse(text, mode="eval").body)
+        return read_literal("nowhere", ast.parse(text, mode="eval").body)
 
     # The tuple that holds the others is the first item.
     assert read("(" + "1, " * 9_999 + ")") == (1,) * 9_999
@@ -400,12 +400,12 @@ def test_an_attribute_of_what_is_no_class_in_a_source_is_not_followed(attribute)
     home, owner, name = attribute.rsplit(".", 2)
 
     with pytest.raises(ValueError, match=f"^{owner} cannot be followed$"):
-        literal(home, ast.parse(f"{owner}.{name}", mode="eval").body)
+        read_literal(home, ast.parse(f"{owner}.{name}", mode="eval").body)
 
 
 def test_a_number_of_a_declaration_has_at_most_64_bits():
     def read(text):
-        return literal("nowhere", ast.parse(text, mode="eval").body)
+        return read_literal("nowhere", ast.parse(text, mode="eval").body)
 
     assert (read(f"{2**64 - 1}"), read(f"-{2**64 - 1}")) == (2**64 - 1, 1 - 2**64)
     for sign in ("", "-"):

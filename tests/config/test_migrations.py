@@ -12,8 +12,8 @@ from rlcomp.config.migrations import (
     _MODULES,
     _TARGETS,
     new_target,
-    of_version_0_1,
     update_classes,
+    version_0_1_message,
 )
 from rlcomp.config.resolve import plan_of
 from rlcomp.config.trust import saved_node
@@ -32,7 +32,7 @@ OLD = {
 
 
 def test_all_old_targets_of_a_config_are_told_in_one_message():
-    told = of_version_0_1(OmegaConf.create(OLD))
+    told = version_0_1_message(OmegaConf.create(OLD))
 
     assert told == (
         "this config is of rlcomp 0.1: "
@@ -50,15 +50,17 @@ def test_such_a_config_has_no_other_mistake_told():
     with pytest.raises(ConfigErrors) as caught:
         plan_of(OmegaConf.create(OLD))
 
-    assert caught.value.messages == [of_version_0_1(OmegaConf.create(OLD))]
+    assert caught.value.messages == [version_0_1_message(OmegaConf.create(OLD))]
 
 
 def test_a_config_of_today_has_none():
-    assert of_version_0_1(compose_config(["recipe=grpo"])) is None
+    assert version_0_1_message(compose_config(["recipe=grpo"])) is None
 
 
 def test_a_users_own_node_called_like_an_old_one_is_theirs():
-    assert of_version_0_1(OmegaConf.create({"sampling": {"_target_": "mine.Sampling"}})) is None
+    assert (
+        version_0_1_message(OmegaConf.create({"sampling": {"_target_": "mine.Sampling"}})) is None
+    )
     assert new_target("rlcomp.model.tokenizers.Mine") is None
 
 

@@ -4,7 +4,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcomp.config.overrides import filter_overrides, with_base
+from rlcomp.config.overrides import filter_overrides, typed_words, with_base
 
 
 def composing(bad, told="{}"):
@@ -93,3 +93,14 @@ def test_what_no_word_is_to_blame_for_is_raised():
 )
 def test_base_chooses_model_and_tokenizer_unless_they_are_chosen(words, more):
     assert with_base(words) == [*words, *more]
+
+
+@pytest.mark.parametrize(
+    "typed", [["base=a"], ["base=a", "model=soup"], ["tokenizer=bpe", "base=a"]]
+)
+def test_the_choices_that_base_adds_were_not_typed(typed):
+    assert typed_words(with_base(typed)) == typed
+
+
+def test_without_base_every_word_was_typed():
+    assert typed_words(["seed=1", "model=pretrained"]) == ["seed=1", "model=pretrained"]

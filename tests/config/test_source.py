@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from rlcomp.config import bases, source
-from rlcomp.config.bases import lineage, unseen_bases
+from rlcomp.config.bases import has_unseen_base, lineage
 from rlcomp.config.source import alias, bindings, find, source_of
 from rlcomp.errors import ConfigError
 
@@ -283,7 +283,7 @@ def test_bases_out_of_sight_are_left_out_and_told(package):
     )
 
     def unseen(cls):
-        return unseen_bases(*find(f"{name}.one", cls))
+        return has_unseen_base(*find(f"{name}.one", cls))
 
     assert [unseen(cls) for cls in "ABCDF"] == [False, True, True, False, True]
     assert names(f"{name}.one", "B") == ["B", "A"]

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.config.reader import Node
-from rlcomp.config.trust import LEARNER, built_from, check_targets, saved_node, shipped
+from rlcomp.config.trust import LEARNER, build_errors, check_targets, is_shipped, saved_node
 from rlcomp.errors import CheckpointError, ConfigError
 
 FILE = Path("there/config.yaml")
@@ -30,12 +30,12 @@ OURS = "rlcomp.model.build.causal_lm"
     ],
 )
 def test_what_policies_are_built_of_is_shipped(target, taken):
-    assert shipped(target) is taken
+    assert is_shipped(target) is taken
 
 
 def test_what_learners_are_built_of_is_shipped_for_them_alone():
-    assert shipped("components.loss.policy.PolicyLoss", LEARNER)
-    assert not shipped("components.task.file.HubTask", LEARNER)
+    assert is_shipped("components.loss.policy.PolicyLoss", LEARNER)
+    assert not is_shipped("components.task.file.HubTask", LEARNER)
 
 
 def test_each_target_that_is_not_ours_is_named_once():
@@ -72,12 +72,12 @@ def test_nothing_is_fetched_for_a_stranger(function, tmp_path):
 
 def test_what_a_node_raises_is_the_fault_of_a_config_that_nobody_vouches_for():
     told = r"is not a config that rlcomp wrote \(.*boom"
-    with pytest.raises(CheckpointError, match=told), built_from(FILE, trust=False):
+    with pytest.raises(CheckpointError, match=told), build_errors(FILE, trust=False):
         raise ValueError("boom")
-    with pytest.raises(ValueError, match="boom"), built_from(FILE, trust=True):
+    with pytest.raises(ValueError, match="boom"), build_errors(FILE, trust=True):
         raise ValueError("boom")
     for trust in (True, False):
-        with pytest.raises(ConfigError, match="of ours"), built_from(FILE, trust):
+        with pytest.raises(ConfigError, match="of ours"), build_errors(FILE, trust):
             raise ConfigError("of ours")
 
 

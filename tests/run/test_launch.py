@@ -170,7 +170,7 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
 def test_a_tracker_is_shown_the_values_that_are_used(monkeypatch):
     from hydra.core.hydra_config import HydraConfig
 
-    from rlcomp.run.launch import shown_config
+    from rlcomp.run.launch import tracker_config
 
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     monkeypatch.setenv("KEY_OF_MINE", "secret")
@@ -188,7 +188,7 @@ def test_a_tracker_is_shown_the_values_that_are_used(monkeypatch):
         }
     )
 
-    shown = shown_config(config, read(config)[0])
+    shown = tracker_config(config, read(config)[0])
 
     assert shown == {
         "seed": 3,

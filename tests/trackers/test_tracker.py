@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.errors import CheckpointError, Died, MissingExtra, StorageError
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.trackers.tensorboard import TensorBoard
@@ -173,7 +173,7 @@ def test_tensorboard_has_every_step_and_the_end_of_a_run_that_dies(tmp_path):
         os._exit(7)
 
     with pytest.raises(Died), closing_tracker(TensorBoard, settings, watch):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(e.step, e.value) for e in events.Scalars("reward/mean")] == [(1, 0.5)]

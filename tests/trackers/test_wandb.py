@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.cli.supervisor import in_child
+from rlcomp.cli.supervisor import run_in_child
 from rlcomp.errors import Died, Interrupted
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.trackers.tracker import closing_tracker
@@ -322,7 +322,7 @@ def test_the_record_of_a_run_that_dies_is_whole_and_closed_with_its_code(nobody,
         die()
 
     with pytest.raises(Died), closing_tracker(WandB, settings, watch):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     found = decoded(nobody)
     assert found.exit_code == code
@@ -346,7 +346,7 @@ def test_a_run_that_says_how_it_failed_is_closed_once(nobody):
         raise Interrupted("saved")
 
     with pytest.raises(Interrupted), closing_tracker(WandB, settings, watch):
-        in_child(job, watch)
+        run_in_child(job, watch)
 
     found = decoded(nobody)
     assert [one.exit_code for one in found.by_kind["exit"]] == [75]

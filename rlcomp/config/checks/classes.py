@@ -17,8 +17,8 @@ from rlcomp.errors import ConfigError
 
 _LLM = "torchrl.objectives.llm"
 _ROWS = "reads chat rows ('tokens.full', 'log_probs.full', 'history'), which no stage here writes"
-# Measured with torchrl 0.14.1.
-_INSTEAD = {
+# Further fault of each loss of torchrl, and the option that replaces it; measured with 0.14.1.
+_REPLACEMENTS = {
     "GRPOLoss": (", and averages its KL over the prompt and padding as well", "loss=grpo"),
     "DAPO": (", and averages its KL over the prompt and padding as well", "loss=dapo"),
     "CISPOLoss": (
@@ -51,7 +51,7 @@ def foreign_loss_fault(module: str, name: str) -> str | None:
         True
     """
     if module == _LLM or module.startswith(f"{_LLM}."):
-        fault, instead = _INSTEAD.get(name, ("", "a loss of conf/loss"))
+        fault, instead = _REPLACEMENTS.get(name, ("", "a loss of conf/loss"))
         return f"it {_ROWS}{fault}; use {instead}"
     if module == "torch.nn" or module.startswith("torch.nn."):
         return (
@@ -110,9 +110,9 @@ def return_fault(target: str) -> str | None:
     if definition is None or not isinstance(definition[1], ast.ClassDef):
         return None
     for _, cls in lineage(definition[0], definition[1]):
-        for line in cls.body:
-            if isinstance(line, ast.FunctionDef) and line.name == "forward":
-                return _forward_fault(line)
+        for statement in cls.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == "forward":
+                return _forward_fault(statement)
     return None
 
 
@@ -127,10 +127,10 @@ def _forward_fault(forward: ast.FunctionDef) -> str | None:
     arguments = forward.args.args[1:2]
     batch = arguments[0].arg if arguments else ""
     values = _values_of_names(syntax)
-    for line in returns:
-        if line.value is None or _is_other_value(line.value, batch, values):
-            shown = "nothing" if line.value is None else ast.unparse(line.value)
-            return f"its forward returns {shown:.80} (line {line.lineno})"
+    for statement in returns:
+        if statement.value is None or _is_other_value(statement.value, batch, values):
+            shown = "nothing" if statement.value is None else ast.unparse(statement.value)
+            return f"its forward returns {shown:.80} (line {statement.lineno})"
     return None
 
 

@@ -157,13 +157,13 @@ def _group_faults(plan: Plan, group: tuple[str, ...]) -> Iterator[str]:
             f"decode slots: set collector@{path}=group, or cluster.schedule=fixed"
         )
     for phase in plan.phases.values():
-        if any(path in _paths(s) for s in phase.all_stages() if isinstance(s, Node)):
+        if any(path in _paths(s) for s in phase.listed_stages() if isinstance(s, Node)):
             yield from _phase_faults(phase, path)
 
 
 def _phase_faults(phase: PhasePlan, path: str) -> Iterator[str]:
     """Yield a message on each mistake of a phase whose stage ``path`` runs on workers."""
-    stages = [stage for stage in phase.all_stages() if isinstance(stage, Node)]
+    stages = [stage for stage in phase.listed_stages() if isinstance(stage, Node)]
     if path not in {stage.path for stage in stages}:
         loop = next(stage.path for stage in stages if path in _paths(stage))
         yield (

@@ -12,7 +12,7 @@ from rlcomp.config.finding import Finding, refuse
 from rlcomp.config.plan import Plan
 from rlcomp.config.reader import Node
 
-# Functions that read `base`.
+# Beginning of the names of the functions that read `base`.
 _READERS = "rlcomp.model.load_model.pretrained_"
 _BASES = "a folder of save_pretrained, a run's directory, or a name on the Hugging Face hub"
 # Largest config that is parsed, in bytes, and largest number of entries of a folder.
@@ -64,7 +64,8 @@ def check_base(plan: Plan) -> Iterator[Finding]:
 def model_faults(named: Mapping[str, str]) -> list[str]:
     """Return messages on folders of models that are missing or hold no model.
 
-    Messages of one kind only: missing folders come first, folders without a model last.
+    All messages are of one kind, the first that occurs: missing folders are the first kind, folders
+    without a model the last.
 
     Args:
         named: folders or hub names, by the setting of each.
@@ -128,7 +129,10 @@ def policy_fault(name: str, path: str) -> str | None:
 
 
 def _json(path: str, name: str) -> dict[str, object] | None:
-    """Return the object in a file of a folder; {} if unreadable, which its reader reports."""
+    """Return the object in a file of a folder; None without the file.
+
+    An unreadable file, which its reader reports, gives {}.
+    """
     file = os.path.join(path, name)
     if not os.path.isfile(file):
         return None
@@ -152,8 +156,8 @@ def _merge_command(path: str, adapter: dict[str, object]) -> str:
                     f"the whole model, then base={target}"
                 )
     base = adapter.get("base_model_name_or_path")
-    own = os.path.isfile(os.path.join(path, "tokenizer_config.json"))
-    tokenizer = path if own or not isinstance(base, str) else base
+    has_tokenizer = os.path.isfile(os.path.join(path, "tokenizer_config.json"))
+    tokenizer = path if has_tokenizer or not isinstance(base, str) else base
     code = (
         "from peft import AutoPeftModelForCausalLM as Model; "
         "from transformers import AutoTokenizer; "
@@ -198,8 +202,8 @@ def _holds_model(path: str | Path) -> bool:
 
 
 def _models_below(path: str) -> list[str]:
-    """Return the models and runs in a folder, else those one level deeper (a cache of the hub)."""
+    """Return the models and runs in a folder; else the ones a level deeper (a hub cache)."""
     folders = [e for e in sorted(Path(path).glob("[!.]*"))[:_MAX_ENTRIES] if e.is_dir()]
     deeper = (b for folder in folders for b in sorted(folder.glob("[!.]*"))[:_MAX_ENTRIES])
-    own = [str(folder) for folder in folders if _holds_model(folder)]
-    return own or [str(folder) for folder in deeper if _holds_model(folder)]
+    models = [str(folder) for folder in folders if _holds_model(folder)]
+    return models or [str(folder) for folder in deeper if _holds_model(folder)]

@@ -14,13 +14,14 @@ from rlcomp.config.checks.values import SETTINGS
 from rlcomp.config.compose import CommandLine
 from rlcomp.config.finding import Finding, refuse, warn
 from rlcomp.config.options import config_directory
-from rlcomp.config.plan import OWN, Plan, collect
+from rlcomp.config.plan import RUN_NODES, Plan, collect, losses_of
 from rlcomp.config.reader import Node
 from rlcomp.errors import nearest
 
-# Read by the program itself, or checked elsewhere.
+# Nodes at the root that the program itself reads, or that another check covers.
 _ALWAYS_READ = ("phases", "hydra", "tracker")
-_CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)([./])trust_region(?:\.\w+)*=(?!none$)")
+# An override that chooses or sets a trust region; its group is the path of the loss.
+_CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)[./]trust_region(?:\.\w+)*=(?!none$)")
 
 
 def check_added(config: DictConfig, words: Sequence[str]) -> Iterator[Finding]:
@@ -124,10 +125,10 @@ def _unused_reason(plan: Plan, used: dict[str, Node], word: str) -> str | None:
         used: nodes that a phase of at least one step runs, and the nodes within them.
         word: the override.
     """
-    names = word.lstrip("+").partition("=")[0].split(".")
+    names = _path(word)
     paths = [".".join(names[:end]) for end in range(1, len(names))]
     node = next((path for path in paths if path in plan.nodes), None)
-    if node is None or names[0] in OWN or {*paths} & used.keys():
+    if node is None or names[0] in RUN_NODES or {*paths} & used.keys():
         return None
     return f"no phase of this run uses {node}; leave it out"
 
@@ -141,7 +142,7 @@ def _unclipped_reason(plan: Plan, word: str) -> str | None:
         return None
     if ratio.target.endswith("ratio.NoRatio"):
         return f"with {loss.path}/ratio=none every ratio is 1; add {loss.path}/ratio=token"
-    learners = [node for node in plan.nodes.values() if loss in _losses(node)]
+    learners = [node for node in plan.nodes.values() if loss in losses_of(node)]
     delayed = any(node.target.endswith(".DelayedCollector") for node in plan.nodes.values())
     if [_optimiser_steps(node) for node in learners] != [1] or delayed:
         return None
@@ -149,11 +150,6 @@ def _unclipped_reason(plan: Plan, word: str) -> str | None:
         f"with one optimiser step a batch the policy is still the one that sampled, and every "
         f"ratio is 1; set {learners[0].path}.num_minibatches=4, or {learners[0].path}.epochs=2"
     )
-
-
-def _losses(node: Node) -> list[object]:
-    losses = node.arguments.get("losses")
-    return [*losses.values()] if isinstance(losses, dict) else []
 
 
 def _optimiser_steps(learner: Node) -> object:

@@ -13,8 +13,8 @@ def check_prerequisites(plan: Plan) -> Iterator[Finding]:
     """Yield a finding on each part of a phase whose prerequisite no earlier phase has run.
 
     The prerequisites are the arguments that a class names in ``earlier`` (the snapshot of a
-    restore, the store of collected rows, the model of a trained scorer). An earlier phase has to
-    run them, or an earlier entry of the same ``on_begin``.
+    restore, the store of collected rows, the model of a trained scorer). An earlier phase, or an
+    earlier entry of the same ``on_begin``, has to run them.
     """
     finished: dict[str, Node] = {}
     for name, phase in plan.phases.items():
@@ -63,7 +63,7 @@ def check_watched_metrics(plan: Plan) -> Iterator[Finding]:
 
 
 def _metric_fault(where: str, phase: PhasePlan, plan: Plan, node: Node, metric: str) -> str:
-    """Return why a node would not see a metric; empty if it sees it."""
+    """Return why a node would not see a metric; an empty text if it would."""
     own_period, _ = next(entry for entry in phase.every.values() if entry[1] is node)
     names = [stage.path for _, stage in phase.every.values() if isinstance(stage, Node)]
     for period, other in phase.every.values():

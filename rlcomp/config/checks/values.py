@@ -15,6 +15,7 @@ from rlcomp.config.reader import BROKEN, Node
 from rlcomp.errors import nearest
 from rlcomp.keys import prompt_keys
 
+# Type of each plain value that every run has.
 SETTINGS = {
     "seed": NonNegativeInt,
     "device": NonEmptyText,
@@ -27,6 +28,7 @@ SETTINGS = {
 _RESUME = "auto, must, never, or the path of a run or of one of its checkpoints"
 # A single step at a higher learning rate destroys the weights under any optimiser.
 _HIGHEST_RATE = 100
+# The environment whose argument ``tools`` lists functions.
 _AGENT = "components.environment.tools.Tools"
 # Packages whose classes have a yaml of their own.
 _OURS = ("components", "rlcomp", "torch")
