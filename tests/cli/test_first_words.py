@@ -186,7 +186,7 @@ def facts(tmp_path, *words):
 
 def test_a_folder_is_described_by_its_files(tmp_path, monkeypatch):
     # A product of matrices at 1,000 operations a second, and 100 bytes read a second.
-    monkeypatch.setattr("rlcomp.cli.model_facts._speed", lambda: (1000.0, 100.0))
+    monkeypatch.setattr("rlcomp.cli.model_facts._measure_speed", lambda: (1000.0, 100.0))
 
     told = facts(folder(tmp_path), "prompts.batch_size=2", "group_size=3", "max_new_tokens=4")
 
@@ -207,7 +207,7 @@ def test_a_folder_is_described_by_its_files(tmp_path, monkeypatch):
 def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("rlcomp.cli.model_facts._speed", lambda: (1000.0, 1e9))
+    monkeypatch.setattr("rlcomp.cli.model_facts._measure_speed", lambda: (1000.0, 1e9))
     words = ("prompts.batch_size=2", "group_size=3", "max_new_tokens=4")
 
     # 2 * 207 * 24 operations for the answers and for the reference; three times that to learn.
