@@ -128,7 +128,7 @@ def check_equal_entries(
         subject.hold_equal(law, key, got, want, where)
     elif isinstance(got, TensorDict) and isinstance(want, TensorDict):
         for name, part in leaves(want).items():
-            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part)
+            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part, where)
     else:
         subject.refuse(law, f"'{key}' is a {type(got).__name__}, not a {type(want).__name__}")
 
@@ -148,6 +148,8 @@ def _check_equal_results(subject: Subject, law: str, got: TensorDict, want: Tens
         where = None
         if isinstance(want[key], Tensor):
             where = counting_mask(subject, key, want[key])
+        elif subject.names.get(key, key) == "rewards":
+            where = torch.ones(want.batch_size, dtype=torch.bool)
         valid = subject.name("reward_valid")
         if (
             where is not None
