@@ -1,4 +1,4 @@
-"""The phases of ``gpu.py``, each in a process of its own, which prints its rows in JSON one by one."""
+"""The phases of ``gpu.py``: each is a process of its own, which prints its rows in JSON."""
 
 import argparse
 import importlib.util
