@@ -1,8 +1,8 @@
 """Updates on trees of episodes: ``python benchmarks/trees.py S [TURNS] [REPEATS]``.
 
 Episodes of several turns share prompts, and half of each group branches off another episode after
-an observation. The update (forward and backward of GRPO's loss) reads each distinct prefix once. Its
-peer is the same update that reads only the prompts once.
+an observation. The update (forward and backward of GRPO's loss) reads each distinct prefix once.
+Its peer is the same update that reads only the prompts once.
 """
 
 import argparse

@@ -42,7 +42,7 @@ SIZES = {
         "num_key_value_heads": 8,
         "intermediate_size": 1216,
     },
-    # The sizes of Qwen2.5. The head is not tied to the embedding, because it sets EOS's probability.
+    # The sizes of Qwen2.5. The head is not tied to the embedding: it sets the probability of EOS.
     "0.5B": {
         "hidden_size": 896,
         "num_hidden_layers": 24,
@@ -175,7 +175,7 @@ def brevity(response):
 
 @torch.no_grad()
 def _end_answers(model, tokenizer, rate):
-    """Set embedding and head so that the mean probability of EOS is ``rate``; never draw padding."""
+    """Set embedding and head so that EOS has the mean probability ``rate``, and padding none."""
     embedding = model.get_input_embeddings().weight
     head = model.get_output_embeddings().weight
     embedding.normal_()
