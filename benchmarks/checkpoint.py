@@ -1,10 +1,10 @@
 """Measure the cost of checkpoints: ``python benchmarks/checkpoint.py [STEPS] [WORKLOAD]``.
 
-GRPO steps, and after each of them a checkpoint of all that they consist of: weights, both moments
-of the optimiser, generators. The row is the CPU seconds of a checkpoint over those of the steps
-between two at the default interval (``phases.rl.every.checkpoint`` of ``recipe=grpo``); the JSON
-has the same share by the wall clock, which also waits for the disk. What is written is read back
-and compared with what the run holds.
+Each GRPO step is followed by a checkpoint of the whole run: weights, both moments of the optimiser,
+generators. The row is the CPU seconds of a checkpoint as a share of the CPU seconds of the steps
+between two checkpoints at the default interval (``phases.rl.every.checkpoint`` of ``recipe=grpo``).
+The JSON has the same share by the wall clock, which also waits for the disk. The last checkpoint is
+read back and compared with the tensors of the run.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from rlcomp.checkpoint.state import collect
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.config.compose import compose_config
 
-GOAL = 0.05
+GOAL = 0.05  # largest share of the steps' CPU seconds
 
 
 class Clock(Component):
-    """The last stage: seconds of each step, and of the checkpoint after it.
+    """The last stage: clocks each step, and the checkpoint after it.
 
     Args:
-        nodes: of the run, to be filled.
-        directory: for the checkpoints.
+        nodes: nodes of the run, which the checkpoints hold.
+        directory: directory of the checkpoints.
     """
 
     def __init__(self, nodes, directory):
@@ -43,7 +43,7 @@ class Clock(Component):
         self.path = None
 
     def forward(self, batch):
-        """Note the step that ends here, save, and begin the next."""
+        """Record the step that ends here, save a checkpoint, and begin the next step."""
         ended = now()
         total = len(self.steps) + 1
         place = {"phase": 0, "step": total, "total": total, "seed": 0, "trackers": {}}
@@ -55,19 +55,19 @@ class Clock(Component):
 
 
 def now():
-    """Seconds of the CPU, and of the wall clock."""
+    """Return the seconds of the CPU and of the wall clock, ``[2]``."""
     return torch.tensor([time.process_time(), time.perf_counter()], dtype=torch.float64)
 
 
 def difference(nodes, path):
-    """The largest difference between a checkpoint and what the run holds."""
+    """Return the largest difference between a checkpoint and the tensors of the run."""
     held, saved = collect(nodes)[0], open_checkpoint(path).tensors()
     assert held.keys() == saved.keys()
     return max(float((held[n].double() - saved[n].double()).abs().max()) for n in held)
 
 
 def main(steps, name):
-    """Measure."""
+    """Measure the checkpoints of ``steps`` steps of a workload."""
     torch.set_num_threads(1)
     interval = compose_config(["recipe=grpo"]).phases.rl.every.checkpoint
     workload = STEPS[name]
@@ -83,7 +83,7 @@ def main(steps, name):
     # The first step warms up.
     step, wall_step = torch.stack(clock.steps[1:]).median(0).values.tolist()
     save, wall_save = torch.stack(clock.saves[1:]).median(0).values.tolist()
-    seconds = [float(each[0]) for each in clock.saves[1:]]
+    seconds = [float(times[0]) for times in clock.saves[1:]]
     facts = {
         "ours": save,
         "step_seconds": step,

@@ -1,7 +1,7 @@
 """Gradient checkpointing: ``python benchmarks/checkpointing.py [M] [REPEATS]``.
 
-An update with ``engine.checkpointing=true`` beside the same without: CPU seconds, and the bytes
-that the forward pass keeps for the backward pass. One micro-batch, our own forward pass.
+An update with ``engine.checkpointing=true`` is compared with an update without it: CPU seconds, and
+the bytes that the forward pass keeps for the backward pass. One micro-batch, our own forward pass.
 """
 
 import argparse
@@ -17,35 +17,35 @@ from rlcomp import LanguageModel
 
 
 def kept_bytes(model, call):
-    """Bytes beside the weights that autograd keeps for the backward pass, each storage once."""
+    """Return the bytes beside the weights that autograd keeps for the backward pass."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    found = {}
+    bytes_of = {}  # by storage: several tensors may share one
 
     def pack(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            found[storage.data_ptr()] = storage.nbytes()
+            bytes_of[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         call(0)
-    return sum(found.values())
+    return sum(bytes_of.values())
 
 
 def main(name, repeats):
-    """Measure the update of a workload, with and without."""
+    """Measure the update of a workload, with and without gradient checkpointing."""
     torch.set_num_threads(1)
     workload, loss = ROLLOUTS[name], grpo_loss()
     tokenizer, policy, texts = build(workload)
     batch = judged(sampled(policy, texts, workload, 0))
-    again = LanguageModel(
+    checkpointed = LanguageModel(
         model=copy.deepcopy(policy.model),
         tokenizer=tokenizer,
         decoding=policy.decoding,
         engine=replace(policy.engine, checkpointing=True),
     )
 
-    def side(trained):
+    def update_call(trained):
         def call(_):
             trained.zero_grad()
             update(trained, loss, batch)
@@ -53,11 +53,12 @@ def main(name, repeats):
 
         return call
 
-    plain, less = (kept_bytes(one.model, side(one)) for one in (policy, again))
-    pairs = zip(again.model.parameters(), policy.model.parameters(), strict=True)
-    apart = largest(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
-    parity = [gate("gradients", apart, 1e-6)]
-    timings = by_turns({"rlcomp": side(again), "plain": side(policy)}, 1, repeats)
+    plain, less = (kept_bytes(p.model, update_call(p)) for p in (policy, checkpointed))
+    pairs = zip(checkpointed.model.parameters(), policy.model.parameters(), strict=True)
+    difference = largest(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
+    parity = [gate("gradients", difference, 1e-6)]
+    calls = {"rlcomp": update_call(checkpointed), "plain": update_call(policy)}
+    timings = by_turns(calls, 1, repeats)
     label = f"update {name}, checkpointing: kept {less / 2**20:.0f} MiB, plain {plain / 2**20:.0f}"
     emit(
         [

@@ -1,11 +1,12 @@
 """Measure a cluster: ``python benchmarks/cluster.py [STEPS] [MEGABYTES] [WORD ...]``.
 
-The demo's GRPO step, with rollouts here and by ``cluster=local``, one after the other: seconds on
-the clock, so that two free cores are needed. What a step's transport costs is CPU of the run's
-process: weights out, prompts out, rows in. Weights are published, of so many megabytes.
+The demo's GRPO step is run with rollouts in this process, then with ``cluster=local``. Its seconds
+are of the wall clock, so that two free cores are needed. The transport of a step (weights out,
+prompts out, rows in) is measured in CPU seconds of the run's process, and so is the publishing of
+weights of MEGABYTES.
 
-``--batches 1 10`` measures instead what passes through the run's process for so many times the
-demo's batch, its rollouts by the untrained policy: bytes of the rows, and CPU to take them in.
+``--batches 1 10`` measures instead the rows that pass through the run's process, for 1 and 10 times
+the demo's batch, from rollouts by the untrained policy: their bytes, and the CPU to receive them.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from rlcomp.run.parts import build
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import empty_batch
 
-# Steps that wait for a worker to import torch, and the one behind them.
+# The first steps, which wait for a worker to import torch, and the step after them.
 UNMEASURED = 2
 WORDS = ("recipe=grpo", "~phases.warm_start", "phases.rl.every={}")
 
@@ -48,8 +49,8 @@ def steps_of(words, steps):
     return [json.loads(line) for line in lines]
 
 
-def lasting(rows):
-    """Return metrics without times and without those of a cluster."""
+def reproducible_metrics(rows):
+    """Return the metrics of each step without times and without a cluster's metrics."""
     return [
         {name: v for name, v in row.items() if not name.startswith(("time/", "cluster/"))}
         for row in rows
@@ -57,13 +58,13 @@ def lasting(rows):
 
 
 def median(rows, name):
-    """The median of a metric over the steps that are measured."""
+    """Return the median of a metric over the measured steps."""
     return statistics.median(row[name] for row in rows[UNMEASURED:])
 
 
 @contextlib.contextmanager
-def transport():
-    """Context that notes the CPU seconds of every call of remote stages."""
+def clocked_transport():
+    """Yield a list to which every call of remote stages adds its CPU seconds."""
     seconds, original = [], RemoteStages.forward
 
     def clocked(stage, batch):
@@ -80,18 +81,18 @@ def transport():
 
 
 def weights_seconds(megabytes, repeats=20):
-    """CPU seconds to publish weights; a worker needs as many to load them, beside the run."""
+    """Return the CPU seconds to publish weights; a worker needs as many to load them."""
     cluster = LocalCluster()
     size = int(megabytes * 1e6)
     cluster._ring = torch.zeros(3, size, dtype=torch.uint8).share_memory_()
     cluster._stamps, cluster._published = torch.full((3,), -1), 0
-    mine = [torch.ones(size // 4).view(torch.uint8)]
-    found = []
-    for _ in range(repeats + 3):  # every buffer is written once before
+    weights = [torch.ones(size // 4).view(torch.uint8)]
+    seconds = []
+    for _ in range(repeats + 3):  # the first three calls write each buffer for the first time
         start = time.process_time()
-        cluster.publish(mine)
-        found.append(time.process_time() - start)
-    return statistics.median(found[3:])
+        cluster.publish(weights)
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds[3:])
 
 
 def batches(multiples, repeats=5):
@@ -102,20 +103,20 @@ def batches(multiples, repeats=5):
         parts = build("recipe=grpo", f"prompts.batch_size={64 * multiple}")
         with torch.no_grad():
             rows = parts["rollout"](parts["prompts"](empty_batch()))
-        made, taken = [], []
+        pickling, receiving = [], []
         for _ in range(repeats):
             start = time.process_time()
             data = bytes(ForkingPickler.dumps(RolloutReply(0, 0, rows, Ledger(), 0.0)))
-            made.append(time.process_time() - start)
-            taken.append(received(data))
-        figures = [statistics.median(each) * 1e3 for each in (made, taken)]
+            pickling.append(time.process_time() - start)
+            receiving.append(receive_seconds(data))
+        figures = [statistics.median(seconds) * 1e3 for seconds in (pickling, receiving)]
         print(
             f"| {multiple}x | {len(rows):,} | {len(data):,} | {figures[0]:.1f} | {figures[1]:.1f} |"
         )
 
 
-def received(data):
-    """CPU seconds of this process to read a message from a pipe and unpickle it."""
+def receive_seconds(data):
+    """Return this process's CPU seconds to read a message from a pipe and unpickle it."""
     here, there = multiprocessing.Pipe()
     child = multiprocessing.get_context("fork").Process(target=there.send_bytes, args=(data,))
     child.start()
@@ -127,12 +128,12 @@ def received(data):
 
 
 def main(steps, megabytes, words):
-    """Measure."""
+    """Measure steps with rollouts in this process and on a local cluster."""
     here = steps_of([*words, "collector@rollout=delayed"], steps)
     alone = steps_of(words, steps)
-    with transport() as seconds:
+    with clocked_transport() as seconds:
         there = steps_of([*words, "collector@rollout=delayed", "cluster=local"], steps)
-    differing = sum(a != b for a, b in zip(lasting(here), lasting(there), strict=True))
+    differing = sum(a != b for a, b in zip(*map(reproducible_metrics, (here, there)), strict=True))
     same = gate("steps that differ from delayed ones", differing, 0)
     step, beside = median(alone, "time/step"), median(there, "time/step")
     rollout = median(there, "cluster/made")

@@ -1,8 +1,8 @@
-"""Groups whose answers earn alike: ``python benchmarks/dead_groups.py [M] [REPEATS]``.
+"""Groups of equal rewards: ``python benchmarks/dead_groups.py [M] [REPEATS]``.
 
-The learner's forward and backward of GRPO's loss, where half of the groups have advantage 0, and
-there is no KL: as it is, and where a part of the loss claims a gradient of its own, so that every
-row is read.
+The learner's forward and backward of GRPO's loss without KL, where half of the groups have
+advantage 0. The learner skips their rows. The peer is the same learner with a loss that claims a
+gradient of its own, so that it reads every row.
 """
 
 import argparse
@@ -19,14 +19,14 @@ GOALS = {"S": 1.8, "M": 1.8}
 
 
 def half_dead(batch, group_size):
-    """The rollout with an advantage in every other group only."""
+    """Return the rollout with an advantage in every other group only."""
     groups = torch.arange(batch.shape[0]) // group_size
     dead = (groups % 2 == 0)[:, None]
     return batch.set("advantage", batch["advantage"].masked_fill(dead, 0.0))
 
 
-def differentiating(policy, batch, every_row):
-    """Compute the gradient of an optimiser step on one side."""
+def gradient_call(policy, batch, every_row):
+    """Return a function that computes the gradient of an optimiser step, of every row if asked."""
     loss = grpo_loss()
     loss.ratio.has_own_gradient = every_row
     learner = Learner(model=policy, losses={"policy": loss}, optimizer=partial(torch.optim.SGD))
@@ -40,7 +40,7 @@ def differentiating(policy, batch, every_row):
 
 
 def gradients(policy, call):
-    """Return the gradients that a side leaves in ``.grad``."""
+    """Return the gradients that a call leaves in ``.grad``."""
     call(0)
     return [p.grad.clone() for p in policy.model.parameters()]
 
@@ -51,14 +51,12 @@ def main(name, repeats):
     workload = ROLLOUTS[name]
     _, policy, texts = build(workload)
     batch = half_dead(judged(sampled(policy, texts, workload, 0)), workload.group_size)
-    ours, plain = (differentiating(policy, batch, every_row) for every_row in (False, True))
+    ours, plain = (gradient_call(policy, batch, every_row) for every_row in (False, True))
     pairs = zip(gradients(policy, ours), gradients(policy, plain), strict=True)
-    apart = largest(float((a - b).norm() / b.norm()) for a, b in pairs)
+    difference = largest(float((a - b).norm() / b.norm()) for a, b in pairs)
     timings = by_turns({"rlcomp": ours, "every row": plain}, 1, repeats)
-    label, parity = (
-        f"update {name}, half of the groups without an advantage",
-        [gate("gradients", apart, 1e-6)],
-    )
+    label = f"update {name}, half of the groups without an advantage"
+    parity = [gate("gradients", difference, 1e-6)]
     emit([against(label, timings, "every row", goal=GOALS.get(name), parity=parity)])
 
 

@@ -1,10 +1,9 @@
 """Measure the overhead of the endpoint: ``python benchmarks/endpoint.py [AGENTS] [CALLS]``.
 
-So many agents in two processes call at once, each so many times in a chat that goes on; every
-fourth forgets its first message before its last call (``endpoint_agent.py``). The number is what a
-call costs the trainer's process (HTTP, JSON, rendering, tokens, waiting, recording), without what
-the policy's sessions take: CPU time of all threads, in the best of three rollouts. No call may be
-lost.
+AGENTS agents in two processes call at once. Each makes CALLS calls in one growing chat; every
+fourth agent forgets its first message before its last call (``endpoint_agent.py``). The value is
+the CPU time of a call in the trainer's process (HTTP, JSON, rendering, tokens, waiting, recording;
+all threads), without the policy's sessions, in the best of three rollouts. No call may be lost.
 """
 
 import argparse
@@ -22,12 +21,11 @@ from rlcomp.testing import tiny_policy
 from rlcomp.workers.pool import closing
 
 GROUP, ROUNDS = 4, 3
-# Milliseconds.
-GOAL = 2.0
+GOAL = 2.0  # milliseconds of CPU a call
 
 
 class Clocked:
-    """A policy whose sessions are timed: CPU seconds of their thread."""
+    """A policy that sums the CPU seconds of its sessions' threads in ``seconds``."""
 
     def __init__(self, policy):
         self.policy, self.seconds = policy, 0.0
@@ -36,16 +34,16 @@ class Clocked:
         return getattr(self.policy, name)
 
     def session(self, prompts, **settings):
-        """Open one."""
+        """Open a session."""
         start = time.thread_time()
         session = self.policy.session(prompts, **settings)
         generate = session.generate
 
-        def timed(*args, **more):
-            begun = time.thread_time()
-            said = generate(*args, **more)
-            self.seconds += time.thread_time() - begun
-            return said
+        def timed(*args, **settings):
+            start = time.thread_time()
+            answers = generate(*args, **settings)
+            self.seconds += time.thread_time() - start
+            return answers
 
         session.generate = timed
         self.seconds += time.thread_time() - start
@@ -53,7 +51,7 @@ class Clocked:
 
 
 def rollout(player, agents, calls):
-    """CPU seconds beside generation, and how many calls are lost."""
+    """Return the CPU seconds without generation, and the number of lost calls."""
     player.policy.seconds, start = 0.0, time.process_time()
     batch = TensorDict({"prompt": encode_texts(["a"] * (agents // GROUP))}, [agents // GROUP])
     batch["columns"] = TensorDict({"calls": encode_texts([str(calls)] * len(batch))}, batch.shape)
@@ -64,7 +62,7 @@ def rollout(player, agents, calls):
 
 
 def main(agents, calls):
-    """Measure."""
+    """Measure the rollouts of some agents with some calls each."""
     pool = ProcessAgents(num_workers=2)
     policy = Clocked(tiny_policy("ab", context_length=512))
     with closing([pool]):
@@ -76,9 +74,9 @@ def main(agents, calls):
             wait=5.0,
         )
         rollout(player, agents, 1)  # starts the workers
-        found = [rollout(player, agents, calls) for _ in range(ROUNDS)]
-    seconds = min(seconds for seconds, _ in found)
-    lost = gate("lost calls", sum(lost for _, lost in found), 0)
+        rollouts = [rollout(player, agents, calls) for _ in range(ROUNDS)]
+    seconds = min(seconds for seconds, _ in rollouts)
+    lost = gate("lost calls", sum(lost for _, lost in rollouts), 0)
     value = seconds / (agents * calls) * 1e3
     name = f"endpoint, {agents * calls} calls of {agents} agents"
     emit([row(name, value, unit="ms", goal=GOAL, most=True, parity=[lost], seconds=seconds)])

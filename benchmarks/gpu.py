@@ -1,10 +1,10 @@
 """Measure a GPU: ``python benchmarks/gpu.py [PHASE ...] [--size 1.5B] [--quick]``.
 
-At most ten minutes, and no network: models have random weights and are made from their sizes. Each
-phase is a process of its own with its own deadline, and its rows are printed as they come; a phase
-that is late or fails keeps the rows it had, and one more says what became of it. Shares are those
-of the rates that the first phase measured on the same device. ``--quick`` takes tiny sizes, on a
-CPU too, only to see that everything runs.
+It takes at most ten minutes and needs no network: the models have random weights. Each phase is a
+process of its own with its own deadline, and each row is printed as soon as it is known. A phase
+that is late or fails keeps its rows, and gets one more with the reason. Shares are relative to the
+rates that the first phase measured on the same device. ``--quick`` takes tiny sizes and also runs
+on a CPU, only to see that everything runs.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measure import goal_cell, parity_cell, value_cell, verdict
 
-# Seconds. Together with the start of five processes less than ten minutes.
+# Seconds of each phase. With the start of five processes they sum to less than ten minutes.
 DEADLINES = {"device": 60, "parity": 60, "rollout": 150, "update": 150, "step": 120}
 SIZES = ("0.5B", "1.5B")
 COLUMNS = ("row", "value", "goal", "met", "parity", "measured", "peer")
@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("gpu_phases.py")
 
 
 def run(phase, sizes, peaks, deadline):
-    """The rows of a phase, as they come, and one more if it does not end well."""
+    """Yield the rows of a phase as it prints them, and a row with the reason if it is cut short."""
     command = [sys.executable, str(SCRIPT), phase, json.dumps(peaks), *sizes]
     late = threading.Event()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -47,13 +47,13 @@ def run(phase, sizes, peaks, deadline):
 
 
 def line_of(entry):
-    """A row of the table; what was not measured says why."""
+    """Return a row as a line of the table; a row without a value has a note with the reason."""
     measured = [f"{name} {value}" for name, value in entry.get("figures", {}).items()]
-    peers = [f"{name}: {said}" for name, said in entry.get("peers", {}).items()]
+    peers = [f"{name}: {text}" for name, text in entry.get("peers", {}).items()]
     if "note" in entry:
         cells = [entry["row"], entry["note"], "-", verdict(entry), "-"]
     else:
-        parity = "; ".join(parity_cell(one) for one in entry["parity"]) or "-"
+        parity = "; ".join(parity_cell(check) for check in entry["parity"]) or "-"
         value = value_cell(entry["value"], entry["unit"])
         cells = [entry["row"], value, goal_cell(entry), verdict(entry), parity]
     return "| " + " | ".join([*cells, ", ".join(measured) or "-", "; ".join(peers) or "-"]) + " |"

@@ -10,22 +10,22 @@ import torch
 from gpu_models import DEVICE, peak_gib, seconds, synchronize
 from measure import row
 
-# Rows of a forward and backward pass of the peer.
+# Rows in one forward and backward pass of TRL.
 ROWS = 16
 
 
 def generate(model, workload, prompts):
-    """Seconds, tokens and steps of generate, in bfloat16."""
+    """Return the seconds, tokens and decode steps of transformers' generate, in bfloat16."""
     peer = copy.deepcopy(model).bfloat16()
     rows = [prompt for prompt in prompts for _ in range(workload.group_size)]
     ids = torch.tensor(rows, device=DEVICE)  # all prompts are equally long
-    pad, found = 0, []
+    pad, answers = 0, []
 
-    def sample(new):
+    def sample(max_new_tokens):
         output = peer.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
-            max_new_tokens=new,
+            max_new_tokens=max_new_tokens,
             do_sample=True,
             temperature=1.0,
             top_k=0,
@@ -33,16 +33,16 @@ def generate(model, workload, prompts):
             pad_token_id=pad,
             eos_token_id=1,
         )
-        found.append(output[:, ids.shape[1] :])
+        answers.append(output[:, ids.shape[1] :])
 
     sample(4)
     torch.manual_seed(0)
     spent = seconds(lambda: sample(workload.max_new_tokens))
-    return spent, int((found[-1] != pad).sum()), found[-1].shape[1]
+    return spent, int((answers[-1] != pad).sum()), answers[-1].shape[1]
 
 
 def trainer(model, tokenizer, workload, **changes):
-    """TRL's trainer as it ships, on this device."""
+    """Return TRL's trainer with its default precision on this device, and one prompt per word."""
     from peer_trl import trainer_of
 
     words = [f"{tokenizer.convert_ids_to_tokens(2 + n)}" for n in range(workload.prompts)]
@@ -52,7 +52,7 @@ def trainer(model, tokenizer, workload, **changes):
 
 
 def update_by_trl(model, tokenizer, workload, batch):
-    """Measure TRL's loss and backward pass: bfloat16, default checkpointing."""
+    """Describe TRL's loss and backward pass in words: seconds, tokens a second, peak memory."""
     if importlib.util.find_spec("trl") is None:
         return "not installed"
     from peer_trl import inputs_of
@@ -64,8 +64,8 @@ def update_by_trl(model, tokenizer, workload, batch):
 
     def step(rows):
         for start in range(0, rows, ROWS):
-            some = slice(start, start + ROWS)
-            part = {k: v[some] if v.dim() else v for k, v in inputs.items()}
+            rows_of_pass = slice(start, start + ROWS)
+            part = {k: v[rows_of_pass] if v.dim() else v for k, v in inputs.items()}
             with peer.compute_loss_context_manager():
                 loss = peer.compute_loss(peer.model, part)
             loss.backward()
@@ -80,7 +80,7 @@ def update_by_trl(model, tokenizer, workload, batch):
 
 
 def train(name, model_of, workload, tokenizer, steps):
-    """The row of TRL's whole steps."""
+    """Return the row of whole GRPO steps by TRL."""
     if importlib.util.find_spec("trl") is None:
         return {"row": name, "met": None, "note": "trl: not installed"}
     from transformers import TrainerCallback
@@ -98,10 +98,9 @@ def train(name, model_of, workload, tokenizer, steps):
     )
     peak_gib(reset=True)
     peer.train()
-    spent = [b[0] - a[0] for a, b in itertools.pairwise(ends)]
     rows = workload.prompts * workload.group_size
     tokens = statistics.mean(mean for _, mean in ends[1:]) * rows
-    taken = statistics.median(spent)
-    figures = {"s": f"{taken:.2f}"}
+    step_seconds = statistics.median(b[0] - a[0] for a, b in itertools.pairwise(ends))
+    figures = {"s": f"{step_seconds:.2f}"}
     figures["peak GiB"] = "-" if peak_gib() is None else f"{peak_gib():.1f}"
-    return row(name, tokens / taken, goal=None, unit="tokens/s", figures=figures)
+    return row(name, tokens / step_seconds, goal=None, unit="tokens/s", figures=figures)

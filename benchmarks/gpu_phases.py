@@ -1,4 +1,4 @@
-"""The phases of ``gpu.py``, one a process: prints each row, in JSON, as soon as it is known."""
+"""The phases of ``gpu.py``: each is a process of its own, which prints its rows in JSON."""
 
 import argparse
 import importlib.util
@@ -30,17 +30,19 @@ from workloads import tokenizer_of
 from rlcomp.engine.minibatch import micro_batches
 from rlcomp.engine.packing import pack
 
-# Nats: the largest difference in float32, the mean one otherwise. Of gradients, relative in norm.
+# Limits of the difference of log-probs, in nats (the largest difference in float32, else the mean
+# difference), and of the relative difference of gradients in norm.
 GATES = {"float32": 1e-4, "tf32": 5e-3, "bfloat16": 2e-2, "compiled": 2e-2}
+# Goals: share of the copy rate while decoding, and of the bfloat16 product rate in an update.
 BANDWIDTH, PEAK = 0.5, 0.4
-# Of an update: some 32 thousand packed tokens. And those of one forward and backward pass.
+# Prompts of an update, some 32 thousand packed tokens; tokens of a forward and backward pass.
 PROMPTS, MICRO = 14, {"tiny": 2**13, "0.5B": 2**14, "1.5B": 2**13}
-# The first of them is not measured.
+# Whole steps; the first one is not measured.
 STEPS, PEER_STEPS = 3, 2
 
 
 def device(sizes, _):
-    """Versions, and the rates that everything else is a share of."""
+    """Yield the row of the device: its versions, and the rates that shares are relative to."""
     size, megabytes = (128, 1) if sizes == ["tiny"] else (8192, 2048)
     rates = {
         "bfloat16": product_rate(size, torch.bfloat16, "highest"),
@@ -57,7 +59,7 @@ def device(sizes, _):
 
 
 def product_rate(size, dtype, precision, times=10):
-    """Floating-point operations a second of square products of random matrices."""
+    """Return the floating-point operations a second of square products of random matrices."""
     torch.set_float32_matmul_precision(precision)
     a, b = (torch.randn(size, size, device=DEVICE, dtype=dtype) for _ in range(2))
     a @ b
@@ -67,7 +69,7 @@ def product_rate(size, dtype, precision, times=10):
 
 
 def copy_rate(megabytes, times=10):
-    """Bytes read and written a second."""
+    """Return the bytes read and written a second by a copy."""
     source = torch.randn(megabytes * 2**18, device=DEVICE)
     target = torch.empty_like(source)
     target.copy_(source)
@@ -77,15 +79,15 @@ def copy_rate(megabytes, times=10):
 
 def versions():
     """Return the versions of the packages in use."""
-    found = {"python": platform.python_version(), "CUDA": torch.version.cuda or "none"}
+    version_of = {"python": platform.python_version(), "CUDA": torch.version.cuda or "none"}
     for name in ("torch", "transformers", "tensordict", "trl", "vllm"):
-        there = importlib.util.find_spec(name) is not None
-        found[name] = metadata.version(name) if there else "absent"
-    return found
+        is_installed = importlib.util.find_spec(name) is not None
+        version_of[name] = metadata.version(name) if is_installed else "absent"
+    return version_of
 
 
 def parity(sizes, _):
-    """Sampled log-probs and gradients beside a padded float32 pass of transformers."""
+    """Yield rows that compare log-probs and gradients with a padded pass of transformers."""
     short = {"prompts": 4, "group_size": 4, "shortest": 32, "longest": 64}
     for size in ["tiny", *(size for size in sizes[:1] if size != "tiny")]:
         workload = workload_of(size, **short, max_new_tokens=64, mean=32)
@@ -102,42 +104,42 @@ def parity(sizes, _):
 
 
 def parity_row(name, policy, rollout, limit):
-    """Log-probs of sampler and scorer, and the gradient of GRPO's loss, held against theirs."""
+    """Return the row of log-probs (sampled, scored) and the gradient of GRPO's loss."""
     batch, loss, strict = judged(rollout), grpo_loss(), limit <= 1e-4
     with torch.no_grad():
-        plain, read = plain_log_probs(policy.model, batch), policy.log_probs(batch)
-    apart = {}
-    for what, found in (("sampled", batch["rollout_log_probs"]), ("read", read)):
-        each = (found - plain)[batch["response_mask"]].abs()
-        apart[what] = float(each.max() if strict else each.mean())
-    # The first step's ratio is 1 on both sides: what the passes make of the gradient is compared.
+        plain, scored = plain_log_probs(policy.model, batch), policy.log_probs(batch)
+    difference_of = {}
+    for source, log_probs in (("sampled", batch["rollout_log_probs"]), ("read", scored)):
+        differences = (log_probs - plain)[batch["response_mask"]].abs()
+        difference_of[source] = float(differences.max() if strict else differences.mean())
+    # With these old log-probs the ratio is 1 on both sides: only the passes can differ.
     batch["old_log_probs"] = plain
-    own = gradient_of(policy, lambda rows: update(policy, loss, rows), batch)
+    ours = gradient_of(policy, lambda rows: update(policy, loss, rows), batch)
     theirs = gradient_of(policy, lambda rows: plain_update(policy, loss, rows), batch)
-    gradients = float((own - theirs).norm() / theirs.norm())
-    gates = [gate(f"{what} log-probs", value, limit) for what, value in apart.items()]
+    gradients = float((ours - theirs).norm() / theirs.norm())
+    gates = [gate(f"{source} log-probs", value, limit) for source, value in difference_of.items()]
     gates.append(gate("gradients", gradients, limit))
-    return row(name, max(apart.values()), goal=None, unit="nats", parity=gates)
+    return row(name, max(difference_of.values()), goal=None, unit="nats", parity=gates)
 
 
 def gradient_of(policy, step, batch):
     """Return all gradients as one vector."""
     policy.zero_grad()
     step(batch.copy())
-    found = torch.cat([p.grad.flatten() for p in policy.model.parameters()])
+    gradient = torch.cat([p.grad.flatten() for p in policy.model.parameters()])
     policy.zero_grad()
-    return found
+    return gradient
 
 
 def plain_update(policy, loss, rows):
-    """Forward and backward by transformers, padded."""
+    """Run forward and backward by transformers on padded rows."""
     with torch.enable_grad():
         rows["log_probs"] = plain_log_probs(policy.model, rows)
         loss(rows)["loss"].backward()
 
 
 def sampled(policy, workload, tokenizer, seed=0, **changes):
-    """A rollout by rlcomp."""
+    """Sample a rollout by rlcomp."""
     arguments = {"group_size": workload.group_size, "max_new_tokens": workload.max_new_tokens}
     generator = torch.Generator().manual_seed(seed)
     return policy.generate(
@@ -146,15 +148,15 @@ def sampled(policy, workload, tokenizer, seed=0, **changes):
 
 
 def rollout(sizes, peaks):
-    """Sampling against generate of transformers."""
+    """Yield the rows of sampling, beside transformers' generate."""
     for size in sizes:
         workload = workload_of(size)
         tokenizer = tokenizer_of(workload.size)
         model = model_on_device(workload, tokenizer)
-        # A model that serves is in half precision.
+        # The peer runs in half precision, as a server runs a model.
         spent, tokens, steps = generate(model, workload, prompts_of(workload, tokenizer))
-        said = f"{tokens / spent:.0f} tokens/s, {1e3 * spent / steps:.2f} ms a step in bfloat16"
-        peers = {"transformers generate": said, "vllm": without("vllm")}
+        text = f"{tokens / spent:.0f} tokens/s, {1e3 * spent / steps:.2f} ms a step in bfloat16"
+        peers = {"transformers generate": text, "vllm": note_without("vllm")}
         for precision in ("bfloat16", "float32"):
             name = f"rollout {size} {precision}"
             engine = engine_of(precision)
@@ -167,12 +169,15 @@ def rollout(sizes, peaks):
 
 
 def rollout_row(name, policy, workload, tokenizer, peaks, width, peers):
-    """Tokens a second, and the share of the copy rate at which weights and cache were read."""
+    """Return the row of a rollout: the share of the copy rate at which weights and cache are read.
+
+    ``width`` is the number of bytes of a weight.
+    """
     sampled(policy, workload, tokenizer, max_new_tokens=4)
     peak_gib(reset=True)
-    found = []
-    spent = seconds(lambda: found.append(sampled(policy, workload, tokenizer)))
-    lengths = found[0]["response_mask"].sum(1).cpu()
+    rollouts = []
+    spent = seconds(lambda: rollouts.append(sampled(policy, workload, tokenizer)))
+    lengths = rollouts[0]["response_mask"].sum(1).cpu()
     tokens, steps = int(lengths.sum()), int(lengths.max())
     read = least_bytes(policy.model, workload, lengths, width)
     figures = {
@@ -180,7 +185,7 @@ def rollout_row(name, policy, workload, tokenizer, peaks, width, peers):
         "ms a step": f"{1e3 * spent / steps:.2f}",
         "GB/s": f"{read / spent / 1e9:.0f}",
         "host syncs a step": syncs_a_step(policy, workload, tokenizer),
-        "peak GiB": said(peak_gib()),
+        "peak GiB": cell(peak_gib()),
     }
     share = read / spent / peaks["copy"] if "copy" in peaks else 0.0
     facts = {"ours": spent, "work": tokens, "figures": figures, "peers": peers}
@@ -188,7 +193,11 @@ def rollout_row(name, policy, workload, tokenizer, peaks, width, peers):
 
 
 def least_bytes(model, workload, lengths, width):
-    """Bytes that decoding must read: all matrices each step, every prompt and answer's cache."""
+    """Return the bytes that decoding must read.
+
+    All matrices in each step; in each step also the cached keys and values of each answer that has
+    not ended, and of its group's prompt once.
+    """
     layers, head = weights_of(model)
     steps, config = int(lengths.max()), model.config
     size = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
@@ -199,23 +208,23 @@ def least_bytes(model, workload, lengths, width):
 
 
 def syncs_a_step(policy, workload, tokenizer):
-    """Times a decode step waits for the device, as torch's debug mode counts them."""
+    """Return how often a decode step waits for the device, counted by torch's debug mode."""
     if DEVICE.type != "cuda":
         return "-"
     counts, most = [], workload.max_new_tokens
     few, many = min(16, most // 2), min(48, most)
-    for new in (few, many):
+    for max_new_tokens in (few, many):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
-            sampled(policy, workload, tokenizer, max_new_tokens=new)
+            sampled(policy, workload, tokenizer, max_new_tokens=max_new_tokens)
             torch.cuda.set_sync_debug_mode("default")
-        counts.append(sum("synchronizing" in str(one.message) for one in caught))
+        counts.append(sum("synchronizing" in str(warning.message) for warning in caught))
     return f"{(counts[1] - counts[0]) / (many - few):.2f}"
 
 
 def updates(sizes, peaks):
-    """Forward and backward of GRPO's loss over packed tokens."""
+    """Yield the rows of forward and backward of GRPO's loss over packed tokens."""
     for size in sizes:
         workload = workload_of(size, prompts=PROMPTS)
         tokenizer = tokenizer_of(workload.size)
@@ -233,13 +242,13 @@ def updates(sizes, peaks):
 
 
 def update_row(name, policy, batch, micro, peaks, peers):
-    """Tokens a second, and the share of the bfloat16 peak of the linear layers' arithmetic."""
+    """Return the row of an update: the linear layers' arithmetic as a share of the product rate."""
     loss = grpo_loss()
     parts = list(micro_batches(batch, micro, 1, packed=True))
 
-    def step(some):
+    def step(batches):
         policy.zero_grad()
-        for part in some:
+        for part in batches:
             update(policy, loss, part)
 
     step(parts[:1] + parts[-1:])
@@ -248,13 +257,14 @@ def update_row(name, policy, batch, micro, peaks, peers):
     tokens = sum(len(pack(part)[0].ids) for part in parts)
     answers = int(batch["response_mask"].sum())
     layers, head = weights_of(policy.model)
+    # A weight takes 2 operations a token forward, and 4 backward.
     rate = 6 * (layers * tokens + head * answers) / spent
     figures = {
         "packed tokens": tokens,
         "tokens/s": f"{tokens / spent:.0f}",
         "answer tokens/s": f"{answers / spent:.0f}",
         "TFLOP/s": f"{rate / 1e12:.4g}",
-        "peak GiB": said(peak_gib()),
+        "peak GiB": cell(peak_gib()),
         "kernels": f"{kernels_of(lambda: step(parts[:1]))} for a micro-batch of {micro}",
     }
     policy.zero_grad()
@@ -276,7 +286,10 @@ def kernels_of(call):
 
 
 def step(sizes, _):
-    """Whole GRPO steps: sampling, reward, advantage, loss, backward, AdamW. The slow peer last."""
+    """Yield the rows of whole GRPO steps: sampling, reward, advantage, loss, backward, AdamW.
+
+    TRL comes last, because it is slow and the phase has a deadline.
+    """
     for size in sizes:
         workload = workload_of(size, prompts=16)
         tokenizer = tokenizer_of(workload.size)
@@ -288,7 +301,7 @@ def step(sizes, _):
 
 
 def step_row(name, size, workload, tokenizer):
-    """Answer tokens a second."""
+    """Return the row of our GRPO steps: answer tokens a second."""
     from gpu_steps import steps_of
 
     engine = engine_of("compiled")
@@ -297,25 +310,25 @@ def step_row(name, size, workload, tokenizer):
     policy = policy_of(model_on_device(workload, tokenizer), tokenizer, engine)
     peak_gib(reset=True)
     spent, tokens = steps_of(policy, tokenizer, workload, STEPS, MICRO[size])
-    figures = {"s": f"{spent:.2f}", "peak GiB": said(peak_gib())}
+    figures = {"s": f"{spent:.2f}", "peak GiB": cell(peak_gib())}
     facts = {"ours": spent, "work": tokens, "figures": figures}
     return row(name, tokens / spent, goal=None, unit="tokens/s", **facts)
 
 
-def said(number):
-    """A number of a table; a dash for none."""
+def cell(number):
+    """Return a number for a cell of a table; a dash for None."""
     return "-" if number is None else f"{number:.1f}"
 
 
 def unsupported(name):
-    """The row of what this version cannot do."""
+    """Return the row of a precision that this version does not support."""
     return {"row": name, "met": None, "note": "not supported"}
 
 
-def without(name):
+def note_without(name):
     """Return the note on a peer that this script does not run."""
-    there = importlib.util.find_spec(name) is not None
-    return "not measured by this script" if there else "not installed"
+    is_installed = importlib.util.find_spec(name) is not None
+    return "not measured by this script" if is_installed else "not installed"
 
 
 PHASES = {
@@ -328,7 +341,7 @@ PHASES = {
 
 
 def main(phase, peaks, sizes):
-    """Print the rows; what else is printed goes to stderr."""
+    """Print the rows to stdout, and everything else to stderr."""
     rows = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     if DEVICE.type == "cpu" and sizes != ["tiny"]:

@@ -12,7 +12,7 @@ from rlcomp import Component, Phase, run_phases
 
 
 class Clock(Component):
-    """The last stage: notes when a step ended, and how many tokens it sampled."""
+    """The last stage: records when a step ended, and how many tokens it sampled."""
 
     reads = ("response_mask",)
 
@@ -21,19 +21,19 @@ class Clock(Component):
         self.ends = []
 
     def forward(self, batch):
-        """Note it."""
+        """Record the end of the step."""
         synchronize()
         self.ends.append((time.perf_counter(), int(batch["response_mask"].sum())))
         return batch
 
 
 def steps_of(policy, tokenizer, workload, steps, micro):
-    """Median seconds of a step, the first aside, and the mean of its tokens."""
+    """Return the median seconds and the mean tokens of a step, without the first step."""
     texts = texts_of(workload, tokenizer)
     stages, generator = stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=micro)
     generator.manual_seed(0)
     clock = Clock()
     phase = Phase(steps, [*stages, clock])
-    run_phases({"rl": phase}, nodes={type(one).__name__: one for one in phase.stages}, seed=0)
+    run_phases({"rl": phase}, nodes={type(stage).__name__: stage for stage in phase.stages}, seed=0)
     spent = [b[0] - a[0] for a, b in itertools.pairwise(clock.ends)]
     return statistics.median(spent), statistics.mean(tokens for _, tokens in clock.ends[1:])

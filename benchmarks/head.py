@@ -1,9 +1,10 @@
-"""From states to log-probs and back: ``python benchmarks/head.py [TOKENS] [ROUNDS] [WORDS]``.
+"""The output head, forward and backward: ``python benchmarks/head.py [TOKENS] [ROUNDS] [WORDS]``.
 
-Forward and backward of the log-probs of TOKENS taken tokens, from states of width 512 over a
-vocabulary of WORDS (50000), with the gradients of the states and of the head. Every variant runs in
-a process of its own, by turns: that process's peak is the variant's. ``plain`` is ``log_softmax``
-of all logits at once, ``trl`` the peer's chunked head. Seconds are medians of the rounds.
+Forward and backward of the log-probs of TOKENS sampled tokens, from states of width 512 over a
+vocabulary of WORDS (50000), with the gradients of the states and of the head. The variants take
+turns, each in a process of its own, whose peak of memory is the variant's. ``plain`` is
+``log_softmax`` of all logits at once, ``trl`` the peer's chunked head. Seconds are medians of the
+rounds.
 """
 
 import argparse
@@ -21,20 +22,21 @@ from turn import peak_bytes
 
 WIDTH = 512
 KERNELS = ("torch", "onednn", "bfloat16")
-# Times of plain; the share of its growth; times faster than the peer.
+# Goals: most time and most growth of memory, as multiples of plain's; least speed-up over TRL.
 TIME, MEMORY, PEER = 1.2, 1 / 3, 2.0
-# Log-probs apart in nats, gradients apart in their norm.
+# Limits of the difference of log-probs, in nats, and of the relative difference of gradients.
 GATES = {"torch": (1e-5, 1e-5), "onednn": (1e-5, 1e-5), "bfloat16": (0.1, 0.02), "trl": (1e-5,) * 2}
 # The peer's own constant: trl.trainer.utils._CHUNKED_LOGPROB_CHUNK_SIZE.
 PEER_COLUMNS = 32768
 
 
 def plain(states, weight, tokens):
+    """Return the log-probs by ``log_softmax`` of all logits at once."""
     return (states @ weight.t()).log_softmax(-1).gather(1, tokens[:, None])[:, 0]
 
 
 def ours(kernel):
-    """Log-probs by one of our kernels."""
+    """Return a function that computes the log-probs by one of our kernels."""
     import torch
 
     from rlcomp.engine.decoding import Decoding
@@ -50,6 +52,7 @@ def ours(kernel):
 
 
 def peer(states, weight, tokens):
+    """Return the log-probs by TRL's chunked head."""
     from trl.kernels.chunked_logprob import ChunkedLogProbFunction
 
     chunked = ChunkedLogProbFunction.apply
@@ -69,30 +72,35 @@ def child(variant, count, words, reference):
     tokens = torch.randint(words, (count,), generator=generator)
     upstream = torch.randn(count, generator=generator)
     before = peak_bytes()
-    # What is loaded or built at first use belongs to no step's time.
+    # A small call first: libraries that are loaded or built at first use do not count.
     torch.autograd.grad(log_probs(states[:2], weight, tokens[:2]).sum(), states)
     start = time.process_time()
-    found = log_probs(states, weight, tokens)
-    (found * upstream).sum().backward()
+    values = log_probs(states, weight, tokens)
+    (values * upstream).sum().backward()
     seconds, growth = time.process_time() - start, peak_bytes() - before
-    result = [found.detach(), states.grad, weight.grad[::50].clone()]
+    # Every 50th row of the head's gradient is enough for the comparison.
+    result = [values.detach(), states.grad, weight.grad[::50].clone()]
     if variant == "plain":
         save_file(dict(zip("abc", result, strict=True)), reference)
     expected = load_file(reference)
-    print(json.dumps([seconds, growth, *apart(result, [expected[name] for name in "abc"])]))
+    print(json.dumps([seconds, growth, *differences(result, [expected[name] for name in "abc"])]))
 
 
-def apart(result, reference):
-    """The largest difference of log-probs, and of gradients by their norm."""
+def differences(result, reference):
+    """Return the largest difference of log-probs, and the largest one of gradients in norm."""
     log_probs, *gradients = zip(result, reference, strict=True)
     return float((log_probs[0] - log_probs[1]).abs().max()), largest(
         float((ours - theirs).norm() / theirs.norm()) for ours, theirs in gradients
     )
 
 
-def measured(variants, count, rounds, words):
-    """``[seconds, growth, log-probs apart, gradients apart]`` of every run, by variant."""
-    found = {variant: [] for variant in variants}
+def measure(variants, count, rounds, words):
+    """Run the variants by turns.
+
+    Returns:
+        By variant, for every round: seconds, growth in bytes, and the two :func:`differences`.
+    """
+    runs = {variant: [] for variant in variants}
     with tempfile.TemporaryDirectory() as directory:
         reference = str(Path(directory) / "plain.safetensors")
         for _ in range(rounds):
@@ -100,32 +108,32 @@ def measured(variants, count, rounds, words):
                 command = [sys.executable, __file__, str(count), "1", str(words)]
                 command += ["--child", variant, reference]
                 answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-                found[variant].append(json.loads(answer.stdout.splitlines()[-1]))
-    return found
+                runs[variant].append(json.loads(answer.stdout.splitlines()[-1]))
+    return runs
 
 
 def gates(variant, runs, prefix=""):
-    """Return the largest distance of a run from the plain one."""
+    """Return the gates of the largest differences between a variant's runs and plain's."""
     limits = zip(("log-probs", "gradients"), (2, 3), GATES[variant], strict=True)
     return [
         gate(prefix + what, largest(run[at] for run in runs), most) for what, at, most in limits
     ]
 
 
-def timed(runs, others):
-    """Median seconds of both sides, and the spread of the one that differs more."""
-    sides = [[run[0] for run in each] for each in (runs, others)]
+def timing_of(runs, others):
+    """Return the median seconds of both sides, and the larger spread of the two."""
+    sides = [[run[0] for run in side] for side in (runs, others)]
     spread = max(max(seconds) / min(seconds) for seconds in sides)
     return *map(statistics.median, sides), spread
 
 
-def rows_of(kernel, found):
-    """Our time and memory beside plain's."""
-    runs, others = found[kernel], found["plain"]
-    seconds, peer_seconds, spread = timed(runs, others)
+def rows_of(kernel, runs_of):
+    """Return the rows of our time and memory beside plain's."""
+    runs, others = runs_of[kernel], runs_of["plain"]
+    seconds, peer_seconds, spread = timing_of(runs, others)
     parity = gates(kernel, runs)
     pairs = [ours[0] / theirs[0] for ours, theirs in zip(runs, others, strict=True)]
-    growth, peer_growth = (max(run[1] for run in each) for each in (runs, others))
+    growth, peer_growth = (max(run[1] for run in side) for side in (runs, others))
     return [
         row(
             f"head, {kernel}: time",
@@ -151,10 +159,10 @@ def rows_of(kernel, found):
     ]
 
 
-def peer_row(found):
-    """Our head, by torch's product, beside the peer's."""
-    runs, others = found["torch"], found["trl"]
-    seconds, peer_seconds, spread = timed(runs, others)
+def peer_row(runs_of):
+    """Return the row of our head, with torch's product, beside the peer's."""
+    runs, others = runs_of["torch"], runs_of["trl"]
+    seconds, peer_seconds, spread = timing_of(runs, others)
     pairs = [theirs[0] / ours[0] for ours, theirs in zip(runs, others, strict=True)]
     growth = max(run[1] for run in others)
     return row(
@@ -173,10 +181,10 @@ def peer_row(found):
 
 def main(count, rounds, words):
     """Measure all variants."""
-    known = importlib.util.find_spec("trl") is not None
-    found = measured(["plain", *KERNELS, *(["trl"] if known else [])], count, rounds, words)
-    rows = [entry for kernel in KERNELS for entry in rows_of(kernel, found)]
-    emit([*rows, peer_row(found) if known else absent("head, torch against TRL", PEER)])
+    has_trl = importlib.util.find_spec("trl") is not None
+    runs_of = measure(["plain", *KERNELS, *(["trl"] if has_trl else [])], count, rounds, words)
+    rows = [entry for kernel in KERNELS for entry in rows_of(kernel, runs_of)]
+    emit([*rows, peer_row(runs_of) if has_trl else absent("head, torch against TRL", PEER)])
 
 
 if __name__ == "__main__":

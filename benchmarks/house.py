@@ -1,9 +1,9 @@
 """Measure the code and the part that a run enters: ``python benchmarks/house.py [--sizes]``.
 
-Prints lines and files by place; the files that a run of ``recipe=grpo`` enters, as a whole, before
-``launch``, before torch is imported, and in its rollout and learner stages; and through how many
-functions the config goes on its way to ``launch``. ``--sizes`` leaves out the run. A file is
-entered when a frame of it starts.
+It prints the lines and files by place. For a run of ``recipe=grpo`` it prints how many files the
+run enters: in all, before ``launch``, before torch is imported, and in the rollout and learner
+stages; and how many functions get the config before ``launch``. ``--sizes`` leaves out the run. A
+run enters a file when a frame of the file starts.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def python_files(*folders):
 
 
 def has_code(file):
-    """Return whether a file has more than a docstring and imports of the future."""
+    """Return whether a file has more than a docstring."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     return any(
         not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in body
@@ -35,7 +35,7 @@ def has_code(file):
 
 
 def size(files):
-    """Return how many lines files have, and how many of them have code."""
+    """Return the number of lines, and the number of files with code."""
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
     return {"lines": lines, "files": sum(map(has_code, files))}
 
@@ -44,8 +44,8 @@ def sizes():
     """Return the sizes of kernel, worlds, advice and tests."""
     worlds = python_files("components/worlds")
     advice = python_files("rlcomp/advice")
-    apart = {*worlds, *advice}
-    kernel = [file for file in python_files("rlcomp", "components") if file not in apart]
+    excluded = {*worlds, *advice}
+    kernel = [file for file in python_files("rlcomp", "components") if file not in excluded]
     return {
         "kernel": size(kernel),
         "worlds": size(worlds),
@@ -55,12 +55,12 @@ def sizes():
 
 
 class Tracer:
-    """Profile hook that appends a line of JSON to a file at each first sight.
+    """Profile hook that appends each new line of JSON on an entered function to a file.
 
-    The file is opened for appending, so that forked processes write into the same one.
+    The file is opened for appending, so that forked processes write to it, too.
 
     Args:
-        file: that is written.
+        file: the file to write.
     """
 
     def __init__(self, file):
@@ -70,7 +70,7 @@ class Tracer:
         self.stages = []
 
     def __call__(self, frame, event, argument):
-        """Take an event of the interpreter."""
+        """Record an event of the interpreter."""
         code = frame.f_code
         name = code.co_filename.removeprefix(f"{ROOT}/")
         if not name.startswith(("rlcomp/", "components/")):
@@ -85,7 +85,7 @@ class Tracer:
             self.stages.pop()
 
     def enter(self, name, function, frame):
-        """Write what is seen for the first time."""
+        """Write the line of an entered function, if it is new."""
         row = {
             "file": name,
             "function": function != "<module>",
@@ -101,13 +101,13 @@ class Tracer:
 
 
 def _has_config(frame):
-    """Return whether a function is handed the config, or a part of it."""
+    """Return whether an argument of a function is the config, or a part of it."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
     return any(type(frame.f_locals.get(name)).__name__ == "DictConfig" for name in names)
 
 
 def trace(file, words):
-    """Run the command line in this process, and write what it enters."""
+    """Run the command line in this process, and write the functions that it enters."""
     tracer = Tracer(file)
     threading.setprofile(tracer)
     sys.setprofile(tracer)
@@ -117,8 +117,8 @@ def trace(file, words):
     main()
 
 
-def entered():
-    """Return how many files a run enters, by part."""
+def count_entered():
+    """Return how many files a run enters, by part of the run."""
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/entered.jsonl"
         words = [*RUN, f"directory={folder}/run"]
@@ -126,7 +126,7 @@ def entered():
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
         rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
-    counts = {
+    files_of = {
         "run, any frame": {row["file"] for row in rows},
         "run, functions": {row["file"] for row in rows if row["function"]},
         "before launch": {row["file"] for row in rows if row["before"]},
@@ -136,8 +136,8 @@ def entered():
         "advice": {row["file"] for row in rows if row["file"].startswith("rlcomp/advice/")},
     }
     for stage in STAGES:
-        counts[f"stage {stage}"] = {row["file"] for row in rows if row["stage"] == stage}
-    return {name: len(found) for name, found in counts.items()}
+        files_of[f"stage {stage}"] = {row["file"] for row in rows if row["stage"] == stage}
+    return {name: len(files) for name, files in files_of.items()}
 
 
 def main():
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--sizes", action="store_true", help="no run")
     figures = {"sizes": sizes()}
     if not parser.parse_args().sizes:
-        figures["entered"] = entered()
+        figures["entered"] = count_entered()
     for part in figures.values():
         for name, value in part.items():
             text = (

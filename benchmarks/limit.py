@@ -1,9 +1,10 @@
 """Compare a step with the peak of one core: ``python benchmarks/limit.py [REPEATS] [WORKLOAD]``.
 
-The limit is the time in which the fastest float32 matrix product of torch (the model's layers, 1024
-rows, both libraries it has) would do the linear layers' arithmetic on the tokens that must be read:
-every distinct prompt once, every answer once. Attention, norms and sampling count as nothing. With
-a matrix unit (``bf16x6``) the limit is lower; one more row has the update's share of that.
+The limit is the time that the linear layers' arithmetic would take at the rate of torch's fastest
+float32 matrix product (the model's layers, 1024 rows, both libraries of torch). The arithmetic is
+on every distinct prompt once and on every answer once. Attention, norms and sampling count as
+nothing. With a matrix unit (``bf16x6``) the limit is lower; one more row has the update's share of
+that limit.
 """
 
 import argparse
@@ -17,28 +18,28 @@ from workloads import ROLLOUTS, build, sampled
 
 from rlcomp.engine.native import bf16x6
 
-GOALS = {"update": 0.75, "rollout": 0.40}
-ROWS = 1024
+GOALS = {"update": 0.75, "rollout": 0.40}  # least share of the limit
+ROWS = 1024  # of the products that measure the peak
 
 
 def onednn(x, weight):
-    """Torch's other float32 product."""
+    """Compute torch's float32 product by oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
 
 
 def split(x, weight):
-    """Float32 by six bfloat16 products."""
+    """Compute a float32 product by six bfloat16 products."""
     return bf16x6.product(x, weight.t())
 
 
 def torch_kernels():
-    """The float32 products of torch."""
+    """Return the float32 products of torch."""
     return [torch.nn.functional.linear, *[onednn] * torch.backends.mkldnn.is_available()]
 
 
 @torch.no_grad()
 def peak_rate(model, kernels, repeats=5):
-    """The most floating-point operations a second, over the model's linear layers."""
+    """Return the most floating-point operations a second, over the model's linear layers."""
     rate = 0.0
     for weight in {m.weight.shape: m.weight for m in linears(model)}.values():
         x = torch.randn(ROWS, weight.shape[1])
@@ -56,7 +57,7 @@ def _rate(kernel, x, weight, times=3):
 
 
 def linears(model):
-    """Its linear layers, the output head among them."""
+    """Return the linear layers of a model, the output head among them."""
     return [module for module in model.modules() if isinstance(module, nn.Linear)]
 
 
@@ -70,7 +71,7 @@ def forward_operations(model, batch, texts, tokenizer):
 
 
 def main(repeats, chosen):
-    """Measure both."""
+    """Measure the update and the rollout of a workload."""
     torch.set_num_threads(1)
     workload = ROLLOUTS[chosen]
     tokenizer, policy, texts = build(workload)

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+# Slowest over fastest repeat, above which a row is flagged.
 NOISY = 1.3
 COLUMNS = ("row", "ours", "peer", "value", "range", "spread", "parity", "goal", "met")
 
@@ -24,28 +25,28 @@ class Timing:
     work: dict = field(default_factory=dict)
 
     def add(self, draw, seconds, work):
-        """Run one more repeat of a draw."""
+        """Add one more repeat of a draw."""
         self.seconds.setdefault(draw, []).append(seconds)
         self.work[draw] = work
 
     @property
     def per_call(self):
-        """Median seconds of a call, averaged over the draws."""
+        """Return the median seconds of a call, averaged over the draws."""
         return statistics.mean(statistics.median(repeats) for repeats in self.seconds.values())
 
     @property
     def per_unit(self):
-        """Seconds of a unit of work."""
+        """Return the seconds of a unit of work."""
         return self.per_call / statistics.mean(self.work.values())
 
     @property
     def spread(self):
-        """Slowest over fastest repeat, of the draw where they differ most."""
+        """Return slowest over fastest repeat, of the draw where they differ most."""
         return max(max(repeats) / min(repeats) for repeats in self.seconds.values())
 
 
 def clocked(call, draw):
-    """CPU seconds of ``call(draw)``, and what it returns: the work done."""
+    """Return the CPU seconds of ``call(draw)``, and its result: the work done."""
     start = time.process_time()
     work = call(draw)
     return time.process_time() - start, work
@@ -56,11 +57,11 @@ def by_turns(sides, draws, repeats):
 
     Args:
         sides: callables by name; each takes the number of the draw and returns the work done.
-        draws: how many different samples.
-        repeats: how often each of them.
+        draws: number of different samples.
+        repeats: number of calls for each sample.
 
     Returns:
-        A ``Timing`` by name.
+        The ``Timing`` of each callable, by name.
     """
     timings = {name: Timing() for name in sides}
     for call in sides.values():
@@ -83,28 +84,28 @@ def ratios(ours, peer):
 
 
 def largest(values):
-    """The largest value, or NaN if one of them is NaN; ``max`` may lose it."""
+    """Return the largest value, or NaN if one of them is NaN; ``max`` may lose it."""
     values = list(values)
     return math.nan if any(math.isnan(value) for value in values) else max(values)
 
 
 def gate(what, value, limit):
-    """A parity value beside its limit; NaN is never within it."""
+    """Return a parity value beside its limit; NaN is never within it."""
     return {"what": what, "value": value, "gate": limit, "ok": value <= limit}
 
 
 def row(name, value, *, goal, unit="x", most=False, parity=(), spread=1.0, **facts):
-    """A finished row.
+    """Return a finished row.
 
     Args:
-        name: of the row.
-        value: what the goal is about.
-        goal: its limit; None for a row without one, which can only fail its gates.
-        unit: of the value, ``x`` for a ratio.
-        most: whether the goal is the most the value may be, not the least.
-        parity: from :func:`gate`; a row is met only if all of them hold.
-        spread: of repeats.
-        facts: what else was measured.
+        name: name of the row.
+        value: the value that the goal limits.
+        goal: limit of the value; None for a row without one, which can only fail its gates.
+        unit: unit of the value, ``x`` for a ratio.
+        most: True if the goal is the largest value allowed, False if it is the smallest.
+        parity: gates, from :func:`gate`; a row is met only if all of them hold.
+        spread: slowest over fastest repeat.
+        facts: other measurements, by name.
     """
     reached = None if goal is None else (value <= goal if most else value >= goal)
     return {
@@ -122,7 +123,7 @@ def row(name, value, *, goal, unit="x", most=False, parity=(), spread=1.0, **fac
 
 
 def against(name, timings, peer, *, goal, parity=(), **facts):
-    """The row of ours against a peer."""
+    """Return the row of our speed-up over a peer."""
     ours, other = timings["rlcomp"], timings[peer]
     ratio, low, high = ratios(ours, other)
     return row(
@@ -141,7 +142,7 @@ def against(name, timings, peer, *, goal, parity=(), **facts):
 
 
 def absent(name, goal, most=False):
-    """The row of a peer that is not there: never met."""
+    """Return the row of a peer that is not installed: it is never met."""
     note = "peer not installed: pip install rlcomp[bench]"
     return {"row": name, "goal": goal, "most": most, "unit": "x", "met": False, "note": note}
 
@@ -164,7 +165,7 @@ def emit(rows):
 
 
 def table(rows):
-    """Rows as a Markdown table."""
+    """Return the rows as a Markdown table."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     lines += ["| " + " | ".join(_cells(entry)) + " |" for entry in rows]
     return "\n".join(lines)

@@ -9,17 +9,17 @@ from components.loss.reduction import SequenceMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.component import limit_outputs
 
-LOG_PROBS = 1e-5
-GRADIENTS = 1e-4
+LOG_PROBS = 1e-5  # nats
+GRADIENTS = 1e-4  # relative, in norm
 
 
 def grpo_loss():
-    """GRPO's loss; the peers compute the same."""
+    """Return GRPO's loss; the peers compute the same one."""
     return PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=SequenceMean())
 
 
 def judged(rollout):
-    """A rollout with what the loss reads beside the log-probs: old ones, and an advantage."""
+    """Return a rollout with old log-probs, and with an advantage made from the lengths."""
     batch = rollout.copy()
     batch["old_log_probs"] = batch["rollout_log_probs"]
     lengths = batch["response_mask"].sum(1).float()
@@ -29,13 +29,13 @@ def judged(rollout):
 
 
 def update(policy, loss, batch):
-    """Forward and backward by rlcomp, as the learner does them."""
+    """Run forward and backward by rlcomp, as the learner does."""
     with torch.enable_grad(), limit_outputs({"log_probs"}):
         loss(policy(batch.copy()))["loss"].backward()
 
 
 def plain_log_probs(model, batch):
-    """``[B, T]`` from the padded rows, the whole vocabulary and nothing clever."""
+    """Return log-probs ``[B, T]`` by ``log_softmax`` of all logits of the padded rows."""
     tokens, mask = batch["tokens"], batch["response_mask"]
     output = model(input_ids=tokens, attention_mask=batch["attention_mask"].long(), use_cache=False)
     scores = output.logits[:, :-1].log_softmax(-1)
@@ -45,24 +45,24 @@ def plain_log_probs(model, batch):
 
 @torch.no_grad()
 def check_log_probs(policy, batch, log_probs, what="log-probs"):
-    """The largest difference at a response token, nats."""
+    """Return the gate of the largest difference at a response token, in nats."""
     plain = plain_log_probs(policy.model, batch)
     return gate(what, float((plain - log_probs)[batch["response_mask"]].abs().max()), LOG_PROBS)
 
 
 def check_gradients(policy, batch):
-    """The largest relative difference (in norm) of a parameter's gradient."""
+    """Return the gate of the largest relative difference (in norm) of a parameter's gradient."""
     loss = grpo_loss()
     policy.zero_grad()
     update(policy, loss, batch)
-    own = {name: p.grad.clone() for name, p in policy.model.named_parameters()}
+    ours = {name: p.grad.clone() for name, p in policy.model.named_parameters()}
     policy.zero_grad()
     rows = batch.copy()
     with torch.enable_grad():
         rows["log_probs"] = plain_log_probs(policy.model, batch)
         loss(rows)["loss"].backward()
     worst = largest(
-        float((own[name] - p.grad).norm() / p.grad.norm())
+        float((ours[name] - p.grad).norm() / p.grad.norm())
         for name, p in policy.model.named_parameters()
     )
     policy.zero_grad()

@@ -1,4 +1,4 @@
-"""TRL's trainer as the peer, and a batch of ours in its words. Needs the extra ``bench``."""
+"""TRL's trainer as the peer, and our batch in TRL's layout. Needs the extra ``bench``."""
 
 import os
 import tempfile
@@ -11,12 +11,12 @@ NAME = "trl"
 
 
 def trainer_of(model, tokenizer, texts, workload, *, steps=1, callbacks=(), half=False):
-    """TRL's own GRPOTrainer, with float32 and without gradient checkpointing, as rlcomp runs.
+    """Return TRL's GRPOTrainer, in float32 and without gradient checkpointing, as rlcomp runs.
 
-    With ``half`` on a GPU, as it ships: bfloat16 and checkpointing, 16 rows to a pass.
+    With ``half``, on a GPU, it has TRL's defaults, bfloat16 and checkpointing, and 16 rows a pass.
 
     The learning rate is too small to move the weights: every step samples answers of the same
-    lengths. Dropout there is none, on neither side.
+    lengths. Neither side has dropout.
     """
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
@@ -46,7 +46,7 @@ def trainer_of(model, tokenizer, texts, workload, *, steps=1, callbacks=(), half
         report_to="none",
         disable_tqdm=True,
     )
-    # The reference is read from where the model says it comes from.
+    # TRL loads the reference model from the path in the model's config.
     with tempfile.TemporaryDirectory() as folder:
         if workload.kl:
             model.save_pretrained(folder)
@@ -66,7 +66,7 @@ def _reward(completions, **_):
 
 
 def inputs_of(batch, pad):
-    """A batch of ours as TRL lays it out: prompts padded on the left, answers on the right."""
+    """Return our batch in TRL's layout: prompts padded on the left, answers on the right."""
     prompts, answers = [], []
     for row in batch:
         prompts.append(row["tokens"][row["attention_mask"] & ~row["response_mask"]])

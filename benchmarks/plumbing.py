@@ -1,8 +1,8 @@
 """Measure TensorDicts in a GRPO step: ``python benchmarks/plumbing.py [STEPS] [WORKLOAD]``.
 
-Every method of TensorDict is clocked (the outermost call only, so what it copies counts), and so is
-the call of a component that does nothing, times the calls of components in a step. The decode loop
-must hold no TensorDict: sampling more tokens must not call one more often.
+Every method of TensorDict is clocked (only the outermost call, which includes its inner calls). To
+this is added the CPU time of calling an idle component, times the number of component calls in a
+step. The decode loop must use no TensorDict: sampling more tokens must not add TensorDict calls.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from workloads import STEPS, build
 from rlcomp import Component, Phase, run_phases
 from rlcomp.text.answers import answer_prompts
 
-GOAL = 0.01
-# What Python itself calls, or what would call the clock again.
+GOAL = 0.01  # largest share of a step's CPU seconds
+# Methods that Python itself calls, or that would call the clock again.
 UNTOUCHED = {"__new__", "__init_subclass__", "__getattribute__", "__del__", "__class_getitem__"}
 
 
 class Clock(Component):
-    """Seconds within TensorDict, their number, and calls of components; as a stage, of a step."""
+    """The last stage: counts TensorDict calls, their CPU seconds, and component calls, by step."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ class Clock(Component):
         self.steps = []
 
     def forward(self, batch):
-        """Note the step that ends here, and begin the next."""
+        """Record the step that ends here, and begin the next."""
         now = time.process_time()
         self.steps.append((now - self.started, self.seconds, self.components))
         self.begin()
@@ -46,7 +46,7 @@ class Clock(Component):
         self.started = time.process_time()
 
     def clocked(self, function):
-        """The function, clocked where no clocked one is running."""
+        """Return the function with a clock, which runs only outside other clocked functions."""
 
         def call(*args, **kwargs):
             if self.inside:
@@ -62,7 +62,7 @@ class Clock(Component):
         return call
 
     def watch(self):
-        """Put the clock on TensorDict, and count components."""
+        """Clock the methods of TensorDict, and count component calls."""
         for owner in (TensorDictBase, TensorDict):
             for name, value in list(vars(owner).items()):
                 if isinstance(value, types.FunctionType) and name not in UNTOUCHED:
@@ -82,12 +82,12 @@ class Idle(Component):
     """A component that does nothing."""
 
     def forward(self, batch):
-        """The batch as it is."""
+        """Return the batch unchanged."""
         return batch
 
 
 def idle_seconds(calls=2000):
-    """CPU seconds of calling a component that does nothing."""
+    """Return the CPU seconds of calling a component that does nothing."""
     idle, batch = Idle(), TensorDict({}, batch_size=[])
     start = time.process_time()
     for _ in range(calls):
@@ -109,9 +109,9 @@ def decode_calls(clock, policy, texts, workload, limit):
 
 
 def main(steps, name):
-    """Measure."""
+    """Measure the share of TensorDict and component calls in the steps of a workload."""
     torch.set_num_threads(1)
-    workload, clock, each = STEPS[name], Clock(), idle_seconds()
+    workload, clock, component_seconds = STEPS[name], Clock(), idle_seconds()
     tokenizer, policy, texts = build(workload)
     stages, _ = stages_of(workload, tokenizer, policy, texts)
     clock.watch()
@@ -120,10 +120,12 @@ def main(steps, name):
     clock.begin()
     run_phases({"rl": Phase(steps + 1, [*stages, clock])}, nodes=nodes, seed=0)
     # The first step warms up.
-    shares = [(own + calls * each) / whole for whole, own, calls in clock.steps[1:]]
+    shares = [
+        (inside + calls * component_seconds) / whole for whole, inside, calls in clock.steps[1:]
+    ]
     facts = {
         "ours": sum(whole for whole, _, _ in clock.steps[1:]) / steps,
-        "tensordict_milliseconds": 1e3 * sum(own for _, own, _ in clock.steps[1:]) / steps,
+        "tensordict_milliseconds": 1e3 * sum(inside for _, inside, _ in clock.steps[1:]) / steps,
         "component_calls": clock.steps[-1][2],
         "spread": max(shares) / min(shares),
     }

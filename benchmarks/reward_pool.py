@@ -1,10 +1,11 @@
 """Measure the cost of the reward pool: ``python benchmarks/reward_pool.py [CALLS] [LIMIT]``.
 
-Two rows, both by the wall clock, with two workers on two cores. The first is what so many calls of
-5 ms take over the least they could (5 ms a call and worker). The second is by how much a batch of
-256 calls, among which are an endless loop, a fork bomb, a huge power, a regular expression that
-backtracks for ever, a polynomial multiplied out, a segmentation fault, an exit and a print of a
-gigabyte, outlasts the limit of one call; every good call must be scored right.
+Two rows, both by the wall clock, with two workers on two cores. The first row is the time of CALLS
+calls of 5 ms over the shortest possible time (each worker busy all the time). The second row is a
+batch of 256 calls with eight hostile ones: an endless loop, a fork bomb, a huge power, a regular
+expression that backtracks for ever, a polynomial multiplied out, a segmentation fault, an exit and
+a print of a gigabyte. Its value is the time of the batch beyond LIMIT, the seconds of one call;
+every good call must be scored right.
 """
 
 import argparse
@@ -23,12 +24,12 @@ from rlcomp.workers.pool import WorkerPool
 WORKERS = 2
 SECONDS = 0.005
 ROWS = 256
-# At most so many times the ideal; so many seconds beyond the limit.
+# Goals: most time, as a multiple of the shortest time; most seconds beyond the limit.
 GOAL, BEYOND = 2.0, 2.0
 
 
 def five_ms(number):
-    """The number, after 5 ms of work."""
+    """Return the number after 5 ms of work."""
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         pass
@@ -36,7 +37,7 @@ def five_ms(number):
 
 
 def fork_bomb():
-    """Bounded: 256 processes that never end."""
+    """Start 256 processes that never end."""
     for _ in range(8):
         os.fork()
     while True:
@@ -44,13 +45,13 @@ def fork_bomb():
 
 
 def loop():
-    """An endless loop."""
+    """Loop for ever."""
     while True:
         pass
 
 
 def multiply_out():
-    """(1 + x)^n, term by term: a symbolic program that was asked for too much."""
+    """Multiply (1 + x)^n out, for ever larger n, as a symbolic program does with a huge power."""
     terms = [1]
     while True:
         terms = [a + b for a, b in zip([*terms, 0], [0, *terms], strict=True)]
@@ -74,15 +75,18 @@ def judged(response, answer):
 
 
 def good(pool, calls):
-    """Seconds of so many good calls, and how many are wrong."""
+    """Return the seconds of some good calls, and the number of wrong results."""
     start = time.perf_counter()
     outcomes = pool.map("reward_pool.five_ms", [{"number": n} for n in range(calls)], timeout=10.0)
     seconds = time.perf_counter() - start
-    return seconds, sum(one.value != n for n, one in enumerate(outcomes))
+    return seconds, sum(outcome.value != n for n, outcome in enumerate(outcomes))
 
 
 def hostile(pool, limit):
-    """Seconds of a batch with every mistake, and how many good calls are not scored right."""
+    """Return the seconds of a batch with every hostile call, and the number of wrong outcomes.
+
+    An outcome is wrong if a good call is not scored right, or a hostile call returns.
+    """
     texts = [str(n) for n in range(ROWS)]
     for place, name in enumerate(HOSTILE):
         texts[ROWS // len(HOSTILE) * place] = name
@@ -90,22 +94,24 @@ def hostile(pool, limit):
     calls = [{"response": text, "answer": text} for text in texts]
     outcomes = pool.map("reward_pool.judged", calls, timeout=limit)
     seconds = time.perf_counter() - start
-    pairs = list(zip(texts, outcomes, strict=True))
-    lost = sum(text not in HOSTILE and one != ReturnedCall(1.0, one.seconds) for text, one in pairs)
-    return seconds, lost + sum(
-        text in HOSTILE and isinstance(one, ReturnedCall) for text, one in pairs
-    )
+    wrong = 0
+    for text, outcome in zip(texts, outcomes, strict=True):
+        if text in HOSTILE:
+            wrong += isinstance(outcome, ReturnedCall)
+        else:
+            wrong += outcome != ReturnedCall(1.0, outcome.seconds)
+    return seconds, wrong
 
 
 def main(calls, limit):
-    """Measure."""
+    """Measure good calls, then a batch with hostile ones."""
     sys.path.insert(0, str(Path(__file__).parent))
     pool = WorkerPool(num_workers=WORKERS)
     try:
         good(pool, WORKERS)  # starts the workers
         seconds, wrong = good(pool, calls)
         ideal = calls * SECONDS / WORKERS
-        beyond, lost = hostile(pool, limit)
+        batch_seconds, wrong_outcomes = hostile(pool, limit)
     finally:
         pool.close()
     right = gate("wrong scores", wrong, 0)
@@ -120,12 +126,12 @@ def main(calls, limit):
         ),
         row(
             f"reward pool, {ROWS} calls with {len(HOSTILE)} mistakes, beyond the limit",
-            beyond - limit,
+            batch_seconds - limit,
             unit="s",
             goal=BEYOND,
             most=True,
-            parity=[gate("wrong outcomes", lost, 0)],
-            seconds=beyond,
+            parity=[gate("wrong outcomes", wrong_outcomes, 0)],
+            seconds=batch_seconds,
         ),
     ]
     emit(rows)

@@ -49,7 +49,7 @@ def main(name, draws, repeats):
     def peer(draw):
         return peer_generate(policy.model, tokenizer, texts, workload, draw)
 
-    plain = LanguageModel(
+    torch_policy = LanguageModel(
         model=policy.model,
         tokenizer=tokenizer,
         decoding=policy.decoding,
@@ -57,13 +57,13 @@ def main(name, draws, repeats):
     )
 
     def loop(draw):
-        return int(sampled(plain, texts, workload, draw)["response_mask"].sum())
+        return int(sampled(torch_policy, texts, workload, draw)["response_mask"].sum())
 
     batch = sampled(policy, texts, workload, 0)
     parity = [check_log_probs(policy, batch, batch["rollout_log_probs"])]
     timings = by_turns({"rlcomp": ours, PEER: peer, LOOP: loop}, draws, repeats)
-    whole = against(f"rollout {name}", timings, PEER, goal=GOALS.get(name), parity=parity)
-    emit([whole, against(f"rollout {name}, C++ against torch", timings, LOOP, goal=None)])
+    against_peer = against(f"rollout {name}", timings, PEER, goal=GOALS.get(name), parity=parity)
+    emit([against_peer, against(f"rollout {name}, C++ against torch", timings, LOOP, goal=None)])
 
 
 if __name__ == "__main__":

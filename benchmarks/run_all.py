@@ -1,9 +1,9 @@
 """Measure rows: ``python benchmarks/run_all.py [SCRIPT ...]``, e.g. ``step head "rollout.py S"``.
 
-Each script runs in a process of its own, one after the other. The rows go to ``results.json`` and,
-as a table, between the marks in ``README.md``, both beside this file. Rows of scripts that were not
-chosen stay as they were, and keep the machine they were measured on. With ``--smallest`` scripts
-run on next to nothing, to see that they run, and nothing is written.
+Each script runs in a process of its own, one after the other. The rows are written to
+``results.json`` and, as a table, between the marks in ``README.md``, both beside this file. Rows of
+scripts that were not chosen do not change, and keep the machine they were measured on. With
+``--smallest`` the scripts run on tiny inputs, to see that they run, and nothing is written.
 """
 
 import argparse
@@ -75,19 +75,22 @@ SLOT = re.compile(r"<!-- results -->.*<!-- end of results -->", re.DOTALL)
 
 
 def rows_of(command):
-    """The rows a script prints as its last line, in JSON; one that stops has a row that says so."""
+    """Run a script and return the rows that its last line has in JSON.
+
+    A script that fails has one row, with its exit code.
+    """
     print(f"benchmarks/{command}", flush=True)
     script, *arguments = command.split()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(HERE / script), *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )
-    lines = done.stdout.strip().splitlines()
-    if done.returncode or not lines:
-        note = f"stopped with exit code {done.returncode}"
+    lines = process.stdout.strip().splitlines()
+    if process.returncode or not lines:
+        note = f"stopped with exit code {process.returncode}"
         rows = [{"row": command, "goal": None, "met": False, "note": note}]
     else:
         rows = json.loads(lines[-1])
@@ -114,36 +117,38 @@ def machine():
 
 def _kernel():
     code = "from rlcomp.engine.native.bf16x6 import why_missing_bf16x6 as why; print(why() is None)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return "bf16x6" if done.stdout.strip() == "True" else "torch's"
+    command = [sys.executable, "-c", code]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return "bf16x6" if process.stdout.strip() == "True" else "torch's"
 
 
 def _processor():
-    names = Path("/proc/cpuinfo")
-    lines = names.read_text().splitlines() if names.exists() else []
-    return next((x.split(":")[1].strip() for x in lines if "model name" in x), platform.machine())
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    names = (line.split(":")[1].strip() for line in lines if "model name" in line)
+    return next(names, platform.machine())
 
 
 def kept_rows(file):
-    """The rows of earlier runs, each with its machine; none of commands that are no more."""
+    """Return the rows of earlier runs, each with its machine; skip commands that are not listed."""
     if not file.exists():
         return []
     before = json.loads(file.read_text())
-    # A file with one machine for all rows is read too.
+    # An older file has one machine for all rows.
     rows = [{"machine": before.get("machine")} | entry for entry in before["rows"]]
     return [entry for entry in rows if entry["command"] in ORDER]
 
 
 def machines(rows):
-    """A line for each machine and its versions; with their rows, where there are several."""
-    found = {}
+    """Describe each machine and its versions in a line; name its rows if there are several."""
+    names_by_machine = {}
     for entry in rows:
-        found.setdefault(json.dumps(entry["machine"]), []).append(entry["row"])
+        names_by_machine.setdefault(json.dumps(entry["machine"]), []).append(entry["row"])
     lines = []
-    for text, names in found.items():
+    for text, names in names_by_machine.items():
         facts = json.loads(text) or {"machine": "unknown"}
-        said = ", ".join(f"{name} {value}" for name, value in facts.items())
-        lines.append(said if len(found) == 1 else f"- {'; '.join(names)}: {said}")
+        line = ", ".join(f"{name} {value}" for name, value in facts.items())
+        lines.append(line if len(names_by_machine) == 1 else f"- {'; '.join(names)}: {line}")
     return "\n".join(lines)
 
 
@@ -160,7 +165,7 @@ def summary(rows):
 
 
 def chosen_of(commands, chosen):
-    """Return all rows, or those named in full or by script."""
+    """Return all commands, or the ones that are chosen in full or by their script."""
     known = {name for c in commands for name in (c, c.partition(".")[0])}
     if unknown := set(chosen) - known:
         raise SystemExit(f"run_all.py: no row is {', '.join(unknown)}: {', '.join(sorted(known))}")
@@ -168,20 +173,20 @@ def chosen_of(commands, chosen):
 
 
 def check(chosen):
-    """Run the smallest; fail if one stops."""
+    """Run the chosen scripts on tiny inputs; fail if one stops."""
     rows = [entry for command in chosen_of(SMALLEST, chosen) for entry in rows_of(command)]
-    stopped = [x["command"] for x in rows if x.get("note", "").startswith("stopped")]
+    stopped = [row["command"] for row in rows if row.get("note", "").startswith("stopped")]
     raise SystemExit(f"stopped: {', '.join(stopped)}" if stopped else 0)
 
 
 def main(chosen):
-    """Run, and write both files."""
+    """Run the chosen scripts, and write both files."""
     commands = chosen_of(COMMANDS, chosen)
-    here, file, readme = machine(), HERE / "results.json", HERE / "README.md"
-    found = [entry | {"machine": here} for command in commands for entry in rows_of(command)]
-    fresh = {entry["command"] for entry in found}
-    kept = [entry for entry in kept_rows(file) if entry["command"] not in fresh]
-    rows = sorted([*kept, *found], key=lambda entry: ORDER.index(entry["command"]))
+    facts, file, readme = machine(), HERE / "results.json", HERE / "README.md"
+    fresh = [entry | {"machine": facts} for command in commands for entry in rows_of(command)]
+    measured = {entry["command"] for entry in fresh}
+    kept = [entry for entry in kept_rows(file) if entry["command"] not in measured]
+    rows = sorted([*kept, *fresh], key=lambda entry: ORDER.index(entry["command"]))
     file.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
     body = f"<!-- results -->\n{table(rows)}\n\n{machines(rows)}\n<!-- end of results -->"
     readme.write_text(SLOT.sub(lambda _: body, readme.read_text()))

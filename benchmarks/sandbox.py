@@ -1,9 +1,10 @@
 """Checks per second in the sandbox: ``python benchmarks/sandbox.py [JOBS] [REPEATS]``.
 
-A check is a small function and its four assertions, in two sandboxed processes; all are different.
-One row a number of workers, by the wall clock, and the overhead of a warm program that does nothing
-in CPU seconds of all processes. The peer of the latter is what a new interpreter costs that imports
-what the tests import. The load average stands beside a rate: the goal is one of an idle machine.
+A check is a small function with four assertions, in two sandboxed processes; all checks differ. A
+row for each number of workers has the rate by the wall clock, with the load average beside it,
+because the goal is for an idle machine. One more row has the overhead of a program that does
+nothing on a warm worker, in CPU seconds of all processes. Its peer is a new interpreter with the
+imports of the tests.
 """
 
 import argparse
@@ -30,7 +31,7 @@ IMPORTS = (
 
 
 def checks(jobs, salt):
-    """Different checks: no job of another round is among them."""
+    """Return checks that differ from each other, and from the checks of another ``salt``."""
     return [
         CheckJob(CANDIDATE.format(i), (TESTS.format(i),), "total")
         for i in range(salt * jobs, (salt + 1) * jobs)
@@ -38,7 +39,7 @@ def checks(jobs, salt):
 
 
 def rate(workers, jobs, repeats):
-    """The row of a number of workers."""
+    """Return the row of a number of workers."""
     seconds, failed = [], 0
     with Sandbox(workers=workers) as sandbox:
         sandbox.map(checks(2 * workers, 1000))
@@ -60,15 +61,15 @@ def rate(workers, jobs, repeats):
 
 
 def cpu_of_children():
-    """CPU seconds of all processes that have ended."""
+    """Return the CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def per_program(jobs):
-    """CPU seconds of a warm program, of this process and all of the sandbox's."""
+    """Return the CPU seconds of a program on a warm worker, in this process and the sandbox's."""
     spent = []
-    for count in (1, jobs + 1):  # what the start costs goes out
+    for count in (1, jobs + 1):  # the difference leaves out the start of the sandbox
         before = time.process_time() + cpu_of_children()
         with Sandbox(workers=1) as sandbox:
             outcomes = sandbox.map([StdioJob(f"print({i})") for i in range(count)])
@@ -78,7 +79,7 @@ def per_program(jobs):
 
 
 def per_interpreter(jobs):
-    """CPU seconds of a new interpreter with the imports."""
+    """Return the CPU seconds of a new interpreter with the imports."""
     before = cpu_of_children()
     for _ in range(jobs):
         subprocess.run([sys.executable, "-I", "-S", "-c", IMPORTS], check=True)
@@ -86,7 +87,7 @@ def per_interpreter(jobs):
 
 
 def main(jobs, repeats):
-    """Measure."""
+    """Measure the rates, then the overhead of a program."""
     rows = [rate(workers, jobs, repeats) for workers in WORKERS]
     ours = [per_program(jobs) for _ in range(repeats)]
     facts = {
@@ -96,8 +97,8 @@ def main(jobs, repeats):
         "spread": max(ours) / min(ours),
     }
     value = 1000 * facts["ours"]
-    what = "sandbox, CPU of a warm program"
-    rows.append(row(what, value, goal=1000 * OVERHEAD, unit="ms", most=True, **facts))
+    name = "sandbox, CPU of a warm program"
+    rows.append(row(name, value, goal=1000 * OVERHEAD, unit="ms", most=True, **facts))
     emit(rows)
 
 

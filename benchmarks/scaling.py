@@ -1,8 +1,8 @@
 """Seconds per token as groups and batches grow: ``python benchmarks/scaling.py [REPEATS] [SIZE]``.
 
-All answers are equally long, so that nothing but the size of the batch changes. What is read once a
-prompt weighs less as groups grow, so seconds per token may fall as they like; they must not rise
-from any size to any larger one.
+All answers are equally long, so that nothing but the size of the batch changes. A prompt is read
+once for its whole group. So seconds per token may fall as groups grow, but must not rise from any
+size to a larger one.
 """
 
 import argparse
@@ -13,11 +13,11 @@ from measure import by_turns, emit, row
 from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from workloads import SIZES, Workload, build, sampled, texts_of
 
-GOAL = 1.15
+GOAL = 1.15  # largest ratio of seconds per token at a size to those at a smaller size
 
 
 def axes(start):
-    """The workloads along each axis."""
+    """Return the workloads along each axis, by name."""
     return {
         "group size": {f"2 x {size}": replace(start, group_size=size) for size in (4, 8, 16, 32)},
         "batch": {f"{n} x 8": replace(start, prompts=n, group_size=8) for n in (1, 2, 4, 8)},
@@ -33,13 +33,13 @@ def scored_rows(policy, tokenizer, workload):
 
 
 def rollout_call(policy, tokenizer, workload):
-    """Samples; the work is tokens."""
+    """Return a function that samples a rollout and returns its number of tokens."""
     texts = texts_of(workload, tokenizer)
     return lambda draw: int(sampled(policy, texts, workload, draw)["response_mask"].sum())
 
 
 def update_call(policy, tokenizer, workload):
-    """Forward and backward; the work is response tokens."""
+    """Return a function that runs forward and backward and returns the response tokens."""
     batch = scored_rows(policy, tokenizer, workload)
     loss, tokens = grpo_loss(), int(batch["response_mask"].sum())
 
@@ -72,13 +72,13 @@ def main(repeats, size):
     tokenizer, policy, _ = build(start)
     rows = []
     for what, make in {"rollout": rollout_call, "update": update_call}.items():
-        for axis, settings in axes(start).items():
-            calls = {name: make(policy, tokenizer, at) for name, at in settings.items()}
+        for axis, workloads in axes(start).items():
+            calls = {name: make(policy, tokenizer, size) for name, size in workloads.items()}
             timings = by_turns(calls, 1, repeats)
             per_token = {name: timing.per_unit for name, timing in timings.items()}
             growth = highest_rise(list(per_token.values()))
             facts = {
-                "parity": gates(what, policy, tokenizer, list(settings.values())[-1]),
+                "parity": gates(what, policy, tokenizer, list(workloads.values())[-1]),
                 "spread": max(timing.spread for timing in timings.values()),
                 "microseconds_per_token": {n: 1e6 * s for n, s in per_token.items()},
             }

@@ -1,8 +1,8 @@
-"""Reading a rollout again: ``python benchmarks/scoring.py log_probs|update [M] [REPEATS]``.
+"""Scoring of a rollout: ``python benchmarks/scoring.py log_probs|update [M] [REPEATS]``.
 
 ``log_probs`` is a forward without gradient, ``update`` the forward and backward of GRPO's loss,
-without the optimiser's step. Both engines read the same rollout with the same weights.
-``--linear torch`` keeps oneDNN out of ours.
+without the optimiser's step. rlcomp and TRL read the same rollout with the same weights. With
+``--linear torch`` rlcomp does not use oneDNN.
 """
 
 import argparse
@@ -14,14 +14,15 @@ from measure import absent, against, by_turns, emit, gate, largest
 from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from workloads import ROLLOUTS, build, sampled
 
+# Least speed-ups over TRL.
 GOALS = {"log_probs": 6.0, "update": 6.0}
-# Of the update, where linear layers are torch's own.
+# The goal of the update with --linear torch.
 PORTABLE = 4.0
 LABELS = {"log_probs": "log-prob forward", "update": "update"}
 
 
 def log_prob_sides(policy, trainer, batch, inputs):
-    """Ours and the peer's, and the gates."""
+    """Return our forward, the peer's forward, and the gates of the log-probs."""
     from peer_trl import score_inputs
 
     arguments = score_inputs(inputs)
@@ -37,15 +38,15 @@ def log_prob_sides(policy, trainer, batch, inputs):
         return 1
 
     with torch.no_grad():
-        own = policy.log_probs(batch)
+        own_log_probs = policy.log_probs(batch)
         theirs, _, _ = trainer._get_per_token_logps_and_entropies(trainer.model, **arguments)
-    apart = own[batch["response_mask"]] - theirs[inputs["completion_mask"].bool()]
-    peers = gate("peer's log-probs", float(apart.abs().max()), 1e-4)
-    return ours, peer, [check_log_probs(policy, batch, own), peers]
+    differences = own_log_probs[batch["response_mask"]] - theirs[inputs["completion_mask"].bool()]
+    peer_gate = gate("peer's log-probs", float(differences.abs().max()), 1e-4)
+    return ours, peer, [check_log_probs(policy, batch, own_log_probs), peer_gate]
 
 
 def update_sides(policy, trainer, batch, inputs):
-    """Ours and the peer's, and the gates."""
+    """Return our update, the peer's update, and the gates of the gradients."""
     loss = grpo_loss()
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
@@ -63,19 +64,19 @@ def update_sides(policy, trainer, batch, inputs):
     ours(0)
     peer(0)
     pairs = zip(policy.model.parameters(), trainer.model.parameters(), strict=True)
-    apart = largest(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
-    peers = gate("peer's gradients", apart, 1e-3)
-    return ours, peer, [check_gradients(policy, batch), peers]
+    difference = largest(float((a.grad - b.grad).norm() / b.grad.norm()) for a, b in pairs)
+    peer_gate = gate("peer's gradients", difference, 1e-3)
+    return ours, peer, [check_gradients(policy, batch), peer_gate]
 
 
 def goal_of(what, name, linear):
-    """Return the goal of a row, or None."""
-    portable = {"update": PORTABLE}
-    return (portable if linear == "torch" else GOALS).get(what) if name == "M" else None
+    """Return the goal of a row, or None: only workload M has goals."""
+    goals = {"update": PORTABLE} if linear == "torch" else GOALS
+    return goals.get(what) if name == "M" else None
 
 
 def main(what, name, repeats, linear):
-    """Measure one of the two."""
+    """Measure ``log_probs`` or ``update`` on a workload."""
     label, goal = f"{LABELS[what]} {name}", goal_of(what, name, linear)
     label += "" if linear == "auto" else f", linear={linear}"
     if importlib.util.find_spec("trl") is None:

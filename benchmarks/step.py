@@ -1,9 +1,8 @@
 """A GRPO step against TRL's: ``python benchmarks/step.py S|M|L|hostile|tiny [DRAWS] [REPEATS]``.
 
-With ``--linear torch`` ours multiplies linear layers as the peer does.
-
-Sampling, reward, reference where there is a KL, advantage, loss, backward, AdamW. Each engine has a
-process of its own, so that its peak of memory is its own; they step by turns.
+A step has sampling, reward, reference (if the workload has a KL), advantage, loss, backward and
+AdamW. rlcomp and TRL step by turns, each in a process of its own, so that their peaks of memory are
+separate. With ``--linear torch`` rlcomp uses torch's product in linear layers, as TRL does.
 """
 
 import argparse
@@ -16,24 +15,23 @@ from pathlib import Path
 from measure import Timing, absent, against, emit, row
 
 PEER = "trl"
-GOALS = {"S": 9.0, "M": 8.0, "L": 8.0, "hostile": 5.0}
-MEMORY = {"L": 0.5}
+GOALS = {"S": 9.0, "M": 8.0, "L": 8.0, "hostile": 5.0}  # least speed-up over TRL
+MEMORY = {"L": 0.5}  # largest share of TRL's peak memory
 HERE = Path(__file__).parent
 
 
-class Engine:
-    """A process that steps when it is told to."""
+class StepProcess:
+    """A process that runs a step at each request; ``script`` uses :class:`turn.Turns`."""
 
-    def __init__(self, *arguments):
-        script, *rest = map(str, arguments)
-        command = [sys.executable, str(HERE / script), *rest]
+    def __init__(self, script, *arguments):
+        command = [sys.executable, str(HERE / script), *map(str, arguments)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, **pipes)
         self.timing = Timing()
         self.peak = 0
 
     def step(self, draw, counted=True):
-        """Run one step."""
+        """Run one step with the seed ``draw``; if ``counted``, add its time."""
         self.process.stdin.write(f"{draw}\n")
         self.process.stdin.flush()
         answer = self.answer()
@@ -50,7 +48,7 @@ class Engine:
 
 
 def memory_row(name, label, engines, parity):
-    """Peak memory of ours as a share of the peer's, libraries included."""
+    """Return the row of our peak memory as a share of the peer's, libraries included."""
     ours, peer = engines["rlcomp"].peak, engines[PEER].peak
     facts = {"bytes": {"rlcomp": ours, PEER: peer}}
     return row(
@@ -74,8 +72,8 @@ def main(name, draws, repeats, linear="auto"):
         return emit(missing)
     steps = 1 + draws * repeats
     engines = {
-        "rlcomp": Engine("step_rlcomp.py", name, steps, linear),
-        PEER: Engine("step_trl.py", name, steps),
+        "rlcomp": StepProcess("step_rlcomp.py", name, steps, linear),
+        PEER: StepProcess("step_trl.py", name, steps),
     }
     for engine in engines.values():
         engine.step(0, counted=False)
@@ -85,8 +83,8 @@ def main(name, draws, repeats, linear="auto"):
                 engine.step(draw)
     parity = engines["rlcomp"].answer()["parity"]
     timings = {engine: entry.timing for engine, entry in engines.items()}
-    time = against(f"GRPO step {label}", timings, PEER, goal=goal, parity=parity)
-    emit([time, memory_row(name, label, engines, parity)])
+    time_row = against(f"GRPO step {label}", timings, PEER, goal=goal, parity=parity)
+    emit([time_row, memory_row(name, label, engines, parity)])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from rlcomp.interfaces.task import Example
 
 
 class Prompts:
-    """The workload's prompts as a task: every step reads all of them."""
+    """The workload's prompts as a task."""
 
     held_out = 0.0
 
@@ -39,7 +39,7 @@ class Prompts:
 
 
 class TakeTurns(Component):
-    """The last stage: it ends a turn and begins the next, with that draw's answers."""
+    """The last stage: ends a turn, waits for the next one, and seeds the sampling with its draw."""
 
     reads = ("response_mask",)
 
@@ -49,28 +49,30 @@ class TakeTurns(Component):
         self.generator = generator
 
     def begin(self):
-        """Wait."""
+        """Wait for the next turn, and seed its sampling."""
         self.generator.manual_seed(self.turns.begin())
 
     def forward(self, batch):
-        """Answer."""
+        """End the turn; begin the next one if there is one."""
         if self.turns.end(int(batch["response_mask"].sum())):
             self.begin()
         return batch
 
 
 def adamw(parameters):
-    """The optimiser of both engines, fused in both; it moves the weights by nothing to speak of."""
+    """Return the optimiser of both engines; with this learning rate the weights hardly move."""
     return AdamW(parameters, lr=1e-9, weight_decay=0.0, fused=True)
 
 
 def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
-    """GRPO as ``rlcomp recipe=grpo`` composes it, with one optimiser step."""
-    room = {
+    """Return ``recipe=grpo``'s stages with one optimiser step, and the sampling's generator."""
+    lengths = {
         "context_length": workload.longest + workload.max_new_tokens,
         "max_new_tokens": workload.max_new_tokens,
     }
-    sampler = Epochs(task=Prompts(texts), tokenizer=tokenizer, batch_size=workload.prompts, **room)
+    sampler = Epochs(
+        task=Prompts(texts), tokenizer=tokenizer, batch_size=workload.prompts, **lengths
+    )
     collector = GroupCollector(
         policy=policy, group_size=workload.group_size, max_new_tokens=workload.max_new_tokens
     )
@@ -87,31 +89,32 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
         max_grad_norm=1.0,
         micro_batch_tokens=micro_batch_tokens,
     )
-    rest = [
+    stages = [
+        sampler,
+        collector,
         FunctionReward(function=brevity),
         RolloutLogProbs(),
         *reference,
         GroupMeanStd(),
         learner,
     ]
-    return [sampler, collector, *rest], collector.generator
+    return stages, collector.generator
 
 
 def main(name, steps, linear):
-    """Take the turns, then check the numbers."""
+    """Run a step at each turn, then check log-probs and gradients."""
     torch.set_num_threads(1)
     workload, turns = STEPS[name], Turns(steps)
     tokenizer, policy, texts = build(workload, linear)
     stages, generator = stages_of(workload, tokenizer, policy, texts)
     last = TakeTurns(turns, generator)
     last.begin()
-    # Every part is a stage of the loop, and the loop is part of the step.
     phase = Phase(steps, [*stages, last])
     nodes = {type(stage).__name__: stage for stage in phase.stages}
     run_phases({"rl": phase}, nodes=nodes, seed=0)
     batch = judged(sampled(policy, texts, workload, 0))
-    own = check_log_probs(policy, batch, batch["rollout_log_probs"])
-    turns.answer(parity=[own, check_gradients(policy, batch)])
+    log_probs = check_log_probs(policy, batch, batch["rollout_log_probs"])
+    turns.answer(parity=[log_probs, check_gradients(policy, batch)])
 
 
 if __name__ == "__main__":

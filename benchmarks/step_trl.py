@@ -10,26 +10,26 @@ from workloads import STEPS, model_of, texts_of, tokenizer_of
 
 
 class TakeTurns(TrainerCallback):
-    """Ends a turn after each step and begins the next, with that draw's answers."""
+    """Callback that ends a turn after each step, waits for the next one, and seeds its sampling."""
 
     def __init__(self, turns):
         self.turns = turns
         self.trainer = None
 
     def begin(self):
-        """Wait."""
+        """Wait for the next turn, and seed its sampling."""
         torch.manual_seed(self.turns.begin())
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Answer."""
-        # The trainer notes the mean length of the batch it has just trained on.
+        """End the turn; begin the next one if there is one."""
+        # The trainer records the mean length of the batch of this step.
         mean = self.trainer._metrics["train"]["completions/mean_length"][-1]
         if self.turns.end(round(mean * args.per_device_train_batch_size)):
             self.begin()
 
 
 def main(name, steps):
-    """Take the turns."""
+    """Run a step at each turn."""
     torch.set_num_threads(1)
     workload, turns = STEPS[name], Turns(steps)
     tokenizer = tokenizer_of(workload.size)

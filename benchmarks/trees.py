@@ -1,8 +1,8 @@
-"""Reading trees of episodes: ``python benchmarks/trees.py S [TURNS] [REPEATS]``.
+"""Updates on trees of episodes: ``python benchmarks/trees.py S [TURNS] [REPEATS]``.
 
-Episodes of several turns to shared prompts, half of each group branched off others behind an
-observation. The update (forward and backward of GRPO's loss) reads each distinct prefix once;
-beside it stands the same with only the prompts read once.
+Episodes of several turns share prompts, and half of each group branches off another episode after
+an observation. The update (forward and backward of GRPO's loss) reads each distinct prefix once.
+Its peer is the same update that reads only the prompts once.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from workloads import ROLLOUTS, build
 from rlcomp.engine import packing
 from rlcomp.text.tokenizer import encode_prompts
 
-# Tokens of a turn, and of an observation.
+# Sampled tokens of a turn, and tokens of an observation.
 SAMPLED = OBSERVED = 32
 PEER = "prompts once"
 
 
-def grown(name, turns):
-    """Trees of random tokens, and how long their prompts are, all the same."""
+def random_trees(name, turns):
+    """Return a policy, trees of random tokens as a batch, and the length of every prompt."""
     workload = replace(ROLLOUTS[name], context=4096)
     tokenizer, policy, texts = build(workload)
     prompts = encode_prompts(tokenizer, texts)
@@ -35,17 +35,17 @@ def grown(name, turns):
     for prompt in prompts:
         group = []
         for number in range(workload.group_size):
-            begun = prompt[:length]
-            if 2 * number >= workload.group_size:  # behind an observation of one that began itself
+            prefix = prompt[:length]
+            if 2 * number >= workload.group_size:  # branch off an episode of the first half
                 parent = group[draw.randrange(workload.group_size // 2)]
-                begun = parent[: length + draw.randrange(1, turns) * (SAMPLED + OBSERVED)]
-            whole = length + turns * (SAMPLED + OBSERVED) - OBSERVED
-            new = [draw.randrange(2, len(tokenizer)) for _ in range(whole - len(begun))]
-            group.append([*begun, *new])
+                prefix = parent[: length + draw.randrange(1, turns) * (SAMPLED + OBSERVED)]
+            total = length + turns * (SAMPLED + OBSERVED) - OBSERVED
+            new = [draw.randrange(2, len(tokenizer)) for _ in range(total - len(prefix))]
+            group.append([*prefix, *new])
         rows += group
     tokens = torch.tensor(rows)
-    behind = torch.arange(tokens.shape[1]) - length
-    mask = (behind >= 0) & (behind % (SAMPLED + OBSERVED) < SAMPLED)
+    position = torch.arange(tokens.shape[1]) - length  # 0 at the first sampled token
+    mask = (position >= 0) & (position % (SAMPLED + OBSERVED) < SAMPLED)
     entries = {
         "tokens": tokens,
         "attention_mask": torch.ones_like(tokens).bool(),
@@ -60,7 +60,7 @@ def grown(name, turns):
 
 
 def prompts_once(length):
-    """Packing that shares no more than the prompts."""
+    """Return a context in which packing shares no more than the prompts."""
     shared = packing._common_prefix_lengths
 
     def capped(rows, ends):
@@ -72,7 +72,7 @@ def prompts_once(length):
 def main(name, turns, repeats):
     """Measure one workload."""
     torch.set_num_threads(1)
-    policy, batch, length = grown(name, turns)
+    policy, batch, length = random_trees(name, turns)
     loss = grpo_loss()
 
     def ours(_):
@@ -84,26 +84,25 @@ def main(name, turns, repeats):
         with prompts_once(length):
             return ours(0)
 
-    def read():
+    def packed_tokens():
         return len(packing.pack(batch)[0].ids)
 
     with torch.no_grad():
         parity = [check_log_probs(policy, batch, policy.log_probs(batch))]
     parity.append(check_gradients(policy, batch))
     with prompts_once(length):
-        before = read()
-    held = int(batch["attention_mask"].sum())
-    what = f"trees {name}, {turns} turns"
-    less = row(
-        f"{what}: tokens read",
-        before / read(),
+        peer_tokens = packed_tokens()
+    label = f"trees {name}, {turns} turns"
+    tokens_row = row(
+        f"{label}: tokens read",
+        peer_tokens / packed_tokens(),
         goal=None,
-        read=read(),
-        prompts_once=before,
-        held=held,
+        read=packed_tokens(),
+        prompts_once=peer_tokens,
+        held=int(batch["attention_mask"].sum()),
     )
     timings = by_turns({"rlcomp": ours, PEER: peer}, 1, repeats)
-    emit([less, against(f"{what}: update", timings, PEER, goal=None, parity=parity)])
+    emit([tokens_row, against(f"{label}: update", timings, PEER, goal=None, parity=parity)])
 
 
 if __name__ == "__main__":

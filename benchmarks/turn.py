@@ -8,7 +8,7 @@ import time
 
 
 class Turns:
-    """Steps on demand. What the engine prints goes to stderr: stdout is for the answers."""
+    """Steps on demand. The engine prints to stderr, because stdout is for the answers."""
 
     def __init__(self, steps):
         self.left = steps
@@ -23,7 +23,7 @@ class Turns:
         return self.draw
 
     def end(self, tokens):
-        """Stop the clock and answer; returns whether there is another turn."""
+        """Stop the clock and write the answer; return whether there is another turn."""
         self.answer(seconds=time.process_time() - self.started, work=tokens, peak=peak_bytes())
         self.left -= 1
         return self.left > 0
@@ -35,6 +35,6 @@ class Turns:
 
 
 def peak_bytes():
-    """The most memory this process has held, libraries included."""
+    """Return the peak memory of this process in bytes, libraries included."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,9 +1,9 @@
 """Workloads: models with random weights, random prompts, answers with an end.
 
 A random model ends its answers at no chosen rate. Here one direction of the residual stream is the
-same in every token, the row of EOS in the output head looks at that direction alone, and how
-strongly is set so that the mean probability of EOS gives the mean length wanted. Lengths are then
-nearly geometric, for every engine alike: they sample from the same weights.
+same in every token, and the row of EOS in the output head has a weight for that direction alone.
+This weight is chosen so that the mean probability of EOS gives the wanted mean length. The lengths
+are then nearly geometric, and alike for every engine, because all sample from the same weights.
 """
 
 import random
@@ -19,7 +19,7 @@ from rlcomp.engine.engine import Engine
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.text.answers import answer_prompts
 
-# Each of S and M has 62 characters, <pad> and <eos>; the others have words.
+# S, M and tiny have a vocabulary of 62 characters, <pad> and <eos>; the others have WORDS.
 SIZES = {
     "S": {
         "hidden_size": 128,
@@ -42,7 +42,7 @@ SIZES = {
         "num_key_value_heads": 8,
         "intermediate_size": 1216,
     },
-    # As Qwen2.5 has them, but for the head, which is not the embedding: it says when answers end.
+    # The sizes of Qwen2.5. The head is not tied to the embedding: it sets the probability of EOS.
     "0.5B": {
         "hidden_size": 896,
         "num_hidden_layers": 24,
@@ -66,6 +66,7 @@ SIZES = {
         "intermediate_size": 32,
     },
 }
+# Words of the vocabulary.
 WORDS = {"L": 32_000, "0.5B": 151_936, "1.5B": 151_936}
 # How far the common direction stands out, in standard deviations of the embedding.
 LEVEL = 8.0
@@ -73,9 +74,17 @@ LEVEL = 8.0
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts, groups and lengths, in tokens; ``kl`` is the weight of the KL in a step.
+    """Prompts, groups and lengths.
 
-    ``context`` is what the model holds, by default the longest prompt and its answer.
+    Attributes:
+        size: name of the model's size, in :data:`SIZES`.
+        prompts: number of prompts.
+        group_size: answers to each prompt.
+        shortest, longest: tokens of the shortest and of the longest prompt.
+        max_new_tokens: most tokens of an answer.
+        mean: mean tokens of an answer.
+        kl: weight of the KL in a step.
+        context: tokens the model can hold; None: the longest prompt and its longest answer.
     """
 
     size: str
@@ -100,7 +109,7 @@ STEPS = ROLLOUTS | {"L": Workload("L", 2, 8, 96, 128, 48, 24, kl=0.04)}
 
 
 def tokenizer_of(size):
-    """62 characters, or words with spaces between them."""
+    """Return a tokenizer of 62 characters, or of words with spaces between them."""
     if size not in WORDS:
         return character_tokenizer(characters=string.ascii_letters + string.digits)
     names = ["<pad>", "<eos>", *(f"w{index}" for index in range(2, WORDS[size]))]
@@ -112,7 +121,7 @@ def tokenizer_of(size):
 
 
 def texts_of(workload, tokenizer, seed=0):
-    """The prompts of a workload: random tokens, lengths drawn uniformly."""
+    """Return the prompts of a workload: random tokens, lengths drawn uniformly."""
     draw = random.Random(seed)
     names = tokenizer.convert_ids_to_tokens(list(range(2, len(tokenizer))))
     lengths = [draw.randint(workload.shortest, workload.longest) for _ in range(workload.prompts)]
@@ -121,7 +130,7 @@ def texts_of(workload, tokenizer, seed=0):
 
 
 def model_of(workload, tokenizer):
-    """The model, whose answers have about the workload's mean length."""
+    """Create the model, whose answers have about the workload's mean length."""
     torch.manual_seed(0)
     size = SIZES[workload.size]
     model = causal_lm(
@@ -136,8 +145,8 @@ def model_of(workload, tokenizer):
 
 
 def build(workload, linear="auto"):
-    """Tokenizer, policy as rlcomp runs it, and prompts; ``linear`` is the engine's product."""
-    keep_freed_memory()  # as a run does; a peer in this process has it, too
+    """Return tokenizer, policy and prompts; ``linear`` is the engine's kernel of linear layers."""
+    keep_freed_memory()  # as a run does; it also helps a peer in this process
     tokenizer = tokenizer_of(workload.size)
     policy = LanguageModel(
         model=model_of(workload, tokenizer),
@@ -149,7 +158,7 @@ def build(workload, linear="auto"):
 
 
 def sampled(policy, texts, workload, seed):
-    """A rollout by rlcomp."""
+    """Sample a rollout by rlcomp."""
     return answer_prompts(
         policy,
         texts,
@@ -160,12 +169,13 @@ def sampled(policy, texts, workload, seed):
 
 
 def brevity(response):
-    """The reward: it costs nothing and differs within a group."""
+    """Return the reward: minus the characters in hundreds, which differs within a group."""
     return -len(response) / 100
 
 
 @torch.no_grad()
 def _end_answers(model, tokenizer, rate):
+    """Set embedding and head so that EOS has the mean probability ``rate``, and padding none."""
     embedding = model.get_input_embeddings().weight
     head = model.get_output_embeddings().weight
     embedding.normal_()
@@ -183,11 +193,12 @@ def _end_answers(model, tokenizer, rate):
 
 
 def _rate(mean, longest):
-    """The chance of EOS at which answers of at most ``longest`` tokens have a mean length."""
+    """Return the probability of EOS at which answers of at most ``longest`` tokens have a mean."""
     return _solve(lambda rate: mean - (1 - (1 - rate) ** longest) / rate, 1e-6, 1.0)
 
 
 def _solve(rising, low, high):
+    """Return the root of a rising function between two bounds, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)

@@ -1,4 +1,4 @@
-"""Writes ``keys.md`` from the key schema and the parts' own keys: ``python docs/make_keys.py``."""
+"""Write ``keys.md`` from the key schema and the parts' own keys: ``python docs/make_keys.py``."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def own_rows() -> list[str]:
 
 
 def keys_page() -> str:
-    """The whole page."""
-    prompt = ", ".join(f"`{key}`" for key, spec in SCHEMA.items() if spec.per_prompt)
-    own = "\n".join(own_rows()) + "\n"
-    tables = INTRODUCTION + _table(SCHEMA) + OWN + own + STEPS + _table(CONTROL)
-    return tables + RULES.replace("PROMPT", prompt)
+    """Return the text of the page."""
+    prompt_keys = ", ".join(f"`{key}`" for key, spec in SCHEMA.items() if spec.per_prompt)
+    own_keys = "\n".join(own_rows()) + "\n"
+    tables = INTRODUCTION + _table(SCHEMA) + OWN + own_keys + STEPS + _table(CONTROL)
+    return tables + RULES.replace("PROMPT", prompt_keys)
 
 
 def _table(keys: Mapping[str, Spec]) -> str:

@@ -1,4 +1,4 @@
-"""Writes ``parts.md``: every option with its first comment: ``python docs/make_parts.py``."""
+"""Write ``parts.md``, every option with its first comment: ``python docs/make_parts.py``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ places at once; patches are the last groups, from `curriculum` on.
 
 
 def parts_page() -> str:
-    """The whole page: parts before patches."""
+    """Return the text of the page, parts before patches."""
     files = files_of([config_directory()])
     files.pop("recipe")
     groups = sorted(files, key=lambda group: (is_patch(files[group].values()), group))
@@ -36,8 +36,8 @@ def _group(group: str, files: dict[str, dict[str, Path]]) -> list[str]:
     rows = []
     for name, file in files[group].items():
         link = f"../{file.relative_to(config_directory().parent).as_posix()}"
-        said = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).description))
-        rows.append(f"| [{name}]({link}) | {said} |")
+        description = re.sub(r"[|<]", r"\\\g<0>", " ".join(read_option(file).description))
+        rows.append(f"| [{name}]({link}) | {description} |")
     return [f"## {group}", "", f"Chosen by {chosen}.", "", "| option | |", "|---|---|", *rows, ""]
 
 

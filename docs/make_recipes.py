@@ -1,4 +1,4 @@
-"""Writes ``recipes.md`` from the recipes' yaml files: ``python docs/make_recipes.py``."""
+"""Write ``recipes.md`` from the recipes' yaml files: ``python docs/make_recipes.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONF = ROOT / "conf"
 PAGE = Path(__file__).with_name("recipes.md")
 CLAIMS = yaml.safe_load(Path(__file__).with_name("mechanisms.yaml").read_text(encoding="utf-8"))
 
-# What makes a policy-optimisation method, in the order of the flow.
+# The groups of options that make a policy-optimisation method, in the order of the flow.
 SLOTS = (
     "position",
     "dynamic_sampling",
@@ -46,7 +46,7 @@ SLOTS = (
     "entropy_bonus",
     "imitation",
 )
-# Chosen unless a recipe says otherwise, and no part of any paper.
+# Options that are chosen unless a recipe says otherwise, and belong to no paper.
 PLAIN = {"none", "full", "group", "rollout", "fixed", "frozen"}
 
 INTRODUCTION = """\
@@ -83,10 +83,9 @@ hold small runs to the same bounds.
 
 
 def recipes() -> list[str]:
-    """Return all policy-optimisation recipes: ``grpo`` and those derived from it."""
-    built_on = [name for name in sorted(_names()) if "grpo" in _lineage(name)]
-    plain = parts("grpo")
-    return [name for name in built_on if name == "grpo" or parts(name) != plain]
+    """Return ``grpo`` and the recipes that are derived from it and choose other parts."""
+    derived = [name for name in sorted(_names()) if "grpo" in _lineage(name)]
+    return [name for name in derived if name == "grpo" or parts(name) != parts("grpo")]
 
 
 def _names() -> list[str]:
@@ -94,10 +93,10 @@ def _names() -> list[str]:
 
 
 def _lineage(name: str) -> list[str]:
-    """A recipe and those it starts from."""
+    """Return a recipe, the recipe it starts from, and so on."""
     text = (CONF / "recipe" / f"{name}.yaml").read_text(encoding="utf-8")
-    first = re.search(r"^defaults:\n\s+- (\w+)$", text, re.MULTILINE)
-    return [name, *(_lineage(first[1]) if first and first[1] in _names() else [])]
+    base = re.search(r"^defaults:\n\s+- (\w+)$", text, re.MULTILINE)
+    return [name, *(_lineage(base[1]) if base and base[1] in _names() else [])]
 
 
 def paper(name: str) -> str:
@@ -109,32 +108,32 @@ def paper(name: str) -> str:
 
 @cache
 def parts(name: str) -> dict[str, str]:
-    """Slot -> the option a recipe chooses for it, those that choose nothing aside."""
+    """Return the option that a recipe chooses, by slot, without plain options."""
     setup_globals()
     overrides = [f"recipe={name}", "directory=x"]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         chosen = compose("config", overrides, return_hydra_config=True).hydra.runtime.choices
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for key, option in chosen.items():
-        # The policy loss alone: demonstrations and KL have reductions of their own.
+        # Other losses have reductions under other keys (loss/reduction@...), which are no slots.
         slot = key.removesuffix(".collector").removesuffix("@rollout")
         if slot in SLOTS and option not in PLAIN:
-            found[slot] = option if isinstance(option, str) else "+".join(option)
-    return {slot: found[slot] for slot in SLOTS if slot in found}
+            options[slot] = option if isinstance(option, str) else "+".join(option)
+    return {slot: options[slot] for slot in SLOTS if slot in options}
 
 
 def numbers(name: str) -> str:
     """Return the settings of a recipe and its bases up to ``grpo``, as overrides."""
     lineage = _lineage(name)
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for recipe in reversed(lineage[: lineage.index("grpo")] or ["grpo"]):
-        # As it is written: what it refers to stands in other files.
         file = OmegaConf.load(CONF / "recipe" / f"{recipe}.yaml")
-        found |= dict(_flat(OmegaConf.to_container(file, resolve=False), ""))
-    # The KL coefficient that a recipe does not pay is no number of it.
+        # Unresolved, because the nodes of ${...} are in other files.
+        settings |= dict(_flat(OmegaConf.to_container(file, resolve=False), ""))
+    # A recipe without KL does not use its KL coefficient.
     unused = ("defaults",) if "kl" in parts(name) else ("defaults", "kl_controller")
-    own = {path: value for path, value in found.items() if path.split(".")[0] not in unused}
-    return ", ".join(f"`{path}={value}`" for path, value in own.items() if "stages" not in path)
+    used = {path: value for path, value in settings.items() if path.split(".")[0] not in unused}
+    return ", ".join(f"`{path}={value}`" for path, value in used.items() if "stages" not in path)
 
 
 def _flat(tree: object, prefix: str) -> Iterator[tuple[str, object]]:
@@ -146,17 +145,17 @@ def _flat(tree: object, prefix: str) -> Iterator[tuple[str, object]]:
 
 
 def tests(chosen: dict[str, str]) -> list[str]:
-    """The test files of the classes behind the options."""
-    found: dict[str, None] = {}
+    """Return the test files of the classes that the options build."""
+    files: dict[str, None] = {}
     for slot, options in chosen.items():
         for option in options.split("+"):
             for target in _targets(slot.partition("@")[0], option):
-                found.update(dict.fromkeys(_tests_of(*target)))
-    return list(found)
+                files.update(dict.fromkeys(_tests_of(*target)))
+    return list(files)
 
 
 def _targets(group: str, option: str) -> Iterator[tuple[str, str]]:
-    """(module, class) of an option and of those it starts from."""
+    """Yield module and class of an option, and of the options in its defaults."""
     text = (CONF / group / f"{option}.yaml").read_text(encoding="utf-8")
     for module, name in re.findall(r"_target_: ([\w.]+)\.(\w+)", text):
         if name != "Nothing":
@@ -169,19 +168,23 @@ def _targets(group: str, option: str) -> Iterator[tuple[str, str]]:
 
 
 def _tests_of(module: str, name: str) -> list[str]:
-    """Return the test file of a class: the one of its name, of its module, or the first with it."""
-    place = ROOT / "tests" / Path(*module.removeprefix("rlcomp.").split("."))
-    folder = place if place.is_dir() else place.parent
+    """Return the test file of a class, in a list; empty if no file has the class.
+
+    It is the file with the name of the class, else with the name of its module, else the first one
+    that mentions the class.
+    """
+    path = ROOT / "tests" / Path(*module.removeprefix("rlcomp.").split("."))
+    folder = path if path.is_dir() else path.parent
     files = sorted(folder.glob("test_*.py"))
-    holding = [f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))]
+    mentioning = [f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))]
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", name).lower()
-    named = [f for f in holding if f.stem == f"test_{snake}"]
-    own = [f for f in holding if module.split(".")[-1] in f.stem]
-    return [f.relative_to(ROOT).as_posix() for f in (named or own or holding)[:1]]
+    of_class = [f for f in mentioning if f.stem == f"test_{snake}"]
+    of_module = [f for f in mentioning if module.split(".")[-1] in f.stem]
+    return [f.relative_to(ROOT).as_posix() for f in (of_class or of_module or mentioning)[:1]]
 
 
 def recipes_page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     rows = []
     for name in recipes():
         chosen = parts(name)
@@ -193,13 +196,13 @@ def recipes_page() -> str:
 
 
 def mechanisms() -> Iterator[str]:
-    """A row for each number that shows a mechanism."""
+    """Yield a row for each number that shows a mechanism."""
     for name, claims in CLAIMS.items():
         for claim in claims:
-            bounds = [f"{way} {claim[way]}" for way in ("above", "below") if way in claim]
-            of = f", {claim['of']}" if "of" in claim else ""
+            bounds = [f"{side} {claim[side]}" for side in ("above", "below") if side in claim]
+            statistic = f", {claim['of']}" if "of" in claim else ""
             yield (
-                f"| `{name}` | `{claim['metric']}`{of} | {claim['found']:.3g} "
+                f"| `{name}` | `{claim['metric']}`{statistic} | {claim['found']:.3g} "
                 f"| {', '.join(bounds)} | {claim['shows']} |"
             )
 

@@ -1,8 +1,8 @@
-"""Puts the sources of the site together in ``build/docs``; ``make docs`` builds it from there.
+"""Write the sources of the site to ``build/docs``; ``make docs`` builds the site from there.
 
-The tree is that of the repository, so that a link leads to the same file here and there: pages,
-pictures, and each file that a page links to, as a text. Made for the site alone are the tutorial as
-a page, the docstrings, and the lists of experiments and decisions.
+The folders are those of the repository, so that links need no change. They hold pages, pictures,
+and each other file that a page links to, as a text. Some pages are made for the site alone: the
+tutorial, the docstrings, and the lists of experiments and decisions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from make_tutorial import page as tutorial
 SITE = ROOT / "build" / "docs"
 SHOWN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
 LINK = re.compile(r"(\]\()([^)#\s:]+)(?=[)#])")
-# A page for each: the modules at the root are what the author of a part imports.
+# Packages with a page of docstrings, beside the modules at the root.
 ROOMS = ("functional", "interfaces", "testing", "model", "data", "text", "engine", "pareto", "run")
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Delete the folder and write all sources."""
     shutil.rmtree(SITE, ignore_errors=True)
     waiting = [ROOT / name for name in SHOWN]
     waiting += [
@@ -46,16 +46,16 @@ def _place(file: Path) -> Path:
 
 
 def _copy(page: Path) -> list[Path]:
-    """Copy a page with what it links to; returns the pages among that."""
+    """Copy a page and the files it links to; return the linked pages, which are not copied."""
     linked = []
 
-    def follow(found: re.Match[str]) -> str:
-        file = page.parent / found[2]
+    def follow(link: re.Match[str]) -> str:
+        file = page.parent / link[2]
         if not file.exists():
-            return found[0]  # made for the site, or no link
-        target, name = _shown(file.resolve(), found[2])
-        linked.extend(target)
-        return f"{found[1]}{name}"
+            return link[0]  # made for the site, or no link
+        pages, name = _link_target(file.resolve(), link[2])
+        linked.extend(pages)
+        return f"{link[1]}{name}"
 
     text = LINK.sub(follow, page.read_text(encoding="utf-8"))
     _place(page).parent.mkdir(parents=True, exist_ok=True)
@@ -63,31 +63,30 @@ def _copy(page: Path) -> list[Path]:
     return linked
 
 
-def _shown(file: Path, name: str) -> tuple[list[Path], str]:
-    """The pages that a link leads to, and the link as the site has it."""
+def _link_target(file: Path, name: str) -> tuple[list[Path], str]:
+    """Copy a linked file that is no page; return the linked pages, and the link for the site."""
     if file == ROOT / "docs" / "tutorial.py":
-        shutil.copy(file.with_suffix(".ipynb"), _made(file.with_suffix(".ipynb")))
+        shutil.copy(file.with_suffix(".ipynb"), _prepare(file.with_suffix(".ipynb")))
         return [], name.replace(".py", ".md")
     if file.is_dir():
         readme = file / "README.md"
         return ([readme], f"{name}/README.md") if readme.is_file() else ([], f"{name}/index.md")
     if file.suffix == ".md":
         return [file], name
-    picture = file.suffix in (".png", ".svg", ".ipynb")
-    shown = name if picture else f"{name}.txt"
-    made = _made(file)
-    shutil.copy(file, made if picture else made.with_name(f"{made.name}.txt"))
-    return [], shown
+    keeps_name = file.suffix in (".png", ".svg", ".ipynb")
+    target = _prepare(file)
+    shutil.copy(file, target if keeps_name else target.with_name(f"{target.name}.txt"))
+    return [], name if keeps_name else f"{name}.txt"
 
 
-def _made(file: Path) -> Path:
-    """Return the target of a copy; make its folder."""
+def _prepare(file: Path) -> Path:
+    """Return the target of a copy, after making its folder."""
     _place(file).parent.mkdir(parents=True, exist_ok=True)
     return _place(file)
 
 
 def _lists() -> dict[str, str]:
-    """The gallery of experiments, and the decisions."""
+    """Return the list of experiments and the list of decisions, by path."""
     gallery = ["# Experiments", "", "Questions, and what small models say to them."]
     for readme in sorted(ROOT.glob("experiments/*/README.md")):
         name, text = readme.parent.name, readme.read_text(encoding="utf-8")
@@ -104,12 +103,12 @@ def _lists() -> dict[str, str]:
     for page in sorted(ROOT.glob("docs/adr/*.md")):
         title = page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
         decisions.append(f"- [{title.replace('.', chr(92) + '.', 1)}]({page.name})")
-    joined = {"experiments/index.md": gallery, "docs/adr/index.md": decisions}
-    return {name: "\n".join([*lines, ""]) for name, lines in joined.items()}
+    lines_of = {"experiments/index.md": gallery, "docs/adr/index.md": decisions}
+    return {name: "\n".join([*lines, ""]) for name, lines in lines_of.items()}
 
 
 def _api() -> dict[str, str]:
-    """Docstrings: a page for each room, and for each concept."""
+    """Return a page of docstrings for each package and concept, and the list of pages, by path."""
     pages = {"rlcomp": sorted(ROOT.glob("rlcomp/[!_]*.py"))}
     for room in ROOMS:
         pages[f"rlcomp.{room}"] = sorted(ROOT.glob(f"rlcomp/{room}/[!_]*.py"))
@@ -117,11 +116,12 @@ def _api() -> dict[str, str]:
         files = sorted(concept.rglob("[!_]*.py")) if concept.is_dir() else [concept]
         pages[f"components.{concept.stem}"] = files
     listed = "\n".join(f"- [`{name}`]({name}.md)" for name in pages)
-    made = {"api/index.md": f"# Modules\n\nFrom the docstrings.\n\n{listed}\n"}
+    texts = {"api/index.md": f"# Modules\n\nFrom the docstrings.\n\n{listed}\n"}
     for name, files in pages.items():
         modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-        made[f"api/{name}.md"] = "\n".join([f"# {name}", *(f"\n::: {one}" for one in modules), ""])
-    return made
+        lines = [f"# {name}", *(f"\n::: {module}" for module in modules), ""]
+        texts[f"api/{name}.md"] = "\n".join(lines)
+    return texts
 
 
 if __name__ == "__main__":

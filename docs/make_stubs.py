@@ -7,7 +7,7 @@ import components
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = '"""Parts, for editors; docs/make_stubs.py writes this file."""\n'
 IMPORTS = "from collections.abc import Callable\nfrom typing import Any\n"
-OWN = """
+FUNCTIONS = """
 def parts_of(package: str) -> dict[str, str]: ...
 def lookup(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]: ...
 """
@@ -21,8 +21,8 @@ def stubs() -> dict[Path, str]:
         parts = components.parts_of(".".join(folder.parts))
         lines = [f"from {module} import {name} as {name}" for name, module in parts.items()]
         names = "\n".join(sorted(lines)) + "\n" if lines else ""
-        whole = f"{IMPORTS}\n{names}{OWN}" if folder == Path("components") else names
-        texts[folder / "__init__.pyi"] = f"{TEXT}\n{whole}"
+        body = f"{IMPORTS}\n{names}{FUNCTIONS}" if folder == Path("components") else names
+        texts[folder / "__init__.pyi"] = f"{TEXT}\n{body}"
     return texts
 
 

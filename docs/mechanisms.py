@@ -1,6 +1,6 @@
 """Check each recipe's mechanism in the metrics of runs: ``python docs/mechanisms.py RUN...``
 
-A claim of ``mechanisms.yaml`` names a metric and where it must lie; tests hold small runs to them.
+A claim of ``mechanisms.yaml`` names a metric and its bounds; tests hold small runs to the claims.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ CLAIMS: dict[str, list[Claim]] = yaml.safe_load(
 
 
 def number(claim: Claim, rows: list[dict[str, Any]]) -> float:
-    """The number of a claim in the metrics of a run; NaN where the run recorded none."""
-    of = claim.get("of", "mean")
+    """Return the number of a claim in the metrics of a run; NaN if the run did not record it.
+
+    It is the mean over the last phase, the last value or the change over the run.
+    """
+    statistic = claim.get("of", "mean")
     # The warm start has neither policy nor rewards, but a change may begin there.
-    counted = [row for row in rows if row["phase"] == rows[-1]["phase"]] if of == "mean" else rows
-    found = [float(row[claim["metric"]]) for row in counted if claim["metric"] in row]
-    if not found:
+    is_mean = statistic == "mean"
+    counted = [row for row in rows if row["phase"] == rows[-1]["phase"]] if is_mean else rows
+    values = [float(row[claim["metric"]]) for row in counted if claim["metric"] in row]
+    if not values:
         return math.nan
-    return {"mean": mean(found), "last": found[-1], "change": found[-1] - found[0]}[of]
+    return {"mean": mean(values), "last": values[-1], "change": values[-1] - values[0]}[statistic]
 
 
 def holds(claim: Claim, value: float) -> bool:

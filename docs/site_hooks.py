@@ -4,5 +4,5 @@ import re
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """``:func:`name``` shows the name."""
+    """Show the name alone for a role such as ``:func:`name```."""
     return re.sub(r":(?:func|class|mod|meth|attr|data|exc|ref):<code>[~.]?", "<code>", html)

@@ -11,7 +11,7 @@ from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.verify.answers import column as column_of
 from rlcomp.verify.answers import extract, gold_answers, read_json
-from rlcomp.verify.constraints import satisfied
+from rlcomp.verify.constraints import satisfied_share
 from rlcomp.verify.edits import patch_similarity
 from rlcomp.verify.number import numeric
 from rlcomp.verify.short_answer import short_answer
@@ -213,8 +213,8 @@ class Constraints(TextReward):
 
     The answer is a JSON object with a value for each variable. Every solution is right, not only
     the example's. Needs the columns ``variables`` (``{name: [values]}``) and ``constraints``
-    (expressions, :func:`rlcomp.verify.constraints.satisfied`). Examples: graph colouring, Sudoku,
-    knights and knaves, zebra puzzles.
+    (expressions, :func:`rlcomp.verify.constraints.satisfied_share`). Examples: graph colouring,
+    Sudoku, knights and knaves, zebra puzzles.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``constraints``.
@@ -242,7 +242,7 @@ class Constraints(TextReward):
         variables: Any = column_of(row, "variables", "reward=constraints")
         constraints: Any = column_of(row, "constraints", "reward=constraints")
         assignment = read_json(extract(str(row["response"]), self.where))
-        share = satisfied(assignment, variables, constraints)
+        share = satisfied_share(assignment, variables, constraints)
         return share if self.partial else float(share == 1.0)
 
 

@@ -1,7 +1,7 @@
 """Attacks on a verifier: answers that are wrong for any question, or wrong for this one.
 
 A policy may learn such answers if its verifier accepts them. Each family is a pure function of
-texts; :data:`KINDS` says of each if it can ever be right.
+texts; :data:`KINDS` says of each family whether its answers can ever be right.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class Attack(NamedTuple):
     Attributes:
         kind: one of :data:`KINDS`.
         answer: the text.
-        twice: second answer, after the first one in a second copy of the form; None for one copy.
+        second_answer: answer in a second copy of the form, after the first copy; None for one copy.
     """
 
     kind: str
     answer: str
-    twice: str | None = None
+    second_answer: str | None = None
 
 
 def blind_attacks() -> Iterator[Attack]:
@@ -105,20 +105,20 @@ def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
     ``others`` are gold answers of other rows.
     """
     if "\n" in gold.strip():
-        yield from _formulas(gold)
+        yield from _edits(gold)
         return
     for kind, texts in wrong_numbers(gold).items():
         for text in texts:
             yield Attack(kind, text)
     for text in wrong_words(gold):
         yield Attack("misspelt", text)
-    yield from _formulas(gold)
+    yield from _edits(gold)
     yield Attack("denied", f"not {gold}")
     yield from qualified_answers(gold)
     other = different_gold(gold, others)
     if other is not None:
         yield Attack("other_gold", other)
-    wrong = other if other is not None else wrong_of(gold)
+    wrong = other if other is not None else wrong_answer(gold)
     yield from hedges(gold, wrong)
     yield Attack("wrong_last", gold, wrong)
     yield Attack("right_last", wrong, gold)
@@ -126,17 +126,18 @@ def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
         yield Attack("stuffed", text)
 
 
-def _formulas(gold: str) -> Iterator[Attack]:
+def _edits(gold: str) -> Iterator[Attack]:
+    """Yield a text with another number in it; nothing for a plain number, which has mutations."""
     if not wrong_numbers(gold):
         for text in increment_number(gold):
             yield Attack("edited", text)
 
 
-def wrong_of(gold: str) -> str:
-    """Return a wrong answer of the gold one's kind: another number in it, else a word.
+def wrong_answer(gold: str) -> str:
+    """Return the gold answer with another number in it; without a number, a word of no meaning.
 
     Examples:
-        >>> wrong_of("72"), wrong_of("x^2"), wrong_of("x")
+        >>> wrong_answer("72"), wrong_answer("x^2"), wrong_answer("x")
         ('73', 'x^3', 'zqxj')
     """
     near = wrong_numbers(gold).get("off_by_one") or increment_number(gold)
@@ -181,10 +182,10 @@ def hedges(gold: str, wrong: str) -> Iterator[Attack]:
         >>> [attack.answer for attack in hedges("6", "7")][:2]
         ['6 or 7', '6, 7']
     """
-    for one, other in ((gold, wrong), (wrong, gold)):
-        yield Attack("hedge", f"{one} or {other}")
-        yield Attack("hedge", f"{one}, {other}")
-        yield Attack("hedge", f"{one}\n{other}")
+    for first, second in ((gold, wrong), (wrong, gold)):
+        yield Attack("hedge", f"{first} or {second}")
+        yield Attack("hedge", f"{first}, {second}")
+        yield Attack("hedge", f"{first}\n{second}")
     if value_of(gold) is not None:
         yield Attack("hedge", f"x={wrong}={gold}")
 

@@ -95,7 +95,7 @@ class Case:
 
 @dataclass
 class Count:
-    """Verdicts on the answers of one kind."""
+    """Numbers of verdicts on the answers of one kind or form; the other ones are refusals."""
 
     tried: int = 0
     accepted: int = 0
@@ -120,7 +120,7 @@ class Audit:
     Attributes:
         rows: number of tested examples.
         gold: rows with a gold answer; a row is accepted if any form of its answer is accepted.
-        forms: accepted gold answers by form.
+        forms: gold answers by form.
         kinds: attacks by kind, :data:`rlcomp.audit.attacks.KINDS`.
         slowest: seconds and case of the slowest verdict.
     """
@@ -146,10 +146,11 @@ def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -
     """Try gold answers and attacks on each example.
 
     A gold answer must be accepted in at least one form, or as the task's demonstration. Blind
-    attacks are tried in every form in which any gold answer was accepted. Attacks with the gold
-    answer are tried only in forms in which the verifier accepts the gold answer and refuses
-    nonsense. A verifier that checks a solution (countdown) reads no gold answer, and another
-    solution is not a false accept.
+    attacks are tried in the plain form and in every form in which any gold answer was accepted.
+    Attacks with the gold answer are tried only in forms in which the verifier accepts the gold
+    answer and refuses nonsense. A verifier that checks a solution (countdown) reads no gold answer:
+    another solution is not a false accept. A row without such a form gets an edited demonstration
+    and the demonstration of another row instead.
 
     Args:
         examples: rows of a task.
@@ -158,15 +159,14 @@ def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -
     """
     result = Audit(rows=len(examples))
     trials = _Trials(judge, result)
-    accepted = [_try_gold(trials, example, forms) for example in examples]
+    accepted_forms = [_try_gold(trials, example, forms) for example in examples]
     used_forms = {
         "plain": forms["plain"],
-        **{name: forms[name] for names in accepted for name in names},
+        **{name: forms[name] for names in accepted_forms for name in names},
     }
     for row, example in enumerate(examples):
         others = [other.answer for other in [*examples[row + 1 :], *examples[:row]]]
-        refused = _try_blind(trials, example, used_forms)
-        names = refused & {*accepted[row]}
+        names = _try_blind(trials, example, used_forms) & {*accepted_forms[row]}
         sound_forms = {name: form for name, form in used_forms.items() if name in names}
         _try_informed(trials, example, sound_forms, others)
         if not sound_forms:
@@ -175,7 +175,7 @@ def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -
 
 
 class _Trials:
-    """Judge of responses that counts its verdicts."""
+    """Judge of responses that adds its verdicts to an audit."""
 
     def __init__(self, judge: Judge, result: Audit) -> None:
         self.judge = judge
@@ -202,7 +202,7 @@ class _Trials:
 
 
 def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[str]:
-    """Try the gold answer in all forms; return the accepted forms."""
+    """Try the gold answer in all forms, and the demonstration; return the accepted forms."""
     responses = {name: fill_form(form, example.answer) for name, form in forms.items()}
     if not example.answer.strip():
         responses = {}
@@ -220,15 +220,15 @@ def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> li
 
 def _try_blind(trials: _Trials, example: Example, forms: Mapping[str, str]) -> set[str]:
     """Try attacks without the gold answer; return the forms in which all nonsense is refused."""
-    refused = {*forms}
+    refusing = {*forms}
     attacks = [*blind_attacks(), Attack("prompt", example.prompt)]
     for attack, (name, form) in _pairs(attacks, forms):
         if attack.kind == "prompt" and attack.answer.strip() == example.answer.strip():
             continue
         accepted = trials.attack(attack.kind, example, fill_form(form, attack.answer), name)
         if attack.answer in NONSENSE and accepted:
-            refused.discard(name)
-    return refused
+            refusing.discard(name)
+    return refusing
 
 
 def _try_informed(
@@ -238,8 +238,8 @@ def _try_informed(
     attacks = [*informed_attacks(example.answer, others)] if forms else []
     for attack, (name, form) in _pairs(attacks, forms):
         response = fill_form(form, attack.answer)
-        if attack.twice is not None:
-            response = f"{response}\n{fill_form(form, attack.twice)}"
+        if attack.second_answer is not None:
+            response = f"{response}\n{fill_form(form, attack.second_answer)}"
         trials.attack(attack.kind, example, response, name)
 
 

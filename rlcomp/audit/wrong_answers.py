@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ PLACEHOLDER = "{answer}"
 # Forms that our own verifiers read, and most of other people's.
 FORMS: Mapping[str, str] = {
     "plain": PLACEHOLDER,
-    "boxed": r"\boxed{{answer}}",
+    "boxed": rf"\boxed{{{PLACEHOLDER}}}",
     "tagged": f"<answer>{PLACEHOLDER}</answer>",
     "marked": f"#### {PLACEHOLDER}",
     "said": f"The answer is {PLACEHOLDER}.",
@@ -33,19 +33,19 @@ def fill_form(form: str, answer: str) -> str:
     return form.replace(PLACEHOLDER, answer)
 
 
-def all_forms(own: Iterable[str]) -> dict[str, str]:
+def all_forms(user_forms: Collection[str]) -> dict[str, str]:
     """Return the built-in forms and the user's forms, such as ``<final>{answer}</final>``.
 
     Raises:
         UserError: a form has no ``{answer}``.
     """
-    for form in own:
+    for form in user_forms:
         if PLACEHOLDER not in form:
             raise UserError(
                 f"--form {form!r:.80} has no {PLACEHOLDER}: put it in place of the answer, such as "
                 f"--form '<final>{PLACEHOLDER}</final>'"
             )
-    return {**FORMS, **{form: form for form in own}}
+    return {**FORMS, **{form: form for form in user_forms}}
 
 
 # Longer numbers are skipped: the verifier's float might round the mutation away.
@@ -125,7 +125,7 @@ def increment_number(gold: str) -> list[str]:
     return [gold[: match.start()] + str(int(match[0]) + 1) + gold[match.end() :]]
 
 
-def surely_differ(one: str, other: str) -> bool:
+def surely_differ(first: str, second: str) -> bool:
     r"""Test if two answers, numbers or plain words, mean different things to any verifier.
 
     Examples:
@@ -134,11 +134,11 @@ def surely_differ(one: str, other: str) -> bool:
         >>> surely_differ("x+1", "1+x")
         False
     """
-    values = value_of(one), value_of(other)
+    values = value_of(first), value_of(second)
     if None not in values:
         return values[0] != values[1]
-    return all(_WORDS.fullmatch(text.strip()) for text in (one, other)) and (
-        one.strip().casefold() != other.strip().casefold()
+    return all(_WORDS.fullmatch(text.strip()) for text in (first, second)) and (
+        first.strip().casefold() != second.strip().casefold()
     )
 
 
@@ -150,7 +150,7 @@ def value_of(gold: str) -> Fraction | None:
 
 
 def _has_letters(gold: str) -> bool:
-    """Test if it has letters outside LaTeX commands, so that a number is only part of it."""
+    """Test if an answer has letters outside LaTeX commands: a number is then only part of it."""
     return bool(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", gold)))
 
 

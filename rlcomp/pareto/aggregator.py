@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -52,7 +53,7 @@ class Aggregator(nn.Module, metaclass=Checked):
     reward_units: ClassVar[bool] = False
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise ConfigError if an argument names other objectives."""
+        """Raise ConfigError if an argument names objectives that are not among the names."""
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weight of each objective in their sum, ``[K]``, or ``[B, K]`` by row."""
@@ -114,7 +115,7 @@ class ExpectedReturnsAggregator(Aggregator):
         super().__init__()
         self.decay = decay
         self.returns = RunningMeans(decay)
-        self.best = RunningMeans(0.0)
+        self.best = RunningMeans(0.0)  # without a past: it keeps the last value
 
     def update_returns(self, objectives: Objectives) -> tuple[Tensor, Tensor]:
         """Update with a batch; return J and the highest J so far, ``[K]`` each.
@@ -122,7 +123,7 @@ class ExpectedReturnsAggregator(Aggregator):
         NaN for objectives that no batch has had yet.
         """
         for name, value in zip(objectives.names, objectives.returns.tolist(), strict=True):
-            if value == value:
+            if not math.isnan(value):
                 mean, best = self.returns.update(name, value), self.best.get(name)
                 self.best.update(name, mean if best is None else max(mean, best))
         return _as_tensor(self.returns, objectives), _as_tensor(self.best, objectives)
@@ -150,8 +151,8 @@ class GramianAggregator(Aggregator):
     a single non-zero vector gets weight 1.
 
     Args:
-        row_norm: the norms ``n_i``. ``"none"``: all equal; ``"unit"``: the norm of each vector;
-            ``"ema"``: a running mean of the norm of each vector.
+        row_norm: the norms ``n_i``. ``"none"``: the root mean square of all norms, for every
+            vector; ``"unit"``: the norm of each vector; ``"ema"``: a running mean of it.
     """
 
     def __init__(self, *, row_norm: RowNorm) -> None:
@@ -171,21 +172,21 @@ class GramianAggregator(Aggregator):
             return active.double()
         gram = objectives.gram[active][:, active]
         norms = self._norms(objectives, active)
-        weights[active] = self.gram_weights(gram / torch.outer(norms, norms)) * (
-            norms.mean() / norms
-        )
+        scales = norms.mean() / norms
+        weights[active] = self.gram_weights(gram / torch.outer(norms, norms)) * scales
         return weights
 
     def _norms(self, objectives: Objectives, active: Tensor) -> Tensor:
-        own = objectives.gram.diagonal().sqrt()
+        """Return the norms ``n_i`` of the non-zero vectors."""
+        norms = objectives.gram.diagonal()[active].sqrt()
         if self.row_norm == "none":
-            return own[active].square().mean().sqrt().expand(int(active.sum()))
+            return norms.square().mean().sqrt().expand(len(norms))
         if self.row_norm == "ema":
-            names = [name for name, moves in zip(objectives.names, active, strict=True) if moves]
-            pairs = zip(names, own[active].tolist(), strict=True)
+            names = [n for n, nonzero in zip(objectives.names, active, strict=True) if nonzero]
+            pairs = zip(names, norms.tolist(), strict=True)
             running = [self.norms.update(name, norm) for name, norm in pairs]
             return torch.tensor(running, dtype=torch.float64)
-        return own[active]
+        return norms
 
 
 Quantity = Literal["reward", "advantage", "gradient"]
@@ -235,17 +236,17 @@ def _convert_units(aggregator: Aggregator, objectives: Objectives) -> tuple[Obje
 
 def _check_finite(objectives: Objectives) -> None:
     squares, returns = objectives.gram.diagonal(), objectives.returns
-    for name, own, mean in zip(objectives.names, squares, returns, strict=True):
-        if not bool(own.isfinite()):
+    for name, square, mean in zip(objectives.names, squares, returns, strict=True):
+        if not bool(square.isfinite()):
             raise NumericalError(f"objective {name!r}: its rewards or gradients are not finite")
         if bool(mean.isinf()):
             raise NumericalError(f"objective {name!r}: its mean reward is {float(mean)}")
 
 
 def _check_weights(aggregator: Aggregator, objectives: Objectives, weights: Tensor) -> None:
-    finite = weights.isfinite().reshape(-1, len(objectives.names)).all(0)
-    for name, fine in zip(objectives.names, finite, strict=True):
-        if not bool(fine):
+    mask = weights.isfinite().reshape(-1, len(objectives.names)).all(0)
+    for name, is_finite in zip(objectives.names, mask, strict=True):
+        if not bool(is_finite):
             raise NumericalError(
                 f"objective {name!r}: the weight that {type(aggregator).__name__} gives it is not "
                 "finite"

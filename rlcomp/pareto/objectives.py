@@ -52,7 +52,10 @@ def stack_rewards(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
 
 
 def centre_rewards(rewards: Tensor, group_id: Tensor) -> Tensor:
-    """Centre objectives ``[B, K]`` in their group, over the ``N`` rows without a NaN: ``[K, N]``.
+    """Subtract each group's mean from rewards ``[B, K]``, over the ``N`` rows without a NaN.
+
+    Returns:
+        Shape ``[K, N]``, one row for each objective.
 
     Examples:
         >>> rewards = torch.tensor([[1.0, 5.0], [0.0, 7.0], [1.0, torch.nan]])
@@ -61,8 +64,9 @@ def centre_rewards(rewards: Tensor, group_id: Tensor) -> Tensor:
                 [-1.0000,  1.0000]])
     """
     complete = ~rewards.isnan().any(1)
-    group_id, valid = group_id.to(rewards.device)[complete], complete[complete]
-    return torch.stack([group_centred(row, group_id, valid) for row in rewards[complete].T])
+    group_id = group_id.to(rewards.device)[complete]
+    valid = torch.ones_like(group_id, dtype=torch.bool)
+    return torch.stack([group_centred(column, group_id, valid) for column in rewards[complete].T])
 
 
 def objective_statistics(
@@ -72,7 +76,7 @@ def objective_statistics(
     preference: Tensor | None,
     units: Tensor | None = None,
 ) -> Objectives:
-    """Compute the objective statistics of a batch; ``N`` is averaged in means and Gram matrix.
+    """Compute the objective statistics of a batch; sums over ``N`` are divided by ``N``.
 
     Args:
         names: names of the ``K`` objectives.

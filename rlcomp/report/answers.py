@@ -18,7 +18,7 @@ _MAX_TEXT = 4_000
 
 @dataclass(frozen=True)
 class ArmAnswer:
-    """Answer of one arm; a second answer to the same prompt is left out."""
+    """Answer of one arm; ``group`` is the index of its group."""
 
     group: int
     response: str
@@ -43,7 +43,7 @@ class PromptComparison:
 
 
 def cut(text: str) -> str:
-    """Cut a text to a length for a page, with a note on the rest."""
+    """Cut a text to 4,000 characters, with a note on the number of omitted ones."""
     omitted = len(text) - _MAX_TEXT
     return text if omitted <= 0 else f"{text[:_MAX_TEXT]} … ({omitted:,} characters more)"
 
@@ -84,7 +84,7 @@ def _runs_of_common_seed(groups: Sequence[Group]) -> dict[int, Run]:
 
 
 def _last_answers(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Return the newest answer to every prompt; of several in a rollout the first."""
+    """Return the answer of the newest step to every prompt; the first one if a step has several."""
     newest: dict[str, Mapping[str, Any]] = {}
     for row in read_samples(run.directory):
         earlier = newest.get(row["prompt"])
@@ -105,10 +105,10 @@ def _compare(prompt: str, rows: Mapping[int, Mapping[str, Any]]) -> PromptCompar
     )
 
 
-def _limit_to_page(prompts: Sequence[PromptComparison]) -> list[PromptComparison]:
-    """Keep as many as a page can hold, at least one."""
+def _limit_to_page(comparisons: Sequence[PromptComparison]) -> list[PromptComparison]:
+    """Keep the first comparisons that a page can hold; the very first one always."""
     shown, characters = list[PromptComparison](), 0
-    for comparison in prompts[:MOST_PROMPTS]:
+    for comparison in comparisons[:MOST_PROMPTS]:
         texts = [comparison.prompt, comparison.answer or ""]
         texts += [answer.response for answer in comparison.arm_answers]
         characters += sum(map(len, texts))

@@ -19,11 +19,11 @@ def audit_tables(result: Audit, allowed: Collection[str] = ()) -> list[Table | s
     forms = _table("gold answers by form", "form", "tried", "accepted", "")
     for name, count in result.forms.items():
         forms.add_row(name, str(count.tried), _share(count.accepted, count.tried), _faults(count))
-    kinds = _kinds(result, allowed)
-    return [forms, kinds, *_gold_lines(result), *_conclusions(result, allowed)]
+    kinds = _kinds_table(result, allowed)
+    return [forms, kinds, _gold_line(result), *_conclusions(result, allowed)]
 
 
-def _kinds(result: Audit, allowed: Collection[str]) -> Table:
+def _kinds_table(result: Audit, allowed: Collection[str]) -> Table:
     table = _table(
         "wrong answers by kind", "kind", "can be right", "tried", "accepted", "", "the first"
     )
@@ -49,7 +49,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _faults(count: Count) -> str:
-    """Return the numbers of rows without a verdict, in words."""
+    """Return the numbers of tries without a verdict, in words."""
     faults = {"invalid": count.invalid, "raised": count.raised}
     return ", ".join(f"{number} {name}" for name, number in faults.items() if number)
 
@@ -61,18 +61,20 @@ def _describe(case: Case) -> str:
     return f"{case.response[:_MAX_CELL]!r}{cut} for {case.gold[:_MAX_CELL]!r}{why}"
 
 
-def _gold_lines(result: Audit) -> list[str]:
+def _gold_line(result: Audit) -> str:
     """Return a line on gold answers that were refused in every form."""
     gold = result.gold
     if not gold.tried:
-        return ["false rejects: no row has a gold answer to try"]
+        return "false rejects: no row has a gold answer to try"
     if gold.accepted == gold.tried:
-        return [f"false rejects: none, each of {gold.tried} gold answers is accepted in some form"]
+        return f"false rejects: none, each of {gold.tried} gold answers is accepted in some form"
     refused = gold.tried - gold.accepted
-    first = f"; the first: {_describe(gold.example)}" if gold.example else ""
-    hint = ". Few attacks could be tried: give the form of an answer, --form '...{answer}...'"
-    hint = "" if gold.accepted else hint
-    return [f"false rejects: {refused} of {gold.tried} gold answers in every form{first}{hint}"]
+    line = f"false rejects: {refused} of {gold.tried} gold answers in every form"
+    if gold.example:
+        line += f"; the first: {_describe(gold.example)}"
+    if not gold.accepted:
+        line += ". Few attacks could be tried: give the form of an answer, --form '...{answer}...'"
+    return line
 
 
 def _conclusions(result: Audit, allowed: Collection[str]) -> list[str]:

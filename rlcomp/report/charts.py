@@ -55,15 +55,16 @@ class Metrics:
 
 
 def sort_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
-    """Separate metrics that changed from constant ones; wall times and interval ends have no chart.
+    """Separate metrics that changed from constant ones.
 
-    The ``chosen`` ones have a visible chart if they changed.
+    A ``chosen`` metric has a visible chart if it changed. A wall time or an end of an interval has
+    a chart only if it is ``chosen``.
     """
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys([*chosen, *(name for run in runs for row in run.rows for name in row)])
     values_of: dict[str, set[float]] = {}
     for name in names:
-        if name not in _POSITION_KEYS and (name in chosen or not _has_no_chart(name, names)):
+        if name not in _POSITION_KEYS and (name in chosen or _has_chart(name, names)):
             values_of[name] = {float(value) for run in runs for value in curve(run, name)[1]}
     changed = [name for name, values in values_of.items() if len(values) > 1]
     return Metrics(
@@ -73,16 +74,18 @@ def sort_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
     )
 
 
-def _has_no_chart(name: str, names: Iterable[str]) -> bool:
+def _has_chart(name: str, names: Iterable[str]) -> bool:
+    """Return False for a wall time and for an end of another metric's interval."""
     stem = name.removesuffix("_low").removesuffix("_high")
-    return name.startswith("time/") or (stem != name and stem in names)
+    return not name.startswith("time/") and (stem == name or stem not in names)
 
 
 def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
     """Return the visible charts, then the others; each with its lines.
 
-    A line: ``group``, ``kind`` (``mean`` over the finished runs; ``seed``; ``open``, not finished),
-    ``seed``, ``x`` (three lists, :data:`AXES`), ``y``; a mean also has ``low`` and ``high``.
+    A line has ``group`` (an index), ``kind``, ``seed``, ``x`` (a list for each of :data:`AXES`) and
+    ``y``. The ``kind`` is ``mean`` (of all finished runs), ``seed`` (one of several finished runs)
+    or ``open`` (a run that is not finished). A mean of several runs also has ``low`` and ``high``.
     """
     clocks = {run.directory: _clock(run) for group in groups for run in group.runs}
     shown_metrics = (*metrics.chosen, *metrics.others)
@@ -107,8 +110,8 @@ def _lines(
     groups: Sequence[Group], metric: str, clocks: Mapping[Path, Array]
 ) -> Iterator[dict[str, Any]]:
     for index, group in enumerate(groups):
-        several = len(group.finished) > 1
-        averages = band(group.finished, metric) if several else None
+        has_several = len(group.finished) > 1
+        averages = band(group.finished, metric) if has_several else None
         if averages is not None:
             steps, mean, low, high = averages
             x = np.mean([_read_clock(clocks[run.directory], steps) for run in group.finished], 0)
@@ -117,8 +120,8 @@ def _lines(
         for run in group.runs:
             steps, values = curve(run, metric)
             if len(steps) and run.state != "repeated":
-                finished = "seed" if several else "mean"
-                kind = finished if run.state == "finished" else "open"
+                finished_kind = "seed" if has_several else "mean"
+                kind = finished_kind if run.state == "finished" else "open"
                 line = {"group": index, "kind": kind, "seed": run.seed}
                 yield {**line, "x": _read_clock(clocks[run.directory], steps), "y": values}
 
@@ -137,7 +140,7 @@ def _read_clock(clock: Array, steps: Array) -> Array:
 
 
 def _thin_line(line: dict[str, Any], points: int) -> dict[str, Any]:
-    """Thin a line to means over pieces, ``points`` in all; keep its last point."""
+    """Thin a line to at most ``points`` means over pieces; keep its last point."""
     count = len(line["y"])
     pieces = np.array_split(np.arange(count - 1), min(count - 1, points - 1)) if count > 1 else []
     pieces = [*pieces, np.asarray([count - 1])]
@@ -171,26 +174,27 @@ def run_front(rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:
         names: names of the objectives; there is a panel for each two.
 
     Returns:
-        Panels ``x``, ``y``, ``points``; none without evaluations. A point: ``at``, ``kind``
-        (``path`` or ``preference``), ``family`` (an index), ``label``, ``ring``.
+        Panels with ``x`` and ``y`` (names of objectives) and ``points``; none without evaluations.
+        A point has ``at`` (its two returns), ``kind`` (``path`` or ``preference``), ``family`` (the
+        index of its colour), ``label`` and ``ring`` (True if no other preference dominates it).
     """
     steps, path = evaluation_path(rows, names)
     last = returns_by_preference(rows, names)
-    best = nondominated(np.stack(list(last.values()))) if last else np.zeros(0, dtype=bool)
+    on_front = nondominated(np.stack(list(last.values()))) if last else np.zeros(0, dtype=bool)
     points = [
         ("path", 0, f"step {step:.0f}", point, False)
         for step, point in zip(steps, path, strict=True)
     ]
-    pairs = zip(last.items(), best, strict=True)
+    pairs = zip(last.items(), on_front, strict=True)
     points += [("preference", 1, label, point, bool(ring)) for (label, point), ring in pairs]
     return _panels(names, points)
 
 
 def sweep_front(fronts: Fronts) -> list[dict[str, Any]]:
-    """Return the ends of all runs (``run``) and their means; non-dominated means are ringed.
+    """Return the final returns of all runs (kind ``run``) and their means (kind ``mean``).
 
     Returns:
-        As :func:`run_front`.
+        Panels, as :func:`run_front`; a ring marks a mean that no other mean dominates.
     """
     families = families_of(fronts)
     points = []
@@ -209,13 +213,23 @@ def families_of(fronts: Fronts) -> list[str]:
 def _panels(
     names: Sequence[str], points: Sequence[tuple[str, int, str, Array, bool]]
 ) -> list[dict[str, Any]]:
+    """Return a panel for each pair of objectives.
+
+    A point is kind, index of the family, label, returns ``[K]`` and whether it has a ring.
+    """
     return [
         {
             "x": names[a],
             "y": names[b],
             "points": [
-                {"kind": k, "family": f, "label": t, "ring": r, "at": [_round(p[a]), _round(p[b])]}
-                for k, f, t, p, r in points
+                {
+                    "kind": kind,
+                    "family": family,
+                    "label": label,
+                    "ring": ring,
+                    "at": [_round(returns[a]), _round(returns[b])],
+                }
+                for kind, family, label, returns, ring in points
             ],
         }
         for a, b in combinations(range(len(names)), 2)

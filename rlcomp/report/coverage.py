@@ -33,7 +33,14 @@ _SEED = 0
 
 
 class ProblemCounts(NamedTuple):
-    """Counts of one problem: judged samples, right ones, ones with right reasons; and its level."""
+    """Counts of one problem.
+
+    Attributes:
+        n: number of judged samples.
+        c: number of samples with a right answer.
+        d: number of samples with a right answer and right reasons; None if reasons were not judged.
+        level: level of the problem; None without one.
+    """
 
     n: int
     c: int
@@ -62,7 +69,7 @@ class CoverageComparison:
 def read_counts(
     directory: Path, *, evaluator: str = "coverage", total: int | None = None
 ) -> dict[str, ProblemCounts]:
-    """Read the counts of each problem of one evaluation of a run.
+    """Read each problem's counts from one evaluation of a run.
 
     Args:
         directory: directory of the run.
@@ -70,7 +77,7 @@ def read_counts(
         total: step of the run; None: the last evaluation.
 
     Raises:
-        DataError: there is no such evaluation, or a row was not written by a run.
+        DataError: there is no such evaluation, or a row of the evaluator is malformed.
     """
     file = directory / SAMPLES
     rows = [row for row in read_lines(file) if row.get("evaluator") == evaluator]

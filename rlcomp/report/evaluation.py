@@ -17,10 +17,10 @@ from rlcomp.errors import DataError
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import json_line, read_lines
 from rlcomp.functional.statistics import difference_interval, share_interval
-from rlcomp.report.statistics import LEVEL, MeanEstimate, half_width, rounded
+from rlcomp.report.statistics import LEVEL, MeanEstimate, half_width, round_to_interval
 
-# By decoding and problem, the share of right answers among the judged ones. A problem with a level
-# also counts under "decoding, level".
+# The share of right responses among the judged ones, by decoding and problem. A problem with a
+# level has its share under "decoding, level", too.
 Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
@@ -74,7 +74,7 @@ def write_verdicts(
 
 
 def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
-    """Compute each problem's share of right judged responses, by decoding and level.
+    """Compute each problem's share of right responses among the judged ones.
 
     Examples:
         >>> responses = [{"correct": True}, {"correct": False}, {"correct": None}]
@@ -98,15 +98,14 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
 
 
 def mean(values: Sequence[float]) -> MeanEstimate | None:
-    """Average over problems with a 95 % interval: Wilson's for 0 and 1, else the bootstrap's."""
+    """Average over problems; the 95 % interval is :func:`share_interval`'s. None without values."""
     return _estimate(values, share_interval)
 
 
 def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> MeanEstimate | None:
-    """Average the paired differences over the common problems, with a 95 % interval.
+    """Average the paired differences over the common problems; None without common ones.
 
-    The bootstrap's interval; if all differences are equal, the interval of
-    :func:`rlcomp.functional.statistics.difference_interval`.
+    The 95 % interval is that of :func:`rlcomp.functional.statistics.difference_interval`.
 
     Examples:
         >>> difference({0: 1.0, 1: 0.5}, {0: 0.0, 1: 0.5, 2: 1.0}).mean
@@ -135,13 +134,16 @@ class ComparisonRow:
 
 
 def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[ComparisonRow]:
-    """Compare models from their scores by suite and model; the first model is the baseline."""
-    lines = []
+    """Compare models from their scores by suite and model, in the decodings of the first model.
+
+    The first model of a suite is its baseline.
+    """
+    rows = []
     for suite, models in scores_of.items():
         first, *others = models
         for decoding in models[first]:
             by_model = {model: models[model].get(decoding, {}) for model in models}
-            lines.append(
+            rows.append(
                 ComparisonRow(
                     suite,
                     decoding,
@@ -149,21 +151,21 @@ def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[ComparisonRow
                     {model: difference(by_model[model], by_model[first]) for model in others},
                 )
             )
-    return lines
+    return rows
 
 
-def comparison_table(lines: Sequence[ComparisonRow]) -> Table:
+def comparison_table(rows: Sequence[ComparisonRow]) -> Table:
     """Return the comparison as a table: ``mean [low, high]`` of ``n`` problems."""
-    models, others = [*lines[0].means], [*lines[0].differences]
+    models, others = [*rows[0].means], [*rows[0].differences]
     table = Table(box=box.SIMPLE_HEAD)
     differences = [f"{other} − {models[0]}" for other in others]
     for column in ("suite", "decoding", "n", *models, *differences):
         table.add_column(column, overflow="fold")
-    for line in lines:
-        counts = dict.fromkeys(str(value.n if value else 0) for value in line.means.values())
-        estimates = [_estimate_cell(value) for value in line.means.values()]
-        changes = [_estimate_cell(value, sign=True) for value in line.differences.values()]
-        table.add_row(line.suite, line.decoding, ", ".join(counts), *estimates, *changes)
+    for row in rows:
+        counts = dict.fromkeys(str(value.n if value else 0) for value in row.means.values())
+        estimates = [_estimate_cell(value) for value in row.means.values()]
+        changes = [_estimate_cell(value, sign=True) for value in row.differences.values()]
+        table.add_row(row.suite, row.decoding, ", ".join(counts), *estimates, *changes)
     return table
 
 
@@ -172,11 +174,11 @@ def _estimate_cell(value: MeanEstimate | None, *, sign: bool = False) -> str:
         return "none judged"
     half = half_width(value)
     middle, low, high = (
-        rounded(number, half, sign=sign) for number in (value.mean, value.low, value.high)
+        round_to_interval(number, half, sign=sign) for number in (value.mean, value.low, value.high)
     )
     return f"{middle} [{low}, {high}]"
 
 
-def summary(lines: Sequence[ComparisonRow]) -> list[dict[str, object]]:
+def summary(rows: Sequence[ComparisonRow]) -> list[dict[str, object]]:
     """Return the comparison in JSON types."""
-    return [asdict(line) for line in lines]
+    return [asdict(row) for row in rows]

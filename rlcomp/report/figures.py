@@ -20,6 +20,7 @@ from rlcomp.report.statistics import Array
 
 ON_FRONT = "not dominated"
 _INK, _PREFERENCE = "#1c1e21", "#d55e00"
+_BASE, _TRAINED = "#6c757d", "#0072b2"
 
 
 def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
@@ -104,18 +105,15 @@ def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
     with _new_figure((4, 3.6)) as figure:
         axes = figure.add_subplot()
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="calibrated")
-        widths = [1.96 * (b.accuracy * (1 - b.accuracy) / b.number) ** 0.5 for b in bins]
+        half_widths = [1.96 * (b.accuracy * (1 - b.accuracy) / b.number) ** 0.5 for b in bins]
         x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
-        axes.errorbar(x, y, yerr=widths, marker="o", markersize=4, color="#0072b2", capsize=2)
+        axes.errorbar(x, y, yerr=half_widths, marker="o", markersize=4, color="#0072b2", capsize=2)
         axes.set(xlim=(0, 1), ylim=(-0.02, 1.02), title=title)
         axes.set_xlabel("predicted probability of the first answer")
         axes.set_ylabel("share of pairs that chose the first answer")
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as draft:
             figure.savefig(draft, dpi=150, format="png")
-
-
-_BASE, _TRAINED, _COVERAGE_INK = "#6c757d", "#0072b2", "#1c1e21"
 
 
 def coverage_figure(
@@ -126,7 +124,7 @@ def coverage_figure(
 ) -> Any:  # noqa: ANN401
     """Draw a panel for each comparison: both curves with their intervals, and their crossings.
 
-    Significant crossings are lines, crossings that may be chance are dotted lines.
+    A significant crossing is a solid line, any other crossing a dotted line.
 
     Args:
         comparisons: comparisons by title.
@@ -154,7 +152,7 @@ def _draw_comparison(axes: Any, comparison: CoverageComparison, names: tuple[str
     for crossing in comparison.crossings:
         middle = (crossing.before * crossing.after) ** 0.5
         style = "-" if crossing.significant else ":"
-        axes.axvline(middle, color=_COVERAGE_INK, linestyle=style, linewidth=1, alpha=0.6)
+        axes.axvline(middle, color=_INK, linestyle=style, linewidth=1, alpha=0.6)
     axes.set_xscale("log", base=2)
     ticks = [point.k for point in comparison.base]
     axes.set_xticks(ticks, [str(k) for k in ticks])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlcomp.report.groups import Group
-from rlcomp.report.statistics import MeanEstimate, half_width, number, rounded
+from rlcomp.report.statistics import MeanEstimate, format_number, half_width, round_to_interval
 from rlcomp.report.tables import MetricResult
 from rlcomp.trackers.metric_names import Direction, better
 
@@ -99,14 +99,15 @@ def _compare_with_control(
 
 def _interval(value: MeanEstimate, *, sign: bool = False) -> str:
     half = half_width(value)
-    text = rounded(value.mean, half, sign=sign)
+    text = round_to_interval(value.mean, half, sign=sign)
     if value.low is None or value.high is None:
         return text
-    return f"{text}, 95 % {rounded(value.low, half)} to {rounded(value.high, half)}"
+    low, high = (round_to_interval(end, half) for end in (value.low, value.high))
+    return f"{text}, 95 % {low} to {high}"
 
 
 def _seeds(value: MeanEstimate) -> str:
-    return f", n = {number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
+    return f", n = {format_number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
 
 
 def short_names(names: Sequence[str]) -> list[str]:

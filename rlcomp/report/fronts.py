@@ -35,7 +35,7 @@ class FrontPoint:
         family: name of the front of this point.
         label: the preference, as in the metrics.
         runs: the last evaluation of each run, shape ``[n, K]``.
-        on_front: True if no other mean dominates its own.
+        on_front: True if no other point's mean dominates this point's mean.
     """
 
     family: str
@@ -52,7 +52,11 @@ class FrontPoint:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """Quality of a family's front over seeds; the reference front consists of all points."""
+    """Quality of a family's front, estimated over seeds (:mod:`rlcomp.functional.pareto_front`).
+
+    The reference front of ``igd_plus`` and ``epsilon`` has the points of all families' runs that no
+    other point dominates.
+    """
 
     family: str
     hypervolume: MeanEstimate
@@ -88,17 +92,19 @@ def compute_fronts(groups: Sequence[Group], along: str = "") -> Fronts | None:
 
     Args:
         groups: groups of runs.
-        along: config path of a setting or of several (``objectives.aggregator.weights``); groups
-            that differ only in them form one front.
+        along: config path of a setting or of a node (``objectives.aggregator.weights``); groups
+            that differ only there form one front. Empty: each group is a front of its own.
 
     Raises:
-        ConfigError: no run has such a setting; the message names the nearest that differs.
+        ConfigError: no run has such a setting; the message names the nearest varied setting.
+        DataError: a run's reference point is not a number.
     """
     _check_setting(groups, along)
     runs = [run for group in groups for run in group.runs]
-    # Objectives of all runs with several, in the order of the first of these runs.
-    several = [names for run in runs if len(names := objectives_of(run.rows)) > 1]
-    names = tuple(n for n in (several[0] if several else ()) if all(n in own for own in several))
+    # The objectives that all multi-objective runs share, in the order of the first of these runs.
+    name_sets = [names for run in runs if len(names := objectives_of(run.rows)) > 1]
+    first = name_sets[0] if name_sets else ()
+    names = tuple(name for name in first if all(name in others for others in name_sets))
     if len(names) < 2:
         return None
     families = _families(groups, along)
@@ -162,10 +168,10 @@ def _final_points(group: Group, names: Sequence[str]) -> dict[str, list[Array]]:
 def _mark_front(points: Sequence[FrontPoint]) -> list[FrontPoint]:
     if not points:
         return []
-    best = nondominated(np.stack([point.mean for point in points]))
+    mask = nondominated(np.stack([point.mean for point in points]))
     return [
         dataclasses.replace(point, on_front=bool(on_front))
-        for point, on_front in zip(points, best, strict=True)
+        for point, on_front in zip(points, mask, strict=True)
     ]
 
 
@@ -188,17 +194,17 @@ def _number(path: str, value: str) -> float:
 def _qualities(
     families: Mapping[str, Sequence[Group]], names: Sequence[str], reference: Sequence[float]
 ) -> list[Quality]:
-    seeds = {family: _by_seed(members, names) for family, members in families.items()}
-    sets = [points for by_seed in seeds.values() for points in by_seed.values()]
+    by_family = {family: _by_seed(members, names) for family, members in families.items()}
+    sets = [points for by_seed in by_family.values() for points in by_seed.values()]
     if not sets:
         return []
     all_points = np.vstack(sets)
     reference_front = all_points[nondominated(all_points)]
-    if sum(map(bool, seeds.values())) > 1:
-        seeds[ALL] = _pool_seeds(list(seeds.values()))
+    if sum(map(bool, by_family.values())) > 1:
+        by_family[ALL] = _pool_seeds(list(by_family.values()))
     return [
         _quality(family, list(by_seed.values()), reference, reference_front)
-        for family, by_seed in seeds.items()
+        for family, by_seed in by_family.items()
         if by_seed
     ]
 
@@ -218,7 +224,7 @@ def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]
 
 
 def _pool_seeds(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Join sets by the seeds that all have; unfinished groups without seeds are left out."""
+    """Join the points of groups by the seeds that all groups have; skip groups without points."""
     filled = [by_seed for by_seed in sets if by_seed]
     common = [
         seed for seed in (filled[0] if filled else {}) if all(seed in by_seed for by_seed in filled)
@@ -229,6 +235,8 @@ def _pool_seeds(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 def _quality(
     family: str, sets: Sequence[Array], reference: Sequence[float], reference_front: Array
 ) -> Quality:
+    """Estimate the indicators over the points of each seed, ``[n, K]``."""
+
     def over_seeds(measure: Callable[[Array], float]) -> MeanEstimate:
         value = estimate([measure(points) for points in sets])
         assert value is not None  # there is at least one seed

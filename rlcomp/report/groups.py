@@ -31,14 +31,15 @@ class Group:
 
     @property
     def finished(self) -> tuple[Run, ...]:
-        """Return the finished runs, one a seed."""
+        """Return the finished runs, one for each seed."""
         return tuple(run for run in self.runs if run.state == "finished")
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Group runs in the order of their first runs; skip jobs without a config.
+    """Group runs in the order of their first runs; skip jobs with neither config nor metrics.
 
-    Of several finished runs with the same config and seed only the newest counts.
+    A run without a config is a group of its own. Of several finished runs with the same config and
+    seed only the newest counts.
     """
     by_config: dict[object, list[Run]] = {}
     for run in runs:
@@ -68,6 +69,7 @@ def _identity(run: Run) -> object:
 
 
 def _mark_repeated(runs: Sequence[Run]) -> list[Run]:
+    """Mark a finished run as ``repeated`` if another one of its seed has newer metrics."""
     newest: dict[str | None, Run] = {}
     for run in runs:
         if run.state == "finished" and run.seed is not None:

@@ -19,8 +19,8 @@ from rlcomp.functional.statistics import logistic_regression
 from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.interfaces.task import Example
 
-# Pairs that detect a bias in nine of ten cases, by the increase of the probability at a tie
-# (experiments/judge_bias): position, length, self-preference.
+# The number of pairs that detects a bias in nine of ten cases, by the bias and by how much it adds
+# to the probability of an answer at a tie (measured in experiments/judge_bias).
 NEEDED = {
     0.10: {"position": 200, "length": 200, "self_preference": 400},
     0.05: {"position": 800, "length": 800, "self_preference": 1600},
@@ -93,9 +93,9 @@ class JudgeReport:
 
     Attributes:
         pairs: number of pairs with a verdict in both orders.
-        invalid: share of the other pairs.
-        agreement: share of verdicts for the better answer, among pairs with one; a pair whose two
-            orders disagree counts one half, and so does a verdict of exactly 1/2.
+        invalid: share of the pairs without a verdict in both orders.
+        agreement: share of verdicts for the better answer, among pairs with a better answer; a pair
+            whose two orders disagree counts one half, and so does a verdict of exactly 1/2.
         label_agreement: share of pairs whose better answer has the higher mean probability of both
             orders, the label of ``pairing=judged``; equal means count one half.
         order_flips: share of pairs whose verdict changes with the order.
@@ -185,7 +185,7 @@ def drift(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
 def _biases(
     judged_pairs: Sequence[tuple[LabelledPair, float, float]],
 ) -> tuple[dict[str, IntervalEstimate], tuple[str, ...]]:
-    """Return the biases; or none, and the reason if these verdicts have no finite biases."""
+    """Return the biases; if the fit fails, no biases and the reason for ``unseen``."""
     pairs = [pair for pair, _, _ in judged_pairs]
     lengths = _column([len(p.pair.first) - len(p.pair.second) for p in pairs])
     spread = float(lengths.square().mean().sqrt()) or 1.0
@@ -248,7 +248,7 @@ def judge_tables(report: JudgeReport) -> list[Table | str]:
     for name, bias in report.biases.items():
         table.add_row(f"bias of {name}, log-odds", *_cells(bias), "0")
     lines = [f"not shown: {reason}" for reason in report.unseen]
-    if not report.agreement.low > 0.5:
+    if not report.agreement.low > 0.5:  # also without pairs that have a better answer: NaN
         lines.append(
             "not shown: that the judge is better than a coin (the interval of single verdicts "
             "holds 0.50, or lies below it)"

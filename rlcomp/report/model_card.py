@@ -141,23 +141,23 @@ def held_out(run: Path, step: int | None) -> dict[str, str]:
 
 
 def _rename_rewards(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename the mean of a reward without a verdict to the reward's name."""
+    """Rename the held-out mean of a reward without verdicts to the reward's name."""
     values = dict(row)
     for name in held_out_rewards(row):
         for end in ("", "_low", "_high"):
-            own = f"{_HELD_OUT}{name.rpartition('/')[2]}{end}"
-            if own in values:
-                values[f"{name}{end}"] = values.pop(own)
+            accuracy_name = f"{_HELD_OUT}{name.rpartition('/')[2]}{end}"
+            if accuracy_name in values:
+                values[f"{name}{end}"] = values.pop(accuracy_name)
     return values
 
 
 def _write_intervals(values: dict[str, str]) -> dict[str, str]:
     """Join each number of a row with its ``_low`` and ``_high``."""
-    whole = [name for name in values if {f"{name}_low", f"{name}_high"} <= {*values}]
-    ends = {f"{name}_{end}": "" for name in whole for end in ("low", "high")}
+    estimates = [name for name in values if {f"{name}_low", f"{name}_high"} <= {*values}]
+    ends = {f"{name}_{end}" for name in estimates for end in ("low", "high")}
     texts = {
         name: f"{values[name]} ({values[f'{name}_low']} to {values[f'{name}_high']})"
-        for name in whole
+        for name in estimates
     }
     return {name: text for name, text in (values | texts).items() if name not in ends}
 

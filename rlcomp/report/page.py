@@ -27,11 +27,12 @@ from rlcomp.report.groups import Group
 from rlcomp.report.rollouts import group_samples
 from rlcomp.report.run_files import describe_early_end, read_samples
 from rlcomp.report.runs import Run
-from rlcomp.report.statistics import estimate_in_words, number
+from rlcomp.report.statistics import format_estimate, format_number
 from rlcomp.report.tables import MetricResult, costs, run_origins, runs_with_groups
 from rlcomp.trackers.metric_names import better
 
-# Limits for a large sweep, so that the page stays below 3 MB; the CSV files are complete.
+# Most groups, runs in the table of runs, cells in the table of configs, and metrics in the table of
+# results: the page of a large sweep stays below 3 MB. The CSV files are complete.
 MAX_GROUPS, MAX_RUNS, MAX_CELLS, MAX_METRICS = 64, 300, 4_000, 24
 
 
@@ -62,11 +63,11 @@ def write_page(path: Path, report: Report) -> None:
     environment.filters |= {
         "better": better,
         "cut": cut,
-        "difference": functools.partial(estimate_in_words, sign=True),
+        "difference": functools.partial(format_estimate, sign=True),
         "ended": describe_early_end,
-        "estimate": estimate_in_words,
+        "estimate": format_estimate,
         "judged": lambda value, metric: judge_difference(value, better(metric)),
-        "number": number,
+        "number": format_number,
     }
     script = (folder / "page.js").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
@@ -83,7 +84,7 @@ def write_page(path: Path, report: Report) -> None:
 
 
 def shown_groups(report: Report) -> list[Group]:
-    """Return the groups of a page: the control arm, and the first of the others."""
+    """Return the first groups, as many as a page can hold; the control arm is always among them."""
     groups = [*report.groups[:MAX_GROUPS]]
     if report.baseline is not None and report.baseline not in groups:
         groups[-1] = report.baseline
@@ -99,7 +100,7 @@ def _comparisons(report: Report) -> dict[str, Any]:
         else []
     )
     paths = list(groups[0].differences) if groups else []
-    # Answers are shown for a single run only.
+    # Rollouts are shown, token by token, for a single run only.
     samples = read_samples(report.runs[0].directory) if len(report.runs) == 1 else []
     steps, left_out = group_samples(samples)
     rows, environments = run_origins(report.runs)

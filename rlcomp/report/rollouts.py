@@ -50,7 +50,10 @@ class DisplayedAnswer:
 
 @dataclass(frozen=True)
 class PromptSamples:
-    """Prompt with its answers; the right answer may end after each of the ``pieces``."""
+    """Prompt with its answers.
+
+    ``pieces`` are parts of the right answer. A response that ends after any of them is right.
+    """
 
     prompt: str
     answer: str | None

@@ -13,7 +13,7 @@ from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.files.json_lines import is_count, is_number, read_lines
 from rlcomp.files.run_record import ENDED
 
-# Fields of a sample on a page; only the first three are required.
+# Types of a sample's fields; only ``prompt``, ``response`` and ``total`` are required.
 _NUMBERS = list[float | None] | None
 _FIELDS = {
     "prompt": str,
@@ -35,6 +35,7 @@ _FIELDS = {
     "correct": bool | None,
     "truncated": bool | None,
 }
+# Fields with an entry for each token.
 _BY_TOKEN = ("trained", "advantage", "ratio", "entropy", "turn", "turn_reward")
 
 
@@ -85,18 +86,18 @@ _BEST: _Fields = {"metric": _is_text, "better": _is_text, "value": is_number, "s
 
 
 def read_early_ends(directory: Path) -> list[dict[str, Any]]:
-    """Read a run's ``ended.jsonl``, a row a phase; empty if there is none.
+    """Read a run's ``ended.jsonl``, one row for each phase; empty without the file.
 
     The ``checkpoint`` of a best step is None if it has been deleted.
 
     Raises:
-        DataError: a row lacks a field or has one of another type, or its phase had no steps left
-            or ended before.
+        DataError: a field of a row is missing or has another type, the row's phase had no steps
+            left, or an earlier row has the same phase.
     """
     rows, phases = read_lines(directory / ENDED), set()
     for number, row in enumerate(rows, 1):
         best = row.get("best")
-        valid = _fits(row, _EARLY_END) and (best is None or _fits(best, _BEST))
+        valid = _has_fields(row, _EARLY_END) and (best is None or _has_fields(best, _BEST))
         if not valid or row["step"] >= row["steps"] or row["phase"] in phases:
             raise DataError(
                 f"{directory / ENDED}, line {number}: {json.dumps(row):.100} is no early end of a "
@@ -109,8 +110,8 @@ def read_early_ends(directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _fits(row: object, fields: _Fields) -> bool:
-    return isinstance(row, dict) and all(fits(row.get(name)) for name, fits in fields.items())
+def _has_fields(row: object, fields: _Fields) -> bool:
+    return isinstance(row, dict) and all(check(row.get(name)) for name, check in fields.items())
 
 
 def describe_early_end(row: dict[str, Any]) -> str:

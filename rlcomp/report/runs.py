@@ -28,7 +28,7 @@ from rlcomp.sweep.jobs import jobs_of_sweep, plain_key, requested_overrides, swe
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # Files with a run's config.
 _CONFIG_FILES = (RUN_RECORD, ".hydra/*.yaml", "checkpoints/*/config.yaml")
-# Errors from a value of another type.
+# Errors from a file that cannot be read, or from a value of another type.
 _TYPE_ERRORS = (AttributeError, LookupError, TypeError, ValueError, RecursionError, OSError)
 # A folder with one of these is a run.
 _RUN_FILES = ("metrics.jsonl", ".hydra", FAILURE)
@@ -41,7 +41,7 @@ class Run:
 
     Attributes:
         directory: folder of the run.
-        state: how it ended, if it has.
+        state: whether it ended, and how.
         error: error of a failed run.
         rows: rows of ``metrics.jsonl``.
         values: the config, every value by its path; None if it was not saved.
@@ -143,7 +143,7 @@ def _suggest_run(path: Path) -> str:
 
 
 def _folders(root: Path) -> Iterator[tuple[Path, set[str]]]:
-    """Yield the folder and those below it, each with the names in it."""
+    """Yield a folder and all folders below it, each with the names in it."""
     for folder, inner, files in os.walk(root):
         yield Path(folder), {*inner, *files}
         inner[:] = [name for name in inner if name not in _FOLDERS_OF_A_RUN]
@@ -155,7 +155,7 @@ def _natural_key(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _never_started(root: Path, runs: Sequence[Run]) -> list[Run]:
-    """Return the jobs of sweeps without a run."""
+    """Return the jobs of sweeps whose run never started."""
     missing = []
     for sweep in (folder for folder, names in _folders(root) if "multirun.yaml" in names):
         runs_of_sweep = [run for run in runs if run.directory.is_relative_to(sweep)]
@@ -171,7 +171,12 @@ def _never_started(root: Path, runs: Sequence[Run]) -> list[Run]:
 
 
 def read_run(directory: Path) -> Run:
-    """Read a run from disk."""
+    """Read a run from disk.
+
+    Raises:
+        CheckpointError: a config file expands without end.
+        DataError: a file of the run is malformed.
+    """
     rows = read_metrics(directory / "metrics.jsonl")
     ended = read_early_ends(directory)
     with _report_unreadable_config(directory):
@@ -234,8 +239,8 @@ def _planned_steps(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> in
 
 
 def _state_and_error(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
-    # Before the count of steps: the steps may belong to an earlier run that an attempt with another
-    # config could not continue.
+    # A failure counts before the steps do. The steps may belong to an earlier run, and the failure
+    # to an attempt to continue that run with another config.
     error = _failure(directory)
     if error is not None:
         return "failed", error

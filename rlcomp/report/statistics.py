@@ -14,7 +14,7 @@ from rlcomp.report.runs import Run
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
-_MAX_POINTS = 400  # longer curves are thinned to means over pieces
+_MAX_POINTS = 400  # of a band; the values of more steps are averaged over pieces
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MeanEstimate:
 
 
 def curve(run: Run, metric: str) -> tuple[Array, Array]:
-    """Return the steps at which a metric has a finite record, and its values."""
+    """Return the steps at which a metric is finite, and its values, ``[N]`` each."""
     points = [(row["total"], row[metric]) for row in run.rows if _finite(row.get(metric))]
     steps, values = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
     return steps, values
@@ -121,8 +121,10 @@ def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> MeanEs
 def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] | None:
     """Return steps, mean, minimum and maximum over runs, at the steps that all runs recorded.
 
+    Each run's values at more than 400 steps are first averaged over 400 pieces.
+
     Returns:
-        Four arrays of shape ``[N]``; None if the runs share no step.
+        Four arrays of shape ``[N]``, N at most 400; None if the runs share no step.
     """
     curves = [dict(zip(*curve(run, metric), strict=True)) for run in runs]
     steps = sorted(set.intersection(*map(set, curves))) if curves else []
@@ -135,11 +137,11 @@ def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] 
     return centres, values.mean(0), values.min(0), values.max(0)
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a number without an interval.
 
     Examples:
-        >>> number(0.03), number(-12345.6), number(None)
+        >>> format_number(0.03), format_number(-12345.6), format_number(None)
         ('0.03', '−12,346', '')
     """
     if value is None:
@@ -147,19 +149,21 @@ def number(value: float | None) -> str:
     return _minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}")
 
 
-def rounded(value: float, half: float, *, sign: bool = False) -> str:
+def round_to_interval(value: float, half: float, *, sign: bool = False) -> str:
     """Round a number to the digits that an interval of ``value ± half`` supports.
 
     The last digit is worth between a twentieth and a half of the half width. An interval of no
     width does not limit the digits. With ``sign`` a plus is written, too.
 
     Examples:
-        >>> rounded(0.00213, 0.006), rounded(0.00213, 0.0163, sign=True), rounded(51234.0, 300.0)
-        ('0.002', '+0.002', '51,200')
+        >>> round_to_interval(0.00213, 0.006), round_to_interval(51234.0, 300.0)
+        ('0.002', '51,200')
+        >>> round_to_interval(0.00213, 0.0163, sign=True)
+        '+0.002'
     """
     plus = "+" if sign else ""
     if not half > 1e-12 * abs(value):  # a smaller width is an error of rounding in float64
-        return ("+" if sign and value > 0 else "") + number(value)
+        return ("+" if sign and value > 0 else "") + format_number(value)
     places = -math.floor(math.log10(half / 2))
     if places > 6:
         digits = max(0, math.floor(math.log10(abs(value))) + places) if value else 0
@@ -173,18 +177,18 @@ def half_width(value: MeanEstimate) -> float:
     return 0.0 if value.low is None or value.high is None else (value.high - value.low) / 2
 
 
-def estimate_in_words(value: MeanEstimate | None, *, sign: bool = False) -> str:
+def format_estimate(value: MeanEstimate | None, *, sign: bool = False) -> str:
     """Return mean and interval as ``mean ± half width``.
 
     Examples:
-        >>> estimate_in_words(MeanEstimate(0.512, 0.25, 0.774, 3))
+        >>> format_estimate(MeanEstimate(0.512, 0.25, 0.774, 3))
         '0.5 ± 0.3'
     """
     if value is None:
         return ""
     half = half_width(value)
-    mean = rounded(value.mean, half, sign=sign)
-    return f"{mean} ± {rounded(half, half)}" if value.low is not None else mean
+    mean = round_to_interval(value.mean, half, sign=sign)
+    return f"{mean} ± {round_to_interval(half, half)}" if value.low is not None else mean
 
 
 def _minus(text: str) -> str:

@@ -37,7 +37,16 @@ KINDS: dict[str, Callable[[Run, str], float | None]] = {"final": final, "auc": a
 
 @dataclass(frozen=True)
 class MetricResult:
-    """One metric of one group, and its difference to the baseline (None for the baseline)."""
+    """One metric of one group.
+
+    Attributes:
+        group: name of the group.
+        metric: name of the metric.
+        kind: ``final`` (the last value) or ``auc`` (the mean over the curve), :data:`KINDS`.
+        value: estimate over the group's seeds.
+        difference: paired difference to the baseline; None for the baseline itself, and without a
+            seed in common.
+    """
 
     group: str
     metric: str
@@ -48,7 +57,15 @@ class MetricResult:
 
 @dataclass(frozen=True)
 class Cost:
-    """Costs of the finished runs of a group, each a mean over runs."""
+    """Costs of a group, each a mean over its finished runs.
+
+    Attributes:
+        group: name of the group.
+        steps: number of steps.
+        seconds: wall time of the stages.
+        seconds_beside: wall time of the components that run periodically, such as evaluation.
+        tokens: number of sampled tokens.
+    """
 
     group: str
     steps: float
@@ -187,7 +204,7 @@ def write_results(path: Path, rows: Sequence[MetricResult]) -> None:
 def write_runs(
     path: Path, runs: Sequence[Run], groups: Sequence[Group], metrics: Sequence[str]
 ) -> None:
-    """Write one line for each run: its end, its costs, its own numbers."""
+    """Write one line for each run: its state, its costs in seconds and tokens, its metrics."""
     measured = [(kind, metric) for metric in metrics for kind in KINDS]
     header = ["run", "group", "seed", "state", "steps", "seconds", "seconds_beside", "tokens"]
     with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:

@@ -11,9 +11,12 @@ from rlcomp.keys import Key, spec
 from rlcomp.testing.batch import example_batch
 from rlcomp.testing.subject import Subject
 
-# The means of these rewards are not exact in float32, in any order of summation.
+# Reward and size of groups of equal rewards. Their means are not exact in float32, in any order of
+# summation.
 _EQUAL = ((0.35, 7), (0.7, 12), (0.1, 8))
+# Rewards of a group of nearly equal rewards.
 _NEARLY = [0.35] * 7 + [0.95]
+# Largest size of a bounded advantage.
 _LIMIT = 100.0
 
 
@@ -30,17 +33,18 @@ def check_advantage(component: Component, batch: TensorDict | None = None) -> No
 
     Args:
         component: the component under test.
-        batch: replaces the :func:`example_batch` of the keys it reads.
+        batch: replaces the :func:`example_batch` of the keys it reads; only the first law is then
+            checked.
 
     Raises:
         ContractError: names the law and the fault.
     """
     subject = Subject(component, batch)
     try:
-        _zero_outside(subject)
+        _check_outside_mask(subject)
         if batch is None:
-            _rewards(subject)
-            _empty(subject)
+            _check_rewards(subject)
+            _check_empty_responses(subject)
     finally:
         subject.restore()
 
@@ -50,7 +54,7 @@ def _advantage(subject: Subject, batch: TensorDict) -> Tensor:
     return advantage
 
 
-def _zero_outside(subject: Subject) -> None:
+def _check_outside_mask(subject: Subject) -> None:
     advantage = _advantage(subject, subject.batch)
     outside = torch.where(subject.inside, torch.zeros_like(advantage), advantage)
     subject.hold_equal(
@@ -58,28 +62,27 @@ def _zero_outside(subject: Subject) -> None:
     )
 
 
-def _rewards(subject: Subject) -> None:
+def _check_rewards(subject: Subject) -> None:
     if subject.name("reward") not in subject.reads:
         return
     equal = _group_batch(subject, [[value] * n for value, n in _EQUAL])
     advantage = _advantage(subject, equal)
-    grouped = subject.component.min_group_size >= 2
-    _bounded(subject, advantage, "in groups of equal rewards")
-    if grouped:
+    is_group_baseline = subject.component.min_group_size >= 2
+    _check_bounded(subject, advantage, "in groups of equal rewards")
+    if is_group_baseline:
         law = "equal rewards give advantage 0"
         subject.hold_equal(law, "advantage", advantage, torch.zeros_like(advantage))
     nearly = _group_batch(subject, [_NEARLY])
-    _bounded(subject, _advantage(subject, nearly), "for rewards 0.35 x 7 and 0.95")
-    alone = _group_batch(subject, [[0.7], [0.0, 1.0]])
-    if grouped:
-        first = _advantage(subject, alone)[0]
+    _check_bounded(subject, _advantage(subject, nearly), "for rewards 0.35 x 7 and 0.95")
+    if is_group_baseline:
+        alone = _advantage(subject, _group_batch(subject, [[0.7], [0.0, 1.0]]))[0]
         law = "a group of one has advantage 0"
-        subject.hold_equal(law, "advantage", first, torch.zeros_like(first))
+        subject.hold_equal(law, "advantage", alone, torch.zeros_like(alone))
     if subject.name("reward_valid") in subject.reads:
-        _invalid(subject)
+        _check_invalid_reward(subject)
 
 
-def _bounded(subject: Subject, advantage: Tensor, where: str) -> None:
+def _check_bounded(subject: Subject, advantage: Tensor, where: str) -> None:
     size = float(advantage.abs().max())
     if not size <= _LIMIT:
         subject.refuse("advantages do not explode", f"'advantage' reaches {size:.3g} {where}")
@@ -96,8 +99,8 @@ def _group_batch(subject: Subject, rewards: list[list[float]]) -> TensorDict:
         "group_id": groups,
         "reward_valid": torch.ones(len(values), dtype=torch.bool),
     }
-    first = torch.tensor([row == 0 for group in rewards for row in range(len(group))])
-    fixed |= {key: first for key in keys if spec(key).example == "first_of_group"}
+    is_first = torch.tensor([row == 0 for group in rewards for row in range(len(group))])
+    fixed |= {key: is_first for key in keys if spec(key).example == "first_of_group"}
     entries = {
         key: fixed.get(subject.names.get(key, key), batch[subject.names.get(key, key)])
         for key in subject.reads
@@ -105,7 +108,7 @@ def _group_batch(subject: Subject, rewards: list[list[float]]) -> TensorDict:
     return TensorDict(entries, batch_size=[len(values)])
 
 
-def _invalid(subject: Subject) -> None:
+def _check_invalid_reward(subject: Subject) -> None:
     reward, valid = subject.name("reward"), subject.name("reward_valid")
     batch = _group_batch(subject, [[0.0, 1.0, 0.5], [1.0, 0.0]])
     batch[valid] = torch.tensor([True, False, True, True, True])
@@ -119,7 +122,7 @@ def _invalid(subject: Subject) -> None:
     subject.hold_equal(law, "advantage", expected[1], torch.zeros_like(expected[1]))
 
 
-def _empty(subject: Subject) -> None:
+def _check_empty_responses(subject: Subject) -> None:
     mask = subject.name("response_mask")
     if mask not in subject.reads:
         return

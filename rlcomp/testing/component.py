@@ -26,7 +26,8 @@ from rlcomp.testing.loss import check_loss
 from rlcomp.testing.subject import Subject, leaves, optional_keys
 
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
-_BYSTANDERS = ("old_value", "truncated", "policy_version")
+# Keys that are added to the batch of a component that does not use them: it must not change them.
+_UNUSED_KEYS = ("old_value", "truncated", "policy_version")
 _DIFFERENTIABLE = (
     *("entropy", "label_logits", "log_probs", "model_score", "objective_values", "ratio"),
     *("surrogate", "value"),
@@ -65,7 +66,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
 
     Args:
         component: the component under test; its state is restored.
-        batch: replaces the :func:`example_batch` of the keys it reads.
+        batch: replaces the :func:`example_batch` of the keys it reads; the optional keys are then
+            not added to it.
 
     Raises:
         ContractError: names the component, the law, the key, the place and the size of the fault.
@@ -82,27 +84,28 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
 
 
 def check_laws(subject: Subject) -> None:
-    """Check all laws."""
+    """Check the laws of every component on the subject's batch."""
     try:
-        _keys_and_state(subject)
+        _check_keys(subject)
         if subject.writes:
             _check_written(subject)
-            _deterministic(subject)
+            _check_deterministic(subject)
             check_outside_mask(subject)
-            _gradient(subject)
+            _check_gradients(subject)
             check_canonical(subject)
         if subject.writes and not (subject.draws or subject.fresh):
             check_invariance(subject)
         if subject.writes:
-            _without_graph(subject)
+            _check_without_graph(subject)
     finally:
         subject.restore()
 
 
-def _keys_and_state(subject: Subject) -> None:
+def _check_keys(subject: Subject) -> None:
+    """Check which keys are written and kept, and that no input tensor is changed in place."""
     batch = subject.batch.copy()
     rows = batch.batch_size[0] if batch.batch_size else 0
-    other_keys = [key for key in _BYSTANDERS if key not in (*subject.reads, *subject.writes)]
+    other_keys = [key for key in _UNUSED_KEYS if key not in (*subject.reads, *subject.writes)]
     others = example_batch(other_keys, rows=rows or 8)
     batch = batch.update(others) if subject.reads else others
     before = dict(batch.items())
@@ -118,8 +121,8 @@ def _keys_and_state(subject: Subject) -> None:
     lacking = sorted(expected - set(result.keys()))
     if lacking:
         subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
-    keeps_rest = not (subject.fresh or subject.component.drops_rows)
-    for key in sorted(set(before) - set(subject.writes)) if keeps_rest else ():
+    keeps_entries = not (subject.fresh or subject.component.drops_rows)
+    for key in sorted(set(before) - set(subject.writes)) if keeps_entries else ():
         check_equal_entries(subject, "nothing else changes", key, result[key], before[key])
     if not subject.reads:
         subject.restore()
@@ -152,9 +155,9 @@ def _check_written(subject: Subject) -> None:
                 subject.refuse("what is written is finite", f"'{name}' is not")
 
 
-def _suggestion(key: Key, spec: Spec, of_rows: bool) -> str:
-    """Return the likely meaning of an entry with another shape, as the end of a message."""
-    if not of_rows:
+def _suggestion(key: Key, spec: Spec, is_row_entry: bool) -> str:
+    """Return a remedy for an entry of shape ``[B]``, as the end of a message; else empty."""
+    if not is_row_entry:
         return ""
     if spec.per_token:
         return "; x[:, None].expand_as(batch['response_mask']) has a value for each token"
@@ -185,7 +188,7 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
         subject.refuse(law, f"'{key}' has dtype {entry.dtype}, not {spec.dtype}")
 
 
-def _deterministic(subject: Subject) -> None:
+def _check_deterministic(subject: Subject) -> None:
     first, second = subject.run(subject.batch), subject.run(subject.batch)
     for key in subject.writes:
         check_equal_entries(
@@ -193,7 +196,8 @@ def _deterministic(subject: Subject) -> None:
         )
 
 
-def _gradient(subject: Subject) -> None:
+def _check_gradients(subject: Subject) -> None:
+    """Check the gradients of the written entries, also with NaN outside the masks."""
     inputs = [k for k in subject.floats() if subject.names.get(k, k) in _DIFFERENTIABLE]
     for batch in (subject.batch, corrupt_outside_masks(subject)) if inputs else ():
         subject.restore()
@@ -213,7 +217,7 @@ def _gradient(subject: Subject) -> None:
             check_gradient(subject, key, leaf.grad)
 
 
-def _without_graph(subject: Subject) -> None:
+def _check_without_graph(subject: Subject) -> None:
     """Check that data has no graph when every float of the batch requires a gradient."""
     batch = subject.batch.copy()
     for key in set(subject.reads) - set(subject.writes):  # entries passed on may have one
@@ -225,8 +229,8 @@ def _without_graph(subject: Subject) -> None:
         result = subject.component(batch)
     for key in subject.writes:
         entry = result[key]
-        of_parts = leaves(entry) if isinstance(entry, TensorDict) else {key: entry}
-        names = [name for name, part in of_parts.items() if part.requires_grad]
+        parts = leaves(entry) if isinstance(entry, TensorDict) else {key: entry}
+        names = [name for name, part in parts.items() if part.requires_grad]
         if names and subject.names.get(key, key) not in _WITH_GRAPH:
             subject.refuse("what is written has no graph", f"'{names[0]}' has one")
 

@@ -21,9 +21,10 @@ _CANONICAL_LAW = "integer masks, half floats and an advantage a row are understo
 def corrupt_outside_masks(subject: Subject, value: float = float("nan")) -> TensorDict:
     """Return the batch with NaN (or another value) and other ids outside the masks.
 
-    Per-token floats and ``policy_version`` change outside the response, or outside the attention
-    mask for a component that reads no response mask. ``tokens`` change in the padding. ``reward``
-    and ``rewards`` change in rows without a valid reward, if the component reads ``reward_valid``.
+    Per-token floats and ids change outside the response, or outside the attention mask for a
+    component that reads no response mask. ``tokens`` change in the padding. Floats of rows, and
+    the parts of ``rewards``, change in rows without a valid reward, if the component reads
+    ``reward_valid``.
     """
     changed = subject.batch.copy()
     for key in subject.reads:
@@ -35,12 +36,15 @@ def corrupt_outside_masks(subject: Subject, value: float = float("nan")) -> Tens
             tokens = subject.names.get(key, key) == "tokens"
             mask = subject.attention if tokens else subject.inside
             changed[key] = torch.where(mask, entry, (entry + 1) % TOKEN_IDS)
-        elif spec.shape == "B" and spec.dtype == "float":
-            changed[key] = _invalid(subject, entry, value)
+        elif (spec.shape, spec.dtype) == ("B", "float") or subject.names.get(key, key) == "rewards":
+            changed[key] = _corrupt_invalid_rows(subject, entry, value)
     return changed
 
 
-def _invalid(subject: Subject, entry: Tensor | TensorDict, value: float) -> Tensor | TensorDict:
+def _corrupt_invalid_rows(
+    subject: Subject, entry: Tensor | TensorDict, value: float
+) -> Tensor | TensorDict:
+    """Set the rows without a valid reward to a value; keep all if the component reads no mask."""
     if subject.name("reward_valid") not in subject.reads:
         return entry
     mask: Tensor = subject.batch[subject.name("reward_valid")]
@@ -83,7 +87,7 @@ def add_padding(subject: Subject, batch: TensorDict, columns: int = 3) -> Tensor
 
 
 def with_hole(
-    subject: Subject, rows: TensorDict, place: int, columns: int = 3
+    subject: Subject, batch: TensorDict, place: int, columns: int = 3
 ) -> tuple[TensorDict, Tensor]:
     """Return a batch with columns of an observation, and their mask ``[T + columns]``.
 
@@ -91,16 +95,16 @@ def with_hole(
 
     Args:
         subject: reads ``response_mask``.
-        rows: a batch of the keys it reads.
+        batch: a batch of the keys it reads.
         place: index of the first new column.
         columns: number of new columns.
     """
-    width = rows[subject.name("response_mask")].shape[1]
-    beside = min(place, width - 1)
-    origin = torch.tensor([*range(place), *[beside] * columns, *range(place, width)])
+    width = batch[subject.name("response_mask")].shape[1]
+    copied = min(place, width - 1)
+    origin = torch.tensor([*range(place), *[copied] * columns, *range(place, width)])
     hole = torch.zeros(len(origin), dtype=torch.bool)
     hole[place : place + columns] = True
-    batch = rows.copy()
+    batch = batch.copy()
     for key in subject.reads:
         if subject.spec(key).along_tokens:
             batch[key] = batch[key][:, origin].clone()
@@ -124,13 +128,13 @@ def check_equal_entries(
         subject.hold_equal(law, key, got, want, where)
     elif isinstance(got, TensorDict) and isinstance(want, TensorDict):
         for name, part in leaves(want).items():
-            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part)
+            subject.hold_equal(law, f"{key}.{name}", leaves(got)[name], part, where)
     else:
         subject.refuse(law, f"'{key}' is a {type(got).__name__}, not a {type(want).__name__}")
 
 
 def counting_mask(subject: Subject, key: Key, entry: Tensor) -> Tensor:
-    """Return the mask of the positions of an entry that must not change."""
+    """Return the mask of an entry's positions that count; all of them without a token axis."""
     if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
         return torch.ones_like(entry, dtype=torch.bool)
     more = (1,) * (entry.ndim - 2)
@@ -138,11 +142,14 @@ def counting_mask(subject: Subject, key: Key, entry: Tensor) -> Tensor:
     return inside.expand_as(entry)
 
 
-def _compare(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:
+def _check_equal_results(subject: Subject, law: str, got: TensorDict, want: TensorDict) -> None:
+    """Check the written entries, inside the mask and in rows with a valid reward."""
     for key in subject.writes:
         where = None
         if isinstance(want[key], Tensor):
             where = counting_mask(subject, key, want[key])
+        elif subject.names.get(key, key) == "rewards":
+            where = torch.ones(want.batch_size, dtype=torch.bool)
         valid = subject.name("reward_valid")
         if (
             where is not None
@@ -157,7 +164,7 @@ def check_outside_mask(subject: Subject) -> None:
     """Check that values outside the mask change nothing inside it, and leave no NaN."""
     changed = corrupt_outside_masks(subject)
     want, got = subject.run(subject.batch), subject.run(changed)
-    _compare(subject, "nothing outside the mask matters", got, want)
+    _check_equal_results(subject, "nothing outside the mask matters", got, want)
     if not {subject.name("response_mask"), subject.name("attention_mask")} & set(subject.reads):
         return
     for key in subject.writes:
@@ -182,7 +189,7 @@ def _check_padding(subject: Subject) -> None:
         for key in subject.writes
     }
     got = TensorDict(narrow, batch_size=want.batch_size)
-    _compare(subject, "padding on the right changes nothing", got, want)
+    _check_equal_results(subject, "padding on the right changes nothing", got, want)
 
 
 def _check_observations(subject: Subject) -> None:
@@ -199,7 +206,7 @@ def _check_observations(subject: Subject) -> None:
             for key in subject.writes
         }
         got = TensorDict(columns, batch_size=want.batch_size)
-        _compare(subject, "observations within a response change nothing", got, want)
+        _check_equal_results(subject, "observations within a response change nothing", got, want)
 
 
 def _check_row_order(subject: Subject) -> None:
@@ -225,18 +232,18 @@ def _check_group_labels(subject: Subject) -> None:
         if known is not None and known.offset == offset:  # an id of groups
             other[key] = relabel_ids(subject.batch[key], subject.batch[group_id])
     result = subject.run(subject.batch)
-    _compare(subject, "group ids are only labels", subject.run(other), result)
+    _check_equal_results(subject, "group ids are only labels", subject.run(other), result)
 
 
 def check_canonical(subject: Subject) -> None:
     """Check that a component reads entries of other dtypes and shapes in canonical form."""
-    plain = _plain(subject)
-    want = leaves(subject.run(plain))
+    canonical = _canonical_batch(subject)
+    want = leaves(subject.run(canonical))
     for masks, floats, column in (
         (torch.int64, torch.bfloat16, False),
         (torch.float32, torch.float32, True),
     ):
-        got = _result(subject, _other_form(subject, plain, masks, floats, column))
+        got = _run(subject, _other_form(subject, canonical, masks, floats, column))
         for key in want:
             if key.split(".")[0] in subject.writes or key not in subject.reads:
                 # Entries that are both read and written may be passed on in the dtype of the input.
@@ -244,14 +251,14 @@ def check_canonical(subject: Subject) -> None:
                 subject.hold_equal(_CANONICAL_LAW, key, value, want[key])
 
 
-def _result(subject: Subject, batch: TensorDict) -> dict[str, Tensor]:
+def _run(subject: Subject, batch: TensorDict) -> dict[str, Tensor]:
     try:
         return leaves(subject.run(batch))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         subject.refuse(_CANONICAL_LAW, f"it raised {type(error).__name__}: {error}")
 
 
-def _plain(subject: Subject) -> TensorDict:
+def _canonical_batch(subject: Subject) -> TensorDict:
     """Return the batch in float32, in numbers that bfloat16 can hold, one advantage per row."""
     batch = subject.batch.copy()
     for key in subject.reads:
@@ -265,9 +272,10 @@ def _plain(subject: Subject) -> TensorDict:
 
 
 def _other_form(
-    subject: Subject, plain: TensorDict, masks: torch.dtype, floats: torch.dtype, column: bool
+    subject: Subject, canonical: TensorDict, masks: torch.dtype, floats: torch.dtype, column: bool
 ) -> TensorDict:
-    batch = plain.copy()
+    """Return the batch with other dtypes, and an advantage ``[B, 1]`` (``column``) or ``[B]``."""
+    batch = canonical.copy()
     for key in subject.reads:
         spec, entry = subject.spec(key), batch[key]
         if spec.dtype == "bool":

@@ -26,7 +26,7 @@ _MODEL_OUTPUTS = (
 
 
 def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
-    """Check that a loss keeps the contract of losses; in float64, the extremes in float32.
+    """Check that a loss keeps the contract of losses; in float64, log-ratios of +-100 in float32.
 
     - it returns scalars, at least one of them named ``loss...``, in a new TensorDict, and does not
       change the batch
@@ -59,27 +59,27 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
     if not _inputs(subject):
         subject.refuse("a loss reads what a model computes", f"it reads {subject.reads}")
     try:
-        _scalars(subject)
+        _check_scalars(subject)
         case = _Case(loss, subject)
-        case.leaves_batch_alone()
-        case.gradients()
-        case.outside_mask()
-        case.order_and_padding()
-        case.observations()
-        case.micro_batches()
-        case.empty()
+        case.check_batch_unchanged()
+        case.check_gradients()
+        case.check_outside_mask()
+        case.check_order_and_padding()
+        case.check_observations()
+        case.check_micro_batches()
+        case.check_empty()
         if isinstance(loss, (RowLoss, TokenLoss)):
-            case.invalid_unit()
+            case.check_invalid_unit()
         if isinstance(loss, TokenLoss) and {"advantage", "log_probs"} <= case.reads:
-            case.policy()
+            case.check_policy_gradient()
         check_canonical(subject)
         if batch is None:
-            _extremes(loss)
+            _check_extremes(loss)
     finally:
         subject.restore()
 
 
-def _scalars(subject: Subject) -> None:
+def _check_scalars(subject: Subject) -> None:
     result = subject.run(subject.batch)
     law = "a loss returns scalars"
     if result.batch_size != torch.Size([]):
@@ -107,7 +107,7 @@ class _Case:
     def evaluate(
         self, batch: TensorDict, parts: list[Tensor] | None = None
     ) -> tuple[Tensor, dict[Key, Tensor]]:
-        """Compute loss and gradient for every input; prepared whole, summed over parts."""
+        """Compute loss and gradients; with ``parts`` (rows): prepared whole, summed over parts."""
         self.subject.restore()
         with torch.enable_grad():
             inputs = _inputs(self.subject)
@@ -133,10 +133,10 @@ class _Case:
         self.subject.hold_equal(law, "loss", value, self.value)
         for key, expected in self.gradient.items():
             part = expected if select is None else expected[select]
-            own = gradient[key] if expected.ndim == 1 else gradient[key][:, : expected.shape[1]]
-            self.subject.hold_equal(law, f"gradient of {key}", own, part)
+            got = gradient[key] if expected.ndim == 1 else gradient[key][:, : expected.shape[1]]
+            self.subject.hold_equal(law, f"gradient of {key}", got, part)
 
-    def leaves_batch_alone(self) -> None:
+    def check_batch_unchanged(self) -> None:
         """Check that no entry of the batch is added, replaced or changed in place."""
         batch = self.batch.copy()
         tensors = leaves(batch)
@@ -144,15 +144,15 @@ class _Case:
         self.subject.restore()
         with torch.no_grad():
             self.loss(batch)
-        more = sorted(set(batch.keys()) - set(self.batch.keys()))
-        if more:
-            self.subject.refuse("a loss leaves the batch alone", f"it wrote '{more[0]}' into it")
+        added = sorted(set(batch.keys()) - set(self.batch.keys()))
+        if added:
+            self.subject.refuse("a loss leaves the batch alone", f"it wrote '{added[0]}' into it")
         for key, tensor in tensors.items():
             self.subject.hold_equal("no tensor is changed in place", key, tensor, copies[key])
             after = leaves(batch)[key]
             self.subject.hold_equal("a loss leaves the batch alone", key, after, tensor)
 
-    def gradients(self) -> None:
+    def check_gradients(self) -> None:
         """Check that gradients are finite, 0 outside the mask, and absent for data."""
         for key, gradient in self.gradient.items():
             if not bool(gradient.isfinite().all()):
@@ -168,20 +168,20 @@ class _Case:
             outside = torch.where(inside, zero, gradient)
             self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
 
-    def outside_mask(self) -> None:
+    def check_outside_mask(self) -> None:
         """Check that values outside the mask have no effect."""
         for value in (float("nan"), float("-inf"), float("inf")):
             result = self.evaluate(corrupt_outside_masks(self.subject, value))
             self.check_same("nothing outside the mask matters", result)
 
-    def order_and_padding(self) -> None:
+    def check_order_and_padding(self) -> None:
         """Check rows in another order, and a wider batch."""
         order = row_permutation(self.rows, self.loss.unit_rows)
         self.check_same("rows may come in any order", self.evaluate(self.batch[order]), order)
         wide = self.evaluate(add_padding(self.subject, self.batch))
         self.check_same("padding on the right changes nothing", wide)
 
-    def observations(self) -> None:
+    def check_observations(self) -> None:
         """Check observations within a response, at two places."""
         if self.subject.name("response_mask") not in self.subject.reads:
             return
@@ -192,7 +192,7 @@ class _Case:
             visible = {k: g if g.ndim == 1 else g[:, ~hole] for k, g in gradient.items()}
             self.check_same("observations within a response change nothing", (value, visible))
 
-    def micro_batches(self) -> None:
+    def check_micro_batches(self) -> None:
         """Check the sum over parts: one unit, two units, and the other rows."""
         unit = self.loss.unit_rows
         rows = row_permutation(self.rows, unit)
@@ -203,10 +203,10 @@ class _Case:
         with recording() as whole:
             self.evaluate(self.batch, [torch.arange(self.rows)])
         for name, mean in whole.means().items():
-            apart = torch.tensor([split.means().get(name, float("nan")), mean])
-            self.subject.hold_equal("micro-batches keep the metrics", name, *apart)
+            means = torch.tensor([split.means().get(name, float("nan")), mean])
+            self.subject.hold_equal("micro-batches keep the metrics", name, *means)
 
-    def empty(self) -> None:
+    def check_empty(self) -> None:
         """Check a batch without response tokens, and one with an empty response."""
         mask = self.subject.name("response_mask")
         if mask not in self.subject.reads:
@@ -223,25 +223,25 @@ class _Case:
             law = "an empty response changes nothing"
             self.check_same(law, self.evaluate(self.batch[full]), full)
 
-    def invalid_unit(self) -> None:
+    def check_invalid_unit(self) -> None:
         """Check the first unit without a valid row, against a batch without it."""
         unit, valid = self.loss.unit_rows, torch.ones(self.rows, dtype=torch.bool)
         name = self.loss.renames.get("reward_valid", "reward_valid")
         valid[:unit] = False
         value, gradient = self.evaluate(self.batch.copy().set(name, valid))
-        rest, rest_gradient = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
+        valid_rows = self.batch.copy().set(name, torch.ones_like(valid))[unit:]
+        expected_value, expected_gradient = self.evaluate(valid_rows)
         law = "a unit without a valid row changes nothing"
-        self.subject.hold_equal(law, "loss", value, rest)
-        for key, expected in rest_gradient.items():
-            self.subject.hold_equal(law, f"gradient of {key}", gradient[key][unit:], expected)
-            outside = gradient[key][:unit]
-            self.subject.hold_equal(law, f"gradient of {key}", outside, torch.zeros_like(outside))
+        self.subject.hold_equal(law, "loss", value, expected_value)
+        for key, expected in expected_gradient.items():
+            whole = torch.cat([torch.zeros_like(gradient[key][:unit]), expected])
+            self.subject.hold_equal(law, f"gradient of {key}", gradient[key], whole)
 
-    def policy(self) -> None:
+    def check_policy_gradient(self) -> None:
         """Check the policy-gradient property: zero and unit advantages, ratio 1."""
         log_probs = self.subject.name("log_probs")
-        own = any(part.has_own_gradient for part in self.loss.parts())
-        if not own and not self.reads & {"entropy", "value", "ref_log_probs"}:
+        has_own_gradient = any(part.has_own_gradient for part in self.loss.parts())
+        if not has_own_gradient and not self.reads & {"entropy", "value", "ref_log_probs"}:
             gradient = self._gradient_at(self.batch, torch.zeros(()))
             law = "a zero advantage gives no gradient"
             self.subject.hold_equal(law, log_probs, gradient, torch.zeros_like(gradient))
@@ -280,7 +280,7 @@ def _total(result: TensorDict) -> Tensor:
     return torch.stack(losses).sum() if losses else torch.zeros(())
 
 
-def _extremes(loss: Loss) -> None:
+def _check_extremes(loss: Loss) -> None:
     subject = Subject(loss, None, torch.float32)
     case = _Case(loss, subject)
     for key, shift in _shifts(subject):

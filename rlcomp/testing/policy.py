@@ -14,7 +14,7 @@ from rlcomp.errors import ContractError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.testing.subject import difference
 
-_GROUP, _LONGEST = 2, 3
+_GROUP_SIZE, _MAX_NEW_TOKENS = 2, 3
 # For float32: sampling computes token by token, scoring all tokens at once.
 _ATOL = 1e-4
 
@@ -43,19 +43,20 @@ def check_policy(policy: Policy) -> None:
         _refuse(policy, "it has every member of Policy", f"it lacks {', '.join(lacking)}")
     prompts = _prompts(policy)
     rows = _generate(policy, prompts)
-    _rollout(policy, prompts, rows)
-    _suppressed(policy, prompts, rows)
-    _scores(policy, rows)
-    _stage(policy, rows)
-    _weights(policy, rows)
-    _version(policy)
+    _check_rollout(policy, prompts, rows)
+    _check_suppressed_tokens(policy, prompts, rows)
+    _check_scores(policy, rows)
+    _check_stage(policy, rows)
+    _check_weights(policy, rows)
+    _check_version(policy)
 
 
 def _members() -> list[str]:
+    """Return the names of the interface's attributes and methods."""
     classes = [kind for kind in reversed(Policy.__mro__) if kind.__module__ == Policy.__module__]
     annotated = [name for kind in classes for name in kind.__annotations__]
-    own = [name for kind in classes for name in vars(kind) if not name.startswith("_")]
-    return [*dict.fromkeys([*annotated, *own]), "__call__"]
+    defined = [name for kind in classes for name in vars(kind) if not name.startswith("_")]
+    return [*dict.fromkeys([*annotated, *defined]), "__call__"]
 
 
 def _refuse(policy: object, law: str, fault: str) -> None:
@@ -77,14 +78,14 @@ def _prompts(policy: Policy) -> list[list[int]]:
 
 def _generate(policy: Policy, prompts: list[list[int]], **more: object) -> TensorDict:
     draw = torch.Generator().manual_seed(0)
-    settings = {"group_size": _GROUP, "max_new_tokens": _LONGEST, "generator": draw}
+    settings = {"group_size": _GROUP_SIZE, "max_new_tokens": _MAX_NEW_TOKENS, "generator": draw}
     with torch.no_grad():
         return policy.generate(prompts, **{**settings, **more})  # type: ignore[arg-type]
 
 
-def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
+def _check_rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
     law = "generate answers every prompt in order"
-    wanted = [prompt for prompt in prompts for _ in range(_GROUP)]
+    wanted = [prompt for prompt in prompts for _ in range(_GROUP_SIZE)]
     if rows.batch_size != torch.Size([len(wanted)]):
         _refuse(policy, law, f"it returned {list(rows.batch_size)} rows, not {len(wanted)}")
     for row, prompt in enumerate(wanted):
@@ -92,8 +93,8 @@ def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None
         length = int(mask.sum())
         if rows["tokens"][row, : len(prompt)].tolist() != prompt or bool(mask[: len(prompt)].any()):
             _refuse(policy, law, f"row {row} does not start with its prompt {prompt}")
-        if not 1 <= length <= _LONGEST:
-            fault = f"row {row} has {length} response tokens, max_new_tokens is {_LONGEST}"
+        if not 1 <= length <= _MAX_NEW_TOKENS:
+            fault = f"row {row} has {length} response tokens, max_new_tokens is {_MAX_NEW_TOKENS}"
             _refuse(policy, law, fault)
     if len(rows["group_id"].unique()) != len(prompts):
         _refuse(policy, law, f"group_id is {rows['group_id'].tolist()}: one id for each prompt")
@@ -105,14 +106,14 @@ def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None
         _refuse(policy, "the same seed gives the same rows", "it does not: draw from generator")
 
 
-def _suppressed(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
+def _check_suppressed_tokens(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None:
     suppressed = int(rows["tokens"][rows["response_mask"]][0])
     again = _generate(policy, prompts, suppressed_tokens=[suppressed])
     if bool((again["tokens"][again["response_mask"]] == suppressed).any()):
         _refuse(policy, "a suppressed token is not drawn", f"token {suppressed} is")
 
 
-def _scores(policy: Policy, rows: TensorDict) -> None:
+def _check_scores(policy: Policy, rows: TensorDict) -> None:
     mask = rows["response_mask"]
     with torch.no_grad():
         scores = policy.log_probs(rows)
@@ -130,12 +131,13 @@ def _wider(policy: Policy, rows: TensorDict) -> TensorDict:
     """Return the rows with two more columns of padding."""
     known = rows.select("tokens", "attention_mask", "response_mask", "sampling_mask", strict=False)
     pad = policy.tokenizer.pad_token_id or 0
+    # F.pad takes pairs from the last dimension on; tokens are dimension 1.
     wide = {k: F.pad(v, (*(0, 0) * (v.ndim - 2), 0, 2)) for k, v in known.items()}
     tokens = F.pad(known["tokens"], (0, 2), value=pad)
     return TensorDict({**wide, "tokens": tokens}, batch_size=rows.batch_size)
 
 
-def _stage(policy: Policy, rows: TensorDict) -> None:
+def _check_stage(policy: Policy, rows: TensorDict) -> None:
     with torch.no_grad():
         want = policy.log_probs(rows)
     with torch.enable_grad():
@@ -153,17 +155,17 @@ def _stage(policy: Policy, rows: TensorDict) -> None:
         _refuse(policy, "no entropy is below 0", f"one is {entropy.min().item()}")
 
 
-def _weights(policy: Policy, rows: TensorDict) -> None:
+def _check_weights(policy: Policy, rows: TensorDict) -> None:
     law = "other weights are used in place of its own"
-    own = policy.weights()
+    current = policy.weights()
     draw = torch.Generator().manual_seed(0)
     other = {
         name: value.detach() + torch.randn(value.shape, generator=draw).to(value)
-        for name, value in own.items()
+        for name, value in current.items()
     }
     with torch.no_grad():
         before = policy.log_probs(rows)
-        same = policy.log_probs(rows, {name: value.detach() for name, value in own.items()})
+        same = policy.log_probs(rows, {name: value.detach() for name, value in current.items()})
         moved = policy.log_probs(rows, other)
         after = policy.log_probs(rows)
     _hold_equal(policy, law, "with its own weights, log_probs", same, before)
@@ -172,7 +174,7 @@ def _weights(policy: Policy, rows: TensorDict) -> None:
     _hold_equal(policy, "other weights leave its own alone", "afterwards log_probs", after, before)
 
 
-def _version(policy: Policy) -> None:
+def _check_version(policy: Policy) -> None:
     tensors, state = collect({"policy": policy})
     start = policy.version
     policy.updated()

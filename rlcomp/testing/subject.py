@@ -43,17 +43,17 @@ class Subject:
         flow = built_flow(component)
         # Prompt entries that a part reads are in the batch before and behind it.
         passed_on = flow.carries if optional else flow.carries & flow.reads
-        more = (optional_keys(component) | passed_on) - flow.writes if optional else set()
-        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | passed_on)
+        added = (optional_keys(component) | passed_on) - flow.writes if optional else set()
+        self.reads, self.writes = sorted(flow.reads | added), sorted(flow.writes | passed_on)
         self.may_write = _may_write(component)
         self.fresh = flow.fresh
         self.draws = bool(generators({"component": component}))
         self.names = _names(component)
         self._check_keys()
         component.begin_phase()
-        self._save()
+        self._save_state()
         self.batch = self._example(dtype) if batch is None else batch
-        self._masks()
+        self._set_masks()
 
     def _check_keys(self) -> None:
         for key in (*self.reads, *self.writes):
@@ -69,8 +69,8 @@ class Subject:
             entries["facts"] = TensorDict(dict(named), batch_size=batch.batch_size)
         return TensorDict(entries, batch_size=batch.batch_size)
 
-    def _masks(self) -> None:
-        """Set the masks of the tokens that count."""
+    def _set_masks(self) -> None:
+        """Set ``attention``, ``response`` and ``inside``: the mask of the tokens that count."""
         attention, response = masks(self.batch.batch_size[0] if self.batch.batch_size else 0)
         self.attention = self.batch.get(self.name("attention_mask"), attention)
         self.response = self.batch.get(self.name("response_mask"), response)
@@ -78,7 +78,7 @@ class Subject:
         only_attention = "attention_mask" in reads and "response_mask" not in reads
         self.inside = self.attention if only_attention else self.response
 
-    def _save(self) -> None:
+    def _save_state(self) -> None:
         nodes = {"component": self.component}
         tensors = owned_tensors(nodes).values()
         self._tensors = [(tensor, tensor.detach().clone()) for tensor in tensors]
@@ -149,24 +149,29 @@ class Subject:
 
 def optional_keys(component: Component) -> set[str]:
     """Return the optional keys of the component and its parts."""
-    inside = [part for part in component.modules() if isinstance(part, Component)]
-    return {part.renames.get(key, key) for part in inside for key in part.optional}
+    return {part.renames.get(key, key) for part in _parts(component) for key in part.optional}
 
 
 def _may_write(component: Component) -> set[str]:
     """Return the keys that the component, or a part of it, writes under some settings only."""
-    inside = [part for part in component.modules() if isinstance(part, Component)]
-    return {part.renames.get(key, key) for part in inside for key in part.may_write}
+    return {part.renames.get(key, key) for part in _parts(component) for key in part.may_write}
 
 
 def _names(component: Component) -> dict[str, Key]:
-    """Return the schema's key of each renamed one, in the component and its parts."""
-    inside = [part for part in component.modules() if isinstance(part, Component)]
-    return {name: key for part in inside for key, name in part.renames.items()}
+    """Return the schema's key of each renamed key, in the component and its parts."""
+    return {name: key for part in _parts(component) for key, name in part.renames.items()}
+
+
+def _parts(component: Component) -> list[Component]:
+    """Return the component and the components within it."""
+    return [part for part in component.modules() if isinstance(part, Component)]
 
 
 def difference(got: Tensor, want: Tensor, where: Tensor | None = None) -> str | None:
-    """Describe how much two tensors differ and where, relative to the largest expected value.
+    """Describe the largest difference of two tensors and its place; None if they agree.
+
+    They agree if the difference is at most :data:`TOLERANCE` times the largest expected value. NaN
+    equals NaN. Without a tolerance (ids, masks) they must be equal.
 
     Examples:
         >>> difference(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))

@@ -15,7 +15,9 @@ _LARGEST = 10**7
 
 
 def is_box(value: object) -> TypeGuard[Box]:
-    """Return whether a value is a box ``[x1, y1, x2, y2]`` with ``x1 < x2, y1 < y2``, all finite.
+    """Return whether a value is a box ``[x1, y1, x2, y2]`` with ``x1 < x2`` and ``y1 < y2``.
+
+    The coordinates are numbers between -10^7 and 10^7.
 
     Examples:
         >>> is_box([0, 0, 2, 1]), is_box([2, 0, 0, 1]), is_box([0, 0, float("inf"), 1])
@@ -91,7 +93,7 @@ def average_precision(
 
     Args:
         boxes: predicted boxes.
-        scores: score of each.
+        scores: score of each predicted box.
         truth: true boxes.
         threshold: least IoU of a hit, above 0.
 
@@ -125,7 +127,7 @@ def mean_average_precision(
 ) -> float:
     """Compute the mAP: average precision, averaged over the classes and COCO's IoU thresholds.
 
-    A class with predictions but without true boxes counts with 0.
+    A class with predictions but without true boxes counts with 0. Without any box the value is 1.
 
     Source:
         Lin et al. 2014, arXiv:1405.0312.

@@ -26,7 +26,8 @@ def completion(body: bytes) -> Completion:
 
     Raises:
         ValueError: the body is not JSON, has none or several choices, no text, a lone surrogate,
-            or log-probs that are not numbers of at most 0.
+            or log-probs that are not numbers, are above 0 or have probabilities of a sum above 1
+            (beyond rounding).
 
     Source:
         OpenAI API reference, "The chat completion object".
@@ -56,6 +57,10 @@ def _get(value: object, name: str) -> Any:  # noqa: ANN401 - JSON
     return value.get(name) if isinstance(value, dict) else None
 
 
+# Log-probs and probabilities of a server are rounded.
+_MAX_LOG_PROB, _MAX_TOTAL = 1e-3, 1.01
+
+
 def _first_token(choice: object) -> dict[str, float] | None:
     """Return the probabilities of the alternatives of the first token."""
     positions = _get(_get(choice, "logprobs"), "content")
@@ -67,12 +72,13 @@ def _first_token(choice: object) -> dict[str, float] | None:
     probabilities: dict[str, float] = {}
     for entry in alternatives:
         token, log_prob = _get(entry, "token"), _get(entry, "logprob")
-        if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
+        is_log_prob = type(log_prob) in (int, float) and log_prob <= _MAX_LOG_PROB
+        if not isinstance(token, str) or not is_log_prob:
             raise ValueError(f"{str(entry)!r:.60} is not a token with its log-prob")
         # Several tokens may have the same text. An integer may be larger than any float.
         probabilities[token] = probabilities.get(token, 0.0) + math.exp(
             max(min(log_prob, 0.0), -1e3)
         )
-    if sum(probabilities.values()) > 1.01:
+    if sum(probabilities.values()) > _MAX_TOTAL:
         raise ValueError("the probabilities of its first token sum to more than 1")
     return probabilities

@@ -25,9 +25,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
     r"""Return the program that a response gives, with its white space.
 
-    Text up to the last ``think_end`` is ignored. A response with two different programs or
-    with a block that is not closed gives no program. Blocks of
-    another language (`````text``, `````bash``) are no programs.
+    Text up to the last ``think_end`` is ignored. A response with two different programs, or with a
+    block that is not closed, gives no program. A block of another language (`````text``,
+    `````bash``) is no program.
 
     Args:
         response: text of the policy.
@@ -109,6 +109,7 @@ def _same_line(
 
 
 def _near_words(word: str, wanted: str, absolute: float, relative: float) -> bool:
+    """Return whether two words of at most 100 characters are decimal numbers near each other."""
     if not (absolute or relative) or max(len(word), len(wanted)) > 100:
         return False
     if not (_NUMBER.fullmatch(word) and _NUMBER.fullmatch(wanted)):
@@ -180,7 +181,6 @@ def _near(one: float, other: float, absolute: float, relative: float) -> bool:
         return False
 
 
-# Time limit of the linter.
 _LINT_SECONDS = 10.0
 # Comments that change the verdict and that no flag of ruff disables.
 _ISORT_COMMENT = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)

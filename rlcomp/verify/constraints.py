@@ -36,7 +36,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
 _LARGEST = 10**12
 
 
-def satisfied(
+def satisfied_share(
     assignment: object,
     variables: Mapping[str, Sequence[Value]],
     constraints: Sequence[str],
@@ -58,12 +58,12 @@ def satisfied(
 
     Examples:
         >>> domains = {"a": [1, 2, 3], "b": [1, 2, 3]}
-        >>> satisfied({"a": 1, "b": 3}, domains, ["a + b == 4", "a > b"])
+        >>> satisfied_share({"a": 1, "b": 3}, domains, ["a + b == 4", "a > b"])
         0.5
     """
     if not constraints:
         raise DataError("there are no constraints, so that every assignment would satisfy them")
-    compiled = [_compiled(text) for text in constraints]
+    compiled = [_compile(text) for text in constraints]
     if not isinstance(assignment, dict) or assignment.keys() != variables.keys():
         return 0.0
     if not all(_is_among(value, variables[name]) for name, value in assignment.items()):
@@ -73,11 +73,11 @@ def satisfied(
 
 def _is_among(value: object, domain: Sequence[Value]) -> bool:
     """Return whether a value is in a domain; 1, True and 1.0 are different values."""
-    return any(type(value) is type(one) and value == one for one in domain)
+    return any(type(value) is type(member) and value == member for member in domain)
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str) -> tuple[ast.expr, str]:
+def _compile(text: str) -> tuple[ast.expr, str]:
     try:
         return ast.parse(text, mode="eval").body, text
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -103,17 +103,17 @@ def _value(tree: ast.expr, values: Mapping[str, Value], text: str) -> object:
         case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_value(part, values, text) for part in parts))
         case ast.BoolOp(op=op, values=parts):
-            every = all if isinstance(op, ast.And) else any
-            return every(_value(part, values, text) for part in parts)
+            combine = all if isinstance(op, ast.And) else any
+            return combine(_value(part, values, text) for part in parts)
         case ast.UnaryOp() | ast.BinOp() | ast.Compare():
-            return _computed(tree, values, text)
+            return _compute(tree, values, text)
     raise DataError(
         f"the constraint {text!r:.200} has {ast.unparse(tree)!r:.60}, which is neither a variable "
         f"nor known: use + - * %, comparisons, and, or, not, {', '.join(_FUNCTIONS)}"
     )
 
 
-def _computed(
+def _compute(
     tree: ast.UnaryOp | ast.BinOp | ast.Compare, values: Mapping[str, Value], text: str
 ) -> object:
     ops = tree.ops if isinstance(tree, ast.Compare) else [tree.op]
@@ -129,7 +129,8 @@ def _computed(
             return functions[0](*sides)
         case ast.Compare(left=left, comparators=others):
             terms = [_value(side, values, text) for side in (left, *others)]
-            return all(same(*pair) for same, pair in zip(functions, pairwise(terms), strict=True))
+            pairs = zip(functions, pairwise(terms), strict=True)
+            return all(relation(*pair) for relation, pair in pairs)
     raise AssertionError(tree)
 
 

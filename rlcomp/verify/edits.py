@@ -22,9 +22,9 @@ _MOST_VISITS = 10 * _MOST_PAIRS
 def patch_similarity(patch: str | None, truth: str) -> float:
     """Compute the similarity of a patch and the true one.
 
-    ``R = 2 M / T`` in [0, 1], ``M`` the characters in matching blocks, ``T`` those of both
-    (Ratcliff and Obershelp); -1 if there is no patch, so that a wrong form costs more than a
-    wrong patch.
+    ``R = 2 M / T`` in [0, 1]. ``M`` is the number of characters in matching blocks (Ratcliff and
+    Obershelp), ``T`` the number of characters of both texts together. -1 if there is no patch, so
+    that a wrong form costs more than a wrong patch.
 
     White space at the ends of lines does not count. The time grows with the square of the length:
     texts with more than 2 million pairs of equal characters are compared line by line. After 20
@@ -43,21 +43,22 @@ def patch_similarity(patch: str | None, truth: str) -> float:
     """
     if patch is None or not patch.strip():
         return -1.0
-    one, other = _lines(patch), _lines(truth)
-    text, true_text = "\n".join(one), "\n".join(other)
+    lines, true_lines = _lines(patch), _lines(truth)
+    text, true_text = "\n".join(lines), "\n".join(true_lines)
     counts = Counter(true_text)
     if sum(counts[character] for character in text) > _MOST_PAIRS:
-        return _BoundedMatcher(one, other).ratio()
+        return _BoundedMatcher(lines, true_lines).ratio()
     return _BoundedMatcher(text, true_text).ratio()
 
 
 class _BoundedMatcher(SequenceMatcher[str]):
     """Matching blocks in bounded time; without a bound it grows with the cube of the length."""
 
-    def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
-        super().__init__(None, one, other, autojunk=False)
-        counts = Counter(other)
-        self.visits_before = [0, *accumulate(counts[each] for each in one)]
+    def __init__(self, first: Sequence[str], second: Sequence[str]) -> None:
+        super().__init__(None, first, second, autojunk=False)
+        counts = Counter(second)
+        # Entry i: how many pairs have their first member before index i.
+        self.visits_before = [0, *accumulate(counts[item] for item in first)]
         self.visits = 0
 
     def find_longest_match(
@@ -75,6 +76,7 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
+# Texts that end an action, and with it the turn.
 STOPS = ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
 
 _SHAPES = {
@@ -153,7 +155,7 @@ def view_file(files: Mapping[str, str], action: RepositoryAction) -> str:
     Raises:
         ActionError: there is no such file, or it has no such lines.
     """
-    lines = _file(files, action.path).splitlines(keepends=True)
+    lines = _read_file(files, action.path).splitlines(keepends=True)
     first, last = action.lines or (1, len(lines))
     if action.lines and not 1 <= first <= last:
         raise ActionError(
@@ -170,7 +172,7 @@ def edit_file(files: Mapping[str, str], action: RepositoryAction) -> dict[str, s
     Raises:
         ActionError: the old text does not occur exactly once, or the new one exceeds a limit.
     """
-    text = _file(files, action.path)
+    text = _read_file(files, action.path)
     count = text.count(action.old) if action.old else 0
     if count != 1:
         raise ActionError(f"<old> must stand in {action.path} once, it does {count} times")
@@ -191,7 +193,7 @@ def create_file(files: Mapping[str, str], action: RepositoryAction) -> dict[str,
     return _replace_file(files, action.path, action.new)
 
 
-def _file(files: Mapping[str, str], path: str) -> str:
+def _read_file(files: Mapping[str, str], path: str) -> str:
     if path not in files:
         raise ActionError(f"there is no file {path!r:.200}")
     return files[path]

@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-# Only the end of a longer reply is read: nested braces take a time that grows with their number.
+# Characters at the end of a reply that are read: nested braces take a time that grows with their
+# number.
 _LONGEST = 2**16
 _DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}", re.ASCII)
 # Larger than all ids; float() of a very long integer would raise.
@@ -101,29 +102,36 @@ def plain_option(option: str) -> str:
         >>> plain_option('"Yes'), plain_option("*")
         ('yes', '*')
     """
-    text = _normal(option)
+    text = _normalise(option)
     return text.lstrip(_LEAD) or text
 
 
-def option_masses(first: Mapping[str, float], one: str, other: str) -> tuple[float, float]:
-    """Return the probability of each option: the sum over the tokens that begin it.
+def option_masses(
+    probabilities: Mapping[str, float], first: str, second: str
+) -> tuple[float, float]:
+    """Return the probability of each of two options: the sum over the tokens that begin it.
 
     A token that begins both options counts for neither.
+
+    Args:
+        probabilities: probabilities of a reply's first token, by token.
+        first: one option.
+        second: the other option.
 
     Examples:
         >>> option_masses({"Yes": 0.25, ' "yes': 0.125, "no": 0.125, "So": 0.5}, "yes", "no")
         (0.375, 0.125)
     """
     masses = [0.0, 0.0]
-    for token, p in first.items():
-        matches = [_begins(token, one), _begins(token, other)]
+    for token, p in probabilities.items():
+        matches = [_begins(token, first), _begins(token, second)]
         if matches[0] != matches[1]:
             masses[matches.index(True)] += p
     return masses[0], masses[1]
 
 
 def option_share(masses: tuple[float, float], least_mass: float) -> float | None:
-    """Return ``p(one) / (p(one) + p(other))``; None if the sum is below ``least_mass``.
+    """Return the first option's share of both masses; None if their sum is below ``least_mass``.
 
     Examples:
         >>> option_share((0.375, 0.125), 0.5), option_share((0.1, 0.0), 0.5)
@@ -133,8 +141,10 @@ def option_share(masses: tuple[float, float], least_mass: float) -> float | None
     return masses[0] / total if 0 < total >= least_mass else None
 
 
-def leading_option(text: str, one: str, other: str) -> float | None:
-    """Return 1 if a text begins with ``one``, 0 if with ``other``, None if with neither.
+def leading_option(text: str, first: str, second: str) -> float | None:
+    """Return 1 if a text begins with the first option, 0 if with the second, None if with neither.
+
+    A text that names the other option beside the first one (``1 or 2``) begins with neither.
 
     Examples:
         >>> leading_option(" 2, because ...", "1", "2"), leading_option("Both are good", "1", "2")
@@ -142,28 +152,28 @@ def leading_option(text: str, one: str, other: str) -> float | None:
         >>> leading_option("12", "1", "2"), leading_option("**Yes.**", "yes", "no")
         (None, 1.0)
     """
-    for option, against, value in ((one, other, 1.0), (other, one, 0.0)):
+    for option, alternative, value in ((first, second, 1.0), (second, first, 0.0)):
         rest = _rest_after(text, option)
-        if rest is not None and not _continues(rest, against):
+        if rest is not None and not _continues(rest, alternative):
             return value
     return None
 
 
-def _normal(text: str) -> str:
+def _normalise(text: str) -> str:
     """Return a text in lower case, with full-width letters as usual ones."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
-def _stripped(text: str, option: str) -> str:
+def _strip_marks(text: str, option: str) -> str:
     """Strip the marks before an option from a text, except the option's own marks."""
-    own = option[: len(option) - len(option.lstrip(_LEAD))]
-    return _normal(text).lstrip("".join(set(_LEAD) - set(own)))
+    own_marks = option[: len(option) - len(option.lstrip(_LEAD))]
+    return _normalise(text).lstrip("".join(set(_LEAD) - set(own_marks)))
 
 
 def _rest_after(text: str, option: str) -> str | None:
     """Return the rest of a text that begins with an option; None if it does not."""
-    option = _normal(option)
-    stripped = _stripped(text, option)
+    option = _normalise(option)
+    stripped = _strip_marks(text, option)
     return stripped[len(option) :] if stripped.startswith(option) else None
 
 
@@ -177,8 +187,9 @@ def _continues(rest: str, other: str) -> bool:
 
 def _begins(token: str, option: str) -> bool:
     """Return whether a token is the beginning of an option, or the whole option."""
-    text, whole = _stripped(token, _normal(option)), _normal(option)
-    if whole.startswith(text):
+    option = _normalise(option)
+    text = _strip_marks(token, option)
+    if option.startswith(text):
         return bool(text)
     rest = _rest_after(token, option)
     return rest is not None and not _continues(rest, "")

@@ -70,17 +70,19 @@ def language_share(text: str, language: str) -> float | None:
         DeepSeek-AI 2025 (R1), arXiv:2501.12948, section 2.3.2.
     """
     lines = [(line, sum(map(str.isalpha, line))) for line in text.splitlines()]
-    long = [(line, letters) for line, letters in lines if letters >= _LETTERS]
-    short = [(line, letters) for line, letters in lines if letters < _LETTERS]
-    rest = ("\n".join(line for line, _ in short), sum(letters for _, letters in short))
-    counted = [*long, rest] if rest[1] >= _LETTERS or not long else long
-    total = sum(letters for _, letters in counted)
-    inside = sum(letters for line, letters in counted if _is_in(line, language))
+    long_lines = [(line, letters) for line, letters in lines if letters >= _MIN_LETTERS]
+    short_lines = [(line, letters) for line, letters in lines if letters < _MIN_LETTERS]
+    joined = "\n".join(line for line, _ in short_lines)
+    joined_letters = sum(letters for _, letters in short_lines)
+    if joined_letters >= _MIN_LETTERS or not long_lines:
+        long_lines.append((joined, joined_letters))
+    total = sum(letters for _, letters in long_lines)
+    inside = sum(letters for line, letters in long_lines if _is_in(line, language))
     return inside / total if total else None
 
 
-# Fewer letters say little about their language.
-_LETTERS = 20
+# Letters of a line whose language counts; fewer letters say little about it.
+_MIN_LETTERS = 20
 
 
 def _is_in(line: str, language: str) -> bool:

@@ -56,7 +56,7 @@ def is_costly(answer: str, gold: str) -> bool:
 def _has_large_size(answer: str, gold: str) -> bool:
     allowed = (_LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS)
     sizes = zip(_sizes(answer), allowed, _sizes(gold), strict=True)
-    return any(size > max(most, own) for size, most, own in sizes)
+    return any(size > max(limit, gold_size) for size, limit, gold_size in sizes)
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -75,11 +75,16 @@ def _has_costly_command(answer: str, gold: str) -> bool:
 
 
 def _has_large_factorial(answer: str, gold: str) -> bool:
-    for match in _FACTORIAL.finditer(answer.replace(r"\!", "").replace("!=", "")):
-        operand = match[1]
-        if operand is None or match[2] or (operand.isdigit() and int(operand) > _LARGEST_FACTORIAL):
-            return match[0] not in gold
-    return False
+    matches = _FACTORIAL.finditer(answer.replace(r"\!", "").replace("!=", ""))
+    return any(_is_large_factorial(match) and match[0] not in gold for match in matches)
+
+
+def _is_large_factorial(match: re.Match[str]) -> bool:
+    """Return whether a factorial is of a formula, is nested or has a large operand."""
+    operand = match[1]
+    return operand is None or bool(
+        match[2] or (operand.isdigit() and int(operand) > _LARGEST_FACTORIAL)
+    )
 
 
 def _has_large_power(answer: str, gold: str) -> bool:
@@ -124,14 +129,15 @@ def _largest_exponent(text: str) -> float:
     for power in _powers(text):
         end = power.base_end
         start = _opening(text, end)
-        below = max((size for at, size in products.items() if start < at <= end), default=1.0)
+        inside = (size for power_end, size in products.items() if start < power_end <= end)
+        below = max(inside, default=1.0)
         product = math.inf if end in products else below * max(1, _size(power.exponent))
         products[power.end] = max(product, products.get(power.end, 0.0))
     return max(products.values(), default=1.0)
 
 
 def _opening(text: str, end: int) -> int:
-    """Return where the bracket that closes just before ``end`` opens; ``end`` without one."""
+    """Return the index of the bracket that is closed just before ``end``; else ``end``."""
     depth = 0
     for place in range(end - 1, -1, -1):
         depth += (text[place] in ")]}") - (text[place] in "([{")

@@ -84,6 +84,7 @@ _DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ\b)")
 _FRACTION = re.compile(
     r"\\[dtc]?frac\s*(?:\{\s*(-?[0-9]+)\s*\}|([0-9]))\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))"
 )
+# Plain signs of commands; a command that makes its value another one becomes ``≠``.
 _COMMANDS = {
     "times": "*",
     "cdot": "*",

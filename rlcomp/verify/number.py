@@ -58,6 +58,8 @@ _OR = re.compile(r"\b(?:or|either|infinity)\b|∞", re.IGNORECASE)
 
 
 class _Term(NamedTuple):
+    """A number at ``[start, end)`` of a text; its value is None if it is denied or qualified."""
+
     start: int
     end: int
     value: Fraction | None
@@ -132,18 +134,18 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
 
 def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fraction | None:
     """Return the number of a text; ``worded`` (for gold answers) allows qualifying words."""
-    rest = text.rpartition("</think>")[2]
+    answer = text.rpartition("</think>")[2]
     for sign, place in _PLACES.items():
-        if sign in rest:
-            inner = extract(rest, place)
-            return None if inner is None else _only(inner, worded)
-    mark = _MARKED.match(rest)
+        if sign in answer:
+            content = extract(answer, place)
+            return None if content is None else _single_value(content, worded)
+    mark = _MARKED.match(answer)
     if mark is not None:
-        return _only(rest[mark.end() :], worded)
-    return _last(rest, worded) if where == "last" else None
+        return _single_value(answer[mark.end() :], worded)
+    return _last_value(answer, worded) if where == "last" else None
 
 
-def _only(text: str, worded: bool) -> Fraction | None:
+def _single_value(text: str, worded: bool) -> Fraction | None:
     """Return the value that all numbers of a text share; None if they differ."""
     if len(text) > _LONGEST:
         return None
@@ -157,7 +159,7 @@ def _only(text: str, worded: bool) -> Fraction | None:
     return values.pop()
 
 
-def _last(text: str, worded: bool) -> Fraction | None:
+def _last_value(text: str, worded: bool) -> Fraction | None:
     """Return the last number of a text; None if another one is listed with it."""
     text = plain_math(text[-_LONGEST:])
     terms = _terms(text)
@@ -182,18 +184,19 @@ def _terms(text: str) -> list[_Term]:
     """Return the numbers of a text, without the terms of calculations that end in ``=``."""
     numbers = list(_NUMBER.finditer(text))
     terms: list[_Term] = []
-    run: list[_Term] = []
+    calculation: list[_Term] = []  # terms joined by operators, or a number alone
     for match, after in zip_longest(numbers, numbers[1:]):
-        run.append(_Term(match.start(), match.end(), _value(text, match)))
+        calculation.append(_Term(match.start(), match.end(), _value(text, match)))
         gap = text[match.end() : after.start() if after else None][:_LONGEST_GAP]
         if after and (_OPERATOR.fullmatch(gap) or (after["minus"] and not gap.strip(" ("))):
             continue
-        terms += [] if len(run) > 1 and _EQUALS.match(gap) else run
-        run = []
+        terms += [] if len(calculation) > 1 and _EQUALS.match(gap) else calculation
+        calculation = []
     return terms
 
 
 def _value(text: str, match: re.Match[str]) -> Fraction | None:
+    """Return the value of a number; None if the text around it denies, bounds or raises it."""
     before = text[max(0, match.start() - _LONGEST_GAP) : match.start()]
     rounded = _ROUNDED.search(before)
     if _DENIED.search(before) or (rounded and rounded[0].lstrip()[0] == "≈"):

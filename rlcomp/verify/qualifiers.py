@@ -85,6 +85,7 @@ _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 _BASES = {**{word: str(n) for n, word in enumerate(_DIGITS)}, "twelve": "12", "sixteen": "16"}
 _BASES |= {"binary": "2", "ternary": "3", "octal": "8", "hexadecimal": "16"}
 _BASES |= {"bin": "2", "oct": "8", "hex": "16"}
+# Bases by the letter after 0: 0x17.
 _OF_PREFIX = {"x": "16", "b": "2", "o": "8"}
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
@@ -155,6 +156,7 @@ _QUALIFYING = re.compile(
 )
 _OF_BASE = re.compile(r"(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary)\Z")
 _NUMBER = re.compile(r"[0-9]+")
+# Signs of a value, in a text within a formula.
 _COUNTED = re.compile(r"[0-9+*=]")
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}")
 
@@ -182,9 +184,9 @@ def is_qualified(answer: str, gold: str) -> bool:
         answer, allowed = without_rounding(answer), allowed | {"approx"}
     *sought, value = _EQUALS.split(answer)
     signs = _signs(value) | (_signs("=".join(sought)) & _RELATIONS)
-    if signs - allowed or _odd_bases(answer) != _odd_bases(gold):
+    if signs - allowed or _bases_except_ten(answer) != _bases_except_ten(gold):
         return True
-    return bool(_other_words(answer, gold))
+    return bool(_qualifying_words(answer, gold))
 
 
 def without_rounding(text: str) -> str:
@@ -211,8 +213,8 @@ def is_related(formula: str, gold: str) -> bool:
         (True, False, False)
     """
     relations = (_signs(formula) - _allowed(gold)) & _RELATIONS
-    other = _odd_bases(formula) != _odd_bases(gold)
-    return bool(relations or other or _other_words(formula, gold))
+    has_other_base = _bases_except_ten(formula) != _bases_except_ten(gold)
+    return bool(relations or has_other_base or _qualifying_words(formula, gold))
 
 
 def _allowed(gold: str) -> set[str]:
@@ -242,7 +244,7 @@ def _signs(text: str) -> set[str]:
     return {_SPELLINGS.get(sign, sign) for sign in signs} - {""}
 
 
-def _odd_bases(text: str) -> set[str]:
+def _bases_except_ten(text: str) -> set[str]:
     """Return the bases that a text states, except ten."""
     return _bases(text) - {"10"}
 
@@ -262,8 +264,8 @@ def _bases(text: str) -> set[str]:
     return bases
 
 
-def _other_words(text: str, gold: str) -> set[str]:
-    """Return the words that deny or bound a formula's value, except names of bases."""
+def _qualifying_words(text: str, gold: str) -> set[str]:
+    """Return the words that deny or bound a formula's value, but not the gold answer's value."""
     words = _words(text) - _words(gold)
     return {word for word in words if not (_bases(text) and _OF_BASE.search(word))}
 

@@ -105,6 +105,9 @@ def reasoning_gym(
         puzzle: see :func:`question`.
         where: position of the answer after the thought.
         partial: return scores between 0 and 1 too; some checkers give .01 to any text.
+
+    Raises:
+        ConfigError, MissingExtra: see :func:`puzzles`.
     """
     answer = extract(response, where)
     name = str(puzzle["name"])

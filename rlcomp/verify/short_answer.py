@@ -53,7 +53,7 @@ def short_answer(
         >>> short_answer("tower of Paris", ["Eiffel tower"], metric="f1")
         0.4
     """
-    return max(_METRICS[metric](answer, one) for one in gold)
+    return max(_METRICS[metric](answer, gold_answer) for gold_answer in gold)
 
 
 def normalized_words(text: str) -> list[str]:
@@ -75,10 +75,10 @@ def _exact(answer: str, gold: str) -> float:
 
 
 def _f1(answer: str, gold: str) -> float:
-    one, other = Counter(normalized_words(answer)), Counter(normalized_words(gold))
-    if not one or not other:
+    words, gold_words = Counter(normalized_words(answer)), Counter(normalized_words(gold))
+    if not words or not gold_words:
         return _exact(answer, gold)
-    return 2 * (one & other).total() / (one.total() + other.total())
+    return 2 * (words & gold_words).total() / (words.total() + gold_words.total())
 
 
 def _contains(answer: str, gold: str) -> float:

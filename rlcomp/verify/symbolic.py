@@ -14,7 +14,7 @@ from rlcomp.verify.math_cost import is_costly, is_large
 from rlcomp.verify.math_text import chain_values, is_hedge, unicode_math
 from rlcomp.verify.qualifiers import is_qualified, is_related
 
-# Characters read at the end of a response without an agreed place.
+# Characters that are read of a response without a box.
 _TAIL = 512
 # The last formula in dollars, without a number after it.
 _ENDING = re.compile(r"\$([^$]+)\$[^$0-9]*\Z")
@@ -40,9 +40,9 @@ def symbolic(
     Args:
         response: text of the policy.
         answer: the gold answer: LaTeX, bare, in a box, in dollars or at the end of a solution.
-        where: the place in the response: a box or tags after the thought; ``anywhere`` reads any
-            mathematics in its last 512 characters. Use it to evaluate a model without an agreed
-            place, never to train one.
+        where: the place in the response: a box or tags after the thought. ``anywhere`` also reads
+            mathematics without a place, in 512 characters after the last "answer is" or at the end.
+            Use it to evaluate a model without an agreed place, never to train one.
         decimals: decimal fractions are rounded to so many digits before they are compared.
 
     Returns:
@@ -56,22 +56,22 @@ def symbolic(
     """
     library = _library()
     response, answer = unicode_math(response), unicode_math(answer)
-    gold = _parsed(library, answer if _is_marked_up(answer) else _formula(answer))
+    gold = _parse(library, answer if _is_marked_up(answer) else _formula(answer))
     if not gold:
         return None
     if where == "anywhere":
-        tail = _end_of(response)
+        tail = _answer_region(response)
         if is_costly(tail, answer) or is_related(_last_formula(tail), _gold_formula(answer)):
             return 0.0
         return float(_equal(library, gold, tail, decimals))
     candidate = extract(response, where)
-    if candidate is None or is_costly(candidate, answer) or _is_open(candidate, answer):
+    if candidate is None or is_costly(candidate, answer) or _is_uncommitted(candidate, answer):
         return 0.0
     values = map(_formula, chain_values(candidate))
     return float(all(_equal(library, gold, value, decimals) for value in values))
 
 
-def _is_open(answer: str, gold: str) -> bool:
+def _is_uncommitted(answer: str, gold: str) -> bool:
     """Return whether an answer hedges or qualifies its value."""
     return is_hedge(answer, gold) or is_qualified(answer, _gold_formula(gold))
 
@@ -86,18 +86,23 @@ def _gold_formula(gold: str) -> str:
 
 
 def _formula(text: str) -> str:
+    """Return a text without dollar signs as one formula between dollars."""
     return f"${text.replace(chr(92) + '$', '').replace('$', '')}$"
 
 
-def _end_of(response: str) -> str:
-    """Return the boxes of the last line with some, else the last "answer is", else the end."""
-    _, marker, rest = response.rpartition("</think>")[2].rpartition("answer is")
-    if r"\\boxed{" in rest:  # escaped twice
-        rest = rest.replace("\\\\", "\\")
-    boxes = [line for line in rest.splitlines() if r"\boxed{" in line]
-    if not boxes:
-        return marker + rest[:_TAIL] if marker else rest[-_TAIL:]
-    contents = commands(boxes[-1].encode("utf-8", "replace"), b"boxed")
+def _answer_region(response: str) -> str:
+    """Return the text in which a response without an agreed place gives its answer.
+
+    The boxes of the last line with a box; without boxes 512 characters: from the last "answer is",
+    else at the end.
+    """
+    _, marker, text = response.rpartition("</think>")[2].rpartition("answer is")
+    if r"\\boxed{" in text:  # escaped twice
+        text = text.replace("\\\\", "\\")
+    lines = [line for line in text.splitlines() if r"\boxed{" in line]
+    if not lines:
+        return marker + text[:_TAIL] if marker else text[-_TAIL:]
+    contents = commands(lines[-1].encode("utf-8", "replace"), b"boxed")
     return " and ".join(_formula(box.decode()) for box in contents)
 
 
@@ -122,13 +127,13 @@ def _is_marked_up(answer: str) -> bool:
     return any(sign in answer.replace(r"\$", "") for sign in ("$", r"\boxed", r"\(", r"\["))
 
 
-def _parsed(library: ModuleType, text: str) -> list[Any]:
+def _parse(library: ModuleType, text: str) -> list[Any]:
     expressions: list[Any] = library.parse(text, parsing_timeout=None)
     return expressions
 
 
 def _equal(library: ModuleType, gold: list[Any], text: str, decimals: int) -> bool:
-    expressions = _parsed(library, text)
+    expressions = _parse(library, text)
     if expressions and is_large(expressions[0], gold[0]):
         return False
     return bool(

@@ -190,12 +190,12 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     if depth > _DEEPEST:
         raise CallError(f" is nested more than {_DEEPEST} deep")
     if isinstance(value, dict):
-        named = {json_value(key): json_value(each, depth + 1) for key, each in value.items()}
+        named = {json_value(key): json_value(entry, depth + 1) for key, entry in value.items()}
         if not all(isinstance(key, str) for key in named):
             raise CallError(": the keys of a mapping must be texts")
         return named
     if isinstance(value, (list, tuple)):
-        return [json_value(each, depth + 1) for each in value]
+        return [json_value(item, depth + 1) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise CallError(" holds a number beyond what a float can")
     if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
@@ -219,19 +219,19 @@ def read_calls(response: str) -> list[Call] | None:
         >>> read_calls("[f(a=1), m.g()]")
         [('f', {'a': 1}), ('m.g', {})]
     """
-    rest = response.rpartition("</think>")[2].strip()
-    tagged = tagged_calls(rest)
-    texts = [call.body for call in tagged] or [_unfenced(rest)]
+    answer = response.rpartition("</think>")[2].strip()
+    tagged = tagged_calls(answer)
+    texts = [call.body for call in tagged] or [_strip_fence(answer)]
     if len(tagged) > MOST_CALLS or any(text and len(text) > _LONGEST for text in texts):
         return None
-    if tagged and any(CLOSE in text for text in outside_calls(rest, tagged)):
+    if tagged and any(CLOSE in text for text in outside_calls(answer, tagged)):
         return None
     groups = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
     calls = [call for group in groups for call in group or ()]
     return calls if calls and all(groups) else None
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     if not (text.startswith("```") and text.endswith("```")):
         return text
     return text[3:-3].removeprefix("json").removeprefix("python").strip()
@@ -241,12 +241,12 @@ def _json_calls(text: str) -> list[Call] | None:
     try:
         value = _strict_json(text)
         entries = value if isinstance(value, list) else [value]
-        return [_call_of(_unwrapped(entry)) for entry in entries]
+        return [_call_of(_unwrap(entry)) for entry in entries]
     except (CallError, RecursionError, MemoryError):
         return None
 
 
-def _unwrapped(entry: object) -> object:
+def _unwrap(entry: object) -> object:
     """Unwrap the call in an entry of OpenAI's ``tool_calls``; return other entries unchanged."""
     wrapped = isinstance(entry, dict) and entry.keys() <= {"type", "id", "function"}
     return entry.get("function") if wrapped and isinstance(entry, dict) else entry

@@ -40,16 +40,17 @@ def tool_match(
     calls = read_calls(response)
     if not ground_truth or calls is None:
         return float(not ground_truth and not calls)
-    options = [_gold(entry) for entry in ground_truth]
-    if len(calls) != len(options):
+    gold_calls = [_gold_call(entry) for entry in ground_truth]
+    if len(calls) != len(gold_calls):
         return 0.0
-    fits = [[n for n, gold in enumerate(options) if _matches(call, gold)] for call in calls]
+    fits = [[n for n, gold in enumerate(gold_calls) if _matches(call, gold)] for call in calls]
     return float(_match_all(fits))
 
 
-def _gold(
+def _gold_call(
     entry: Mapping[str, Mapping[str, Sequence[object]]],
 ) -> tuple[str, dict[str, list[object]]]:
+    """Return the name of a gold call, and the alternatives of each parameter."""
     ((name, parameters),) = entry.items()
     return name, {key: list(options) for key, options in parameters.items()}
 
@@ -59,8 +60,8 @@ def _matches(call: Call, gold: tuple[str, Mapping[str, Sequence[object]]]) -> bo
     if name != gold_name or not arguments.keys() <= options.keys():
         return False
     return all(
-        _is_one_of(arguments[key], some) if key in arguments else "" in some
-        for key, some in options.items()
+        _is_one_of(arguments[key], alternatives) if key in arguments else "" in alternatives
+        for key, alternatives in options.items()
     )
 
 
@@ -73,14 +74,15 @@ def _equals_option(value: object, option: object) -> bool:
     if isinstance(option, Mapping):
         if not isinstance(value, dict) or not value.keys() <= option.keys():
             return False
+        entries = {key: _as_options(alternatives) for key, alternatives in option.items()}
         return all(
-            _is_one_of(value[key], _as_options(some)) if key in value else "" in _as_options(some)
-            for key, some in option.items()
+            _is_one_of(value[key], options) if key in value else "" in options
+            for key, options in entries.items()
         )
     if isinstance(option, list):
         if not isinstance(value, (list, tuple)) or len(value) != len(option):
             return False
-        return all(_equals_option(one, other) for one, other in zip(value, option, strict=True))
+        return all(_equals_option(*pair) for pair in zip(value, option, strict=True))
     if isinstance(value, str) and isinstance(option, str):
         return _normalise(value) == _normalise(option)
     if isinstance(value, bool) or isinstance(option, bool):

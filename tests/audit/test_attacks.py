@@ -5,7 +5,7 @@ from rlcomp.audit.attacks import (
     blind_attacks,
     hedges,
     informed_attacks,
-    wrong_of,
+    wrong_answer,
 )
 
 
@@ -63,8 +63,8 @@ def test_without_another_row_the_wrong_answer_is_made():
 
 def test_a_formula_is_edited():
     assert texts(informed_attacks("x+1", []), "edited") == ["x+2"]
-    assert wrong_of("x+1") == "x+2"
-    assert wrong_of("Rome") == "zqxj"
+    assert wrong_answer("x+1") == "x+2"
+    assert wrong_answer("Rome") == "zqxj"
 
 
 def test_of_a_program_only_a_number_is_edited():

@@ -10,7 +10,12 @@ from rlcomp.report.findings import (
 )
 from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
-from rlcomp.report.statistics import MeanEstimate, estimate_in_words, number, rounded
+from rlcomp.report.statistics import (
+    MeanEstimate,
+    format_estimate,
+    format_number,
+    round_to_interval,
+)
 from rlcomp.report.tables import results
 
 
@@ -34,19 +39,19 @@ from rlcomp.report.tables import results
     ],
 )
 def test_as_many_digits_as_the_interval_supports(value, half, text):
-    assert rounded(value, half) == text
+    assert round_to_interval(value, half) == text
 
 
 def test_a_difference_shows_its_sign():
-    assert rounded(0.0024, 0.006, sign=True) == "+0.002"
-    assert rounded(-0.0024, 0.006, sign=True) == "−0.002"
-    assert rounded(0.5, 0.0, sign=True) == "+0.5"
-    assert rounded(0.0, 0.0, sign=True) == "0"
-    assert rounded(1500.4, 0.0, sign=True) == "+1,500"
+    assert round_to_interval(0.0024, 0.006, sign=True) == "+0.002"
+    assert round_to_interval(-0.0024, 0.006, sign=True) == "−0.002"
+    assert round_to_interval(0.5, 0.0, sign=True) == "+0.5"
+    assert round_to_interval(0.0, 0.0, sign=True) == "0"
+    assert round_to_interval(1500.4, 0.0, sign=True) == "+1,500"
 
 
 def test_numbers_without_an_interval():
-    assert [number(value) for value in (0.031256, -1234.5, 1000, None)] == [
+    assert [format_number(value) for value in (0.031256, -1234.5, 1000, None)] == [
         "0.03126",
         "−1,234",
         "1,000",
@@ -55,11 +60,11 @@ def test_numbers_without_an_interval():
 
 
 def test_an_estimate_in_words():
-    assert estimate_in_words(MeanEstimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
-    assert estimate_in_words(MeanEstimate(0.5123, None, None, 1)) == "0.5123"
-    assert estimate_in_words(MeanEstimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
-    assert estimate_in_words(MeanEstimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
-    assert estimate_in_words(None) == ""
+    assert format_estimate(MeanEstimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
+    assert format_estimate(MeanEstimate(0.5123, None, None, 1)) == "0.5123"
+    assert format_estimate(MeanEstimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
+    assert format_estimate(MeanEstimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
+    assert format_estimate(None) == ""
 
 
 @pytest.mark.parametrize(
@@ -188,5 +193,5 @@ def test_a_control_arm_without_the_metric_is_named(arms, make_run):
 
 
 def test_the_noise_of_equal_numbers_is_no_width():
-    assert rounded(0.4, 4e-16) == "0.4"
-    assert rounded(0.4, 4e-10) == "4.000000000e−01"
+    assert round_to_interval(0.4, 4e-16) == "0.4"
+    assert round_to_interval(0.4, 4e-10) == "4.000000000e−01"

@@ -788,3 +788,19 @@ def test_the_error_of_a_wrong_shape_gives_the_meaning_of_the_key(source, key, to
 
     with pytest.raises(ContractError, match=told):
         check_component(OneEachRow())
+
+
+class SumsTheParts(Component):
+    """It reads the parts of an invalid reward, although the row has a mask."""
+
+    reads = ("rewards", "reward_valid")
+    writes = ("reward",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch["reward"] = sum(batch["rewards"].values()).mean().expand(batch.shape).clone()
+        return batch
+
+
+def test_parts_of_an_invalid_reward_change_no_other_row():
+    with pytest.raises(ContractError, match="nothing outside the mask matters"):
+        check_component(SumsTheParts())

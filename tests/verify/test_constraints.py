@@ -2,7 +2,7 @@ import pytest
 
 from components.reward.answer import Constraints
 from rlcomp.errors import DataError
-from rlcomp.verify.constraints import satisfied
+from rlcomp.verify.constraints import satisfied_share
 
 DIGITS = {name: [1, 2, 3] for name in "abc"}
 
@@ -30,7 +30,7 @@ DIGITS = {name: [1, 2, 3] for name in "abc"}
     ],
 )
 def test_a_constraint_holds_or_not(constraint, holds):
-    assert satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint]) == float(holds)
+    assert satisfied_share({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint]) == float(holds)
 
 
 def test_texts_are_values_and_the_share_counts_constraints():
@@ -42,9 +42,9 @@ def test_texts_are_values_and_the_share_counts_constraints():
         "ann != bob",
     ]
 
-    assert satisfied({"ann": "knight", "bob": "knave"}, kinds, result) == 1.0
-    assert satisfied({"ann": "knave", "bob": "knight"}, kinds, result) == pytest.approx(2 / 3)
-    assert satisfied({"ann": "knave", "bob": "knave"}, kinds, result) == 0.0
+    assert satisfied_share({"ann": "knight", "bob": "knave"}, kinds, result) == 1.0
+    assert satisfied_share({"ann": "knave", "bob": "knight"}, kinds, result) == pytest.approx(2 / 3)
+    assert satisfied_share({"ann": "knave", "bob": "knave"}, kinds, result) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_texts_are_values_and_the_share_counts_constraints():
     ],
 )
 def test_a_malformed_assignment_satisfies_nothing(assignment):
-    assert satisfied(assignment, DIGITS, ["1 == 1"]) == 0.0
+    assert satisfied_share(assignment, DIGITS, ["1 == 1"]) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_a_malformed_assignment_satisfies_nothing(assignment):
 )
 def test_a_malformed_constraint_is_refused(constraint, message):
     with pytest.raises(DataError, match=message):
-        satisfied({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint])
+        satisfied_share({"a": 1, "b": 2, "c": 3}, DIGITS, [constraint])
 
 
 def test_no_constraints_are_a_mistake():
     with pytest.raises(DataError, match="every assignment would satisfy"):
-        satisfied({}, {}, [])
+        satisfied_share({}, {}, [])
 
 
 def test_the_reward_reads_an_assignment_in_tags():
