@@ -78,7 +78,7 @@ class DelayedCollector(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the queued rollouts and their metrics; a checkpoint of 0.2 has no metrics."""
-        queue = field(state, "queue", list[dict[str, Any]])
+        queue = [field({"queue": rows}, "queue", dict) for rows in field(state, "queue", list)]
         required = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:
             if missing := sorted(required - rollout.keys()):

@@ -134,7 +134,7 @@ def test_a_chat_continues_the_text_of_the_prompt_format():
 @pytest.mark.parametrize("continues", [True, False])
 def test_leading_tokens_depend_on_the_prompt_format(continues, monkeypatch):
     server = Server()
-    monkeypatch.setattr(TEXTS, "_lead", [KNOWN["d"]])
+    monkeypatch.setattr(TEXTS, "_bos", [KNOWN["d"]])
     server.prompt.continues = continues
 
     chat, call = server.ask("chat/completions", "b", messages=[USER])
