@@ -147,11 +147,11 @@ class KLBudget(EarlyStop):
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, "k1").double()
         count = mask.sum() if self.unit == "token" else mask.any(1).sum()
-        steps = [*self.state.get("kl", []), float(kl.sum() / count.clamp(min=1))]
-        self.state["kl"] = steps[-self.window :]
+        values = [*self.state.get("kl", []), float(kl.sum() / count.clamp(min=1))]
+        self.state["kl"] = values[-self.window :]
         mean = sum(self.state["kl"]) / len(self.state["kl"])
         record("early_stop/kl", mean)
-        if len(steps) < self.window or mean <= self.budget:
+        if len(values) < self.window or mean <= self.budget:
             return None
         return (
             f"KL budget: {mean:.4g} nats per {self.unit} to the reference, over {self.window} "

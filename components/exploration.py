@@ -43,7 +43,7 @@ class EpsilonGreedy(Component):
         fraction: Probability = 0.3,
     ) -> None:
         super().__init__()
-        self.choices = int(environment.action_spec_unbatched.n)
+        self.num_actions = int(environment.action_spec_unbatched.n)
         self.start, self.end, self.fraction = start, end, fraction
         self.generator = new_generator()
 
@@ -54,7 +54,7 @@ class EpsilonGreedy(Component):
         record("exploration/epsilon", epsilon)
         action = batch["action"]
         explores = torch.rand(action.shape, generator=self.generator) < epsilon
-        random_action = torch.randint(self.choices, action.shape, generator=self.generator)
+        random_action = torch.randint(self.num_actions, action.shape, generator=self.generator)
         batch["action"] = torch.where(explores, random_action, action)
         return batch
 

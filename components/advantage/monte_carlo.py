@@ -126,7 +126,8 @@ class GreedyBaseline(Component):
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and for
     prompts whose greedy answer has an invalid reward; ``response_mask``, False on greedy answers.
-    Records ``advantage/baseline``, the mean reward of greedy answers.
+    Records ``advantage/baseline``, the mean reward of greedy answers, ``advantage/abs`` and
+    ``advantage/zero_fraction``.
 
     Args:
         kl_credit: the dense rewards (``token_reward``, such as a KL penalty) in ``A_t``: ``to_go``

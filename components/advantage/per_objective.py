@@ -36,10 +36,11 @@ class PerObjectiveAdvantage(Component):
     rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
     baselines; for a critic of each objective see ``per_objective_critic``.
 
-    An aggregator of returns (Chebyshev, thresholds) has the weights ``dg/dJ`` and weighs ``A_k``
-    instead of ``A_k / s_k``; its estimator should be in reward units as well (``group_mean``). A
-    learner that weighs gradients (``learner=per_objective``) reads ``advantages``; then neither
-    the aggregator nor the sum of this stage changes its policy loss.
+    An aggregator that maximises a function ``g(J_1, ..., J_K)`` of the expected returns (Chebyshev,
+    thresholds) has the weights ``dg/dJ_k`` and weighs ``A_k`` instead of ``A_k / s_k``; its
+    estimator should be in reward units as well (``group_mean``). A learner that weighs gradients
+    (``learner=per_objective``) reads ``advantages``; then neither the aggregator nor the sum of
+    this stage changes its policy loss.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
     ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if present, and the keys of the
@@ -172,7 +173,8 @@ def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
 def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
     """Return the mask of available objectives per row, shape ``[B, K]``, on the CPU.
 
-    An invalid row without a missing objective has none of them.
+    A missing objective has the reward NaN. It may make its row invalid, but the row's other
+    objectives are available. An invalid row without NaN has no available objective.
     """
     missing = rewards.isnan()
     has_rewards: Tensor = batch["reward_valid"].cpu() | missing.any(1)

@@ -24,17 +24,18 @@ from rlcomp.metrics import Ledger, merge, recording
 class DelayedCollector(Component):
     """Collector that delays rollouts by ``staleness`` steps, like an asynchronous sampler.
 
-    It is for bit-reproducible studies of off-policy losses. With ``cluster=local`` the delay is
-    real, and the numbers are the same. The first call fills the queue: it makes ``staleness``
-    additional rollouts of its prompts. A checkpoint holds the queue. The metrics of a rollout are
-    logged in the step that uses it.
+    It is for bit-reproducible studies of off-policy losses. With ``cluster=local`` the workers
+    really are behind by as many steps, and the run has the same numbers. The first call fills the
+    queue: it makes ``staleness`` additional rollouts of its prompts. A checkpoint holds the queue.
+    The metrics of a rollout are logged in the step that uses it.
 
     Reads and writes the keys of the inner collector; reads ``response_mask`` and
     ``policy_version`` ``[B, T]`` of its rollouts.
 
     Args:
         collector: the inner collector, which makes the rollouts.
-        staleness: delay in steps; inside a refill, in calls.
+        staleness: delay in steps; if a stage calls the collector several times per step (such as
+            :class:`rlcomp.run.stages.Refill`), in calls.
 
     Source:
         Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252, section 3.2.

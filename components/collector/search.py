@@ -69,7 +69,7 @@ class SearchCollector(Collector):
         tactics = rows[torch.tensor([trial.proposal.place for trial in trials], device=device)]
         prompts = tactics["prompt"]
         tactics = keep_prompt(tactics, batch, torch.tensor(prompt_indices, device=device))
-        tactics["prompt"] = prompts
+        tactics["prompt"] = prompts  # keep_prompt has replaced the states' texts
         nodes: dict[int, int] = {}
         groups = [nodes.setdefault(id(trial.node), len(nodes)) for trial in trials]
         tactics["group_id"] = torch.tensor(groups, device=device)

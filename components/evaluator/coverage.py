@@ -35,8 +35,8 @@ class Coverage(HeldOutAnswers):
 
     - ``pass@k = 1 - C(n - c, k) / C(n, k)``: at least one of the k is right;
     - ``g_pass@k``: at least ``threshold * k`` of the k are right;
-    - ``maj@k``: the most frequent answer of the k is right, with ties broken at random; right
-      samples have one vote, wrong ones the vote that ``vote`` returns, or no vote;
+    - ``maj@k``: the most frequent answer of the k is right, with ties broken at random; all right
+      samples count as one answer, a wrong sample has the answer that ``vote`` returns, or none;
     - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: at least one is right with right
       reasoning, by the majority of the ``judgements`` (more yes than no). With several also
       ``cot_pass_any@k`` (one says yes) and ``cot_pass_all@k`` (none says no);
@@ -136,33 +136,33 @@ class Coverage(HeldOutAnswers):
         n, c = self.count_rows(valid), self.count_rows(right)
         d = {name: self.count_rows(mask) for name, mask in reasoned.items()}
         majority = self._majority(answered, right, valid) if self.vote is not None else None
-        for level, rows in level_masks(self.levels):
-            self._record_curves(level, rows, (n, c, d), majority)
+        for prefix, rows in level_masks(self.levels):
+            self._record_curves(prefix, rows, (n, c, d), majority)
         self._save_counts(n, c, d.get("cot_pass"))
         return batch
 
     def _record_curves(
         self,
-        level: str,
+        prefix: str,
         rows: Tensor,
         counts: tuple[Tensor, Tensor, dict[str, Tensor]],
         majority: dict[int, Tensor] | None,
     ) -> None:
-        """Record the curves of the prompts of a level, the mask ``rows`` ``[P]``."""
+        """Record the curves of the prompts in ``rows``, a mask ``[P]``, by names with a prefix."""
         n, c, reasoned = counts
         for k in self._sample_sizes():
             enough = rows & (n >= k)
-            self.record_mean(f"{level}pass@{k}", pass_at_k(n[enough], c[enough], k))
+            self.record_mean(f"{prefix}pass@{k}", pass_at_k(n[enough], c[enough], k))
             share = g_pass_at_k(n[enough], c[enough], k, self.threshold)
-            self.record_mean(f"{level}g_pass@{k}", share)
+            self.record_mean(f"{prefix}g_pass@{k}", share)
             if majority is not None:
-                self.record_mean(f"{level}maj@{k}", majority[k][enough])
+                self.record_mean(f"{prefix}maj@{k}", majority[k][enough])
             for name, d in reasoned.items():
-                self.record_mean(f"{level}{name}@{k}", pass_at_k(n[enough], d[enough], k))
+                self.record_mean(f"{prefix}{name}@{k}", pass_at_k(n[enough], d[enough], k))
         if "cot_pass" in reasoned:
             solved = rows & (c > 0)
             share = reasoned["cot_pass"][solved].double() / c[solved]
-            self.record_mean(f"{level}reasoning_given_right", share)
+            self.record_mean(f"{prefix}reasoning_given_right", share)
 
     def _sample_sizes(self) -> list[int]:
         """Return 1, 2, 4, ... and n."""

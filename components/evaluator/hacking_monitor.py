@@ -77,7 +77,7 @@ class HackingMonitor(Component):
         """Audit and record."""
         audited = batch[self._audited_rows(batch)]
         proxy, judged, group = audited["reward"], audited["reward_valid"], audited["group_id"]
-        with recording():  # drop the verifier's metrics: they are for training
+        with recording():  # drop the verifier's metrics: they would look like the proxy's
             verdicts = self.verifier(audited)
         judged = judged & verdicts["reward_valid"]
         group, true = group[judged], verdicts["reward"].double()[judged]

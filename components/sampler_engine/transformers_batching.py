@@ -37,7 +37,10 @@ class TransformersBatching(metaclass=Checked):
         self.page_size = page_size
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse truncated sampling and kept routes: transformers returns no sets and no routes."""
+        """Refuse truncated sampling and replay of expert routes from the rollout.
+
+        transformers returns neither the kept tokens of each step nor the routes.
+        """
         del model
         if decoding.truncates:
             raise ConfigError(

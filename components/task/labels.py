@@ -22,7 +22,7 @@ class PreferenceTask(metaclass=Checked):
     messages or dialogues of HH), ``responses`` with ``ranking`` or ``ratings``, ``output_1``,
     ``output_2`` with ``preference``, ``response_a``, ``response_b`` with ``winner``,
     ``completion`` with ``label`` or ``rating``. The columns ``weight``, ``label_noise`` and
-    ``annotator`` give the weight of a label.
+    ``annotator`` give the weight of a label and the probability that it is wrong.
 
     Args:
         path: the file.
@@ -87,8 +87,8 @@ class LabelledTexts(metaclass=Checked):
     """Task of texts with several labels, from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
     A label is 0, 1 or a probability; null or absent if unknown. A row without a known label is left
-    out, with a warning. The prompt of an example is the text. It has no answer, and a column
-    ``labels`` with a value for each label.
+    out, with a warning. The prompt of an example is the text, and its answer is empty. Its column
+    ``labels`` has a value for each label.
 
     Args:
         path: the file.

@@ -103,6 +103,7 @@ class NextToken(SpanTask):
         )
 
     def _ends(self, document: Tokenised, span: Span) -> tuple[int, ...]:
+        """Return ``answer_ends``, in bytes from the beginning of the span."""
         if self.whole_spans:
             return (span.stop - span.start,)
         return token_ends(document, span.start, self.horizon)
@@ -124,7 +125,7 @@ class AnnotatedText(metaclass=Checked):
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: the tokenizer of the tokens for ``position``.
+        tokenizer: the tokenizer that defines the tokens for ``position``.
         position: choice of the positions of notes; a note predicts its span.
         note: the wording of a note on the ``{target}``. A note without this field is a mark only:
             the text that it would predict follows anyway.

@@ -20,10 +20,10 @@ State = dict[str, Any]
 def match_optimizer_state(learner: str, saved: State, current: State) -> State:
     """Convert a saved optimiser state for an optimiser with other groups or another order.
 
-    Parameters are matched by the names in their groups, or by index if there are no names. Their
-    moments stay in the saved order. Hyperparameters keep the values of this run, except the
-    learning rate: a group takes the saved learning rate of its first parameter, until the next
-    update sets it.
+    Parameters are matched by the names in their groups, or by index if there are no names. In the
+    result, moments have the parameters' indices in this run. Hyperparameters keep the values of
+    this run, except the learning rate: a group takes the saved learning rate of its first
+    parameter, until the next update sets it.
 
     Args:
         learner: name of the learner, for the message.

@@ -58,7 +58,9 @@ class SavedCheckpoint:
         Raises:
             CheckpointError: the checkpoint cannot be read.
         """
-        keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
+        keys = [
+            name for name in _tensor_names(self.path / TENSORS) if not name.startswith("state/")
+        ]
         return {node_of_key(key) for key in (*keys, *self.state()["nodes"])}
 
     def position(self) -> dict[str, Any]:
@@ -210,12 +212,12 @@ def _open(path: Path) -> SavedCheckpoint:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     checkpoint = SavedCheckpoint(path)
-    state, unused = checkpoint.state(), dict.fromkeys(_header(path / TENSORS))
+    state, unused = checkpoint.state(), dict.fromkeys(_tensor_names(path / TENSORS))
     if config is not None:
         _check_seed(path, state["place"], config)
     try:
-        for code in (state["random"], *state["nodes"].values()):
-            join_tree(code, unused)
+        for tree in (state["random"], *state["nodes"].values()):
+            join_tree(tree, unused)  # only a check: removes the names of the tree's tensors
         if names := [name for name in unused if name.startswith("state/")]:
             raise CheckpointError(f"no state has the tensor '{names[0]}'")
     except (CheckpointError, RecursionError) as error:
@@ -233,7 +235,7 @@ def _check_seed(path: Path, position: Mapping[str, Any], config: DictConfig) -> 
         )
 
 
-def _header(file: Path) -> list[str]:
+def _tensor_names(file: Path) -> list[str]:
     """Return the names of the tensors in a file."""
     try:
         with safe_open(file, "pt") as reader:  # checks offsets and lengths, but not the JSON

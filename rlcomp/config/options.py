@@ -81,6 +81,7 @@ def options_writing(key: str, available: Collection[str] | None = None) -> list[
     """
 
     def suits(part: Declaration, settings: Mapping[str, object]) -> bool:
+        # A part that starts a new batch writes an optional key only to pass it on.
         written = key in part.written(settings) and not (part.fresh and key in part.optional)
         return written and (available is None or {*part.reads} <= {*available})
 
@@ -110,14 +111,17 @@ def with_path(group: str) -> str:
 
 
 def choice_keys(group: str) -> list[str]:
-    """Return the two keys by which configs choose options of a group most often.
+    """Return the keys by which configs choose options of a group most often, at most two.
+
+    Without any, return the key that adds the group: ``+group``.
 
     Examples:
         >>> choice_keys("filter"), choice_keys("optimizer"), choice_keys("objective")
         (['filter', 'filter@varied'], ['optimizer@learner.optimizer'], ['+objective'])
     """
     entry = re.compile(rf"^ *- (?:override )?/{group}(@[\w.]+)?: ", re.MULTILINE)
-    counts = Counter({group: "/" in group or f"- {group}: " in _text("config.yaml")})
+    is_default = "/" in group or f"- {group}: " in _text("config.yaml")
+    counts = Counter({group: int(is_default)})
     for file in sorted(config_directory().glob("*/**/*.yaml")):
         text = file.read_text(encoding="utf-8")
         inside = "" if "# @package _global_" in text else f"{file.parent.name}."
@@ -145,7 +149,7 @@ def usual_option(group: str) -> str | None:
 
 
 def count_choices(group: str, option: str) -> int:
-    """Count our recipes and patches that choose an option.
+    """Count the shipped yamls that choose an option.
 
     Examples:
         >>> count_choices("reference", "frozen") > count_choices("reference", "adapter_off")

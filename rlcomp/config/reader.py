@@ -84,7 +84,7 @@ class Reader:
 
     Attributes:
         errors: messages on the mistakes.
-        wrapped: path of the entry of ``insert`` that put stages into a node, by node.
+        wrapped: by path of a node, the place of the ``insert`` that put stages into the node.
         origins: path of each reference's value, or its expression.
     """
 
@@ -103,6 +103,7 @@ class Reader:
         return BROKEN
 
     def _at(self, path: ConfigPath) -> Any:  # noqa: ANN401
+        """Return the config node at a path; None if there is none."""
         node: Any = self.config
         for key in path:
             if not isinstance(node, Container) or node._is_none() or node._is_missing():
@@ -110,8 +111,6 @@ class Reader:
             if isinstance(node, ListConfig) and not (isinstance(key, int) and key < len(node)):
                 return None
             node = node._get_node(key)
-            if node is None:
-                return None
         return node
 
     def named(self, name: str, where: str) -> Any:  # noqa: ANN401
@@ -219,7 +218,8 @@ class Reader:
     def _is_itself(self, path: ConfigPath) -> bool:
         """Return whether a value is a reference to its own path.
 
-        An option that shares a part of another node has such a value if it is chosen for that node.
+        An option may share a part of another node, ``optimizer: ${learner.optimizer}``. If it is
+        chosen for that node, ``learner``, the value refers to itself.
         """
         node = self._at(path) if len(path) > 1 else None
         return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
@@ -281,7 +281,7 @@ class Reader:
         )
 
     def _keys(self, path: ConfigPath) -> dict[str, str]:
-        """Return the new names of keys; none if they are no names."""
+        """Return the new name of each key; record a mistake for what is no name, and omit it."""
         names, where = self.value((*path, "_keys_")), dotted((*path, "_keys_"))
         if names is BROKEN:
             return {}

@@ -25,7 +25,9 @@ class Share(NamedTuple):
 
 
 def fitting_share(task: Task, training: int = 1) -> Share | None:
-    """Return the share nearest to the task's own with at least ``training`` training examples.
+    """Return the share nearest to the task's own that leaves enough examples.
+
+    At least one example is held out, and at least ``training`` examples are for training.
 
     Returns:
         A multiple of 0.1 if possible, otherwise of 0.01; None if there is none, or if the task has

@@ -75,7 +75,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     """Add a weight gradient ``g.T @ x`` to ``out`` in place.
 
-    On a CPU in chunks of rows, so that a large ``out`` needs no second array of its size.
+    A CPU adds blocks of rows, so that a large ``out`` needs no second array of its size.
 
     Args:
         out: shape ``[O, I]``; its dtype may be wider than the factors'.

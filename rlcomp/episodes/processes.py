@@ -21,7 +21,9 @@ _REMOTE = "rlcomp.episodes.remote"
 
 
 class ProcessHosts(metaclass=Checked):
-    """Environments in worker processes, under limits of time, memory and output.
+    """Worker processes for environments, under limits of time, memory and output.
+
+    A :class:`ProcessHost` runs the environments of one kind in them.
 
     An episode stays in one process. If it hangs, crashes or raises, only this episode is lost: the
     others of its process are replayed in a new one, from their seeds with their actions, and must
@@ -56,7 +58,7 @@ class ProcessHosts(metaclass=Checked):
         """Return a host of environments of one kind.
 
         Raises:
-            ConfigError: it is no description in JSON, or no such environment can be made.
+            ConfigError: the environment has no description in JSON, or cannot be made.
         """
         return ProcessHost(self, serialise(environment))
 
@@ -70,7 +72,8 @@ def serialise(environment: object) -> list[object]:
     """Return the dotted path and the arguments of a class of environments, as JSON objects.
 
     Raises:
-        ConfigError: the environment is no description, or its arguments are not JSON.
+        ConfigError: the environment is an object instead of a class and its arguments, or the
+            arguments are not JSON.
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(
@@ -89,11 +92,14 @@ def serialise(environment: object) -> list[object]:
 
 
 class ProcessHost:
-    """The environments of a batch, in worker processes.
+    """Host of environments of one kind; :meth:`open` makes those of the next batch.
+
+    It keeps the start and the actions of each episode, so that a new process can replay it, and a
+    digest of its turns, which the replay must give again.
 
     Args:
-        hosts: the processes.
-        environment: dotted path and arguments of its class.
+        hosts: the worker processes.
+        environment: dotted path and arguments of the environment's class.
 
     Raises:
         ConfigError: the environment cannot be made, or has no texts that end a turn (``stops``).
@@ -146,19 +152,20 @@ class ProcessHost:
 
     def _act(self, episodes: Sequence[int]) -> dict[int, Turn | EnvironmentFailure]:
         workers = len(self.hosts.pools)
-        shares = [[each for each in episodes if each % workers == n] for n in range(workers)]
+        shares = [[number for number in episodes if number % workers == n] for n in range(workers)]
         with ThreadPoolExecutor(workers) as threads:
             parts = [
                 threads.submit(
-                    self._call, worker, "act", [self._call_arguments(each) for each in share]
+                    self._call, worker, "act", [self._call_arguments(number) for number in share]
                 )
                 for worker, share in enumerate(shares)
                 if share
             ]
             outcomes = [outcome for part in parts for outcome in part.result()]
-        numbers = [episode for share in shares for episode in share]
-        turns = {each: self._turn(each, out) for each, out in zip(numbers, outcomes, strict=True)}
-        return {episode: turns[episode] for episode in episodes}
+        numbers = [number for share in shares for number in share]
+        pairs = zip(numbers, outcomes, strict=True)
+        turns = {number: self._turn(number, outcome) for number, outcome in pairs}
+        return {number: turns[number] for number in episodes}
 
     def _call_arguments(self, episode: int) -> dict[str, object]:
         return {

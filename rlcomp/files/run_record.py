@@ -160,7 +160,7 @@ def _load(file: Path) -> Any:  # noqa: ANN401
     return OmegaConf.load(file) if file.is_file() else DictConfig({})
 
 
-def has_record(directory: Path) -> bool:
+def has_metrics(directory: Path) -> bool:
     """Return whether a directory has metrics of a run, of one step at least."""
     file = directory / METRICS
     return file.is_file() and file.stat().st_size > 0
@@ -180,9 +180,9 @@ def record_failure(directory: Path, status: SharedStatus, report: ErrorReport) -
         report: describes the exception; the file has its entries and the position.
     """
     exists, reserved = directory.is_dir(), directory / RESERVED
-    has_metrics, time = has_record(directory), run_record_time(directory)
+    had_metrics, time = has_metrics(directory), run_record_time(directory)
     if exists and not is_locked(directory):
-        if not has_metrics:
+        if not had_metrics:
             (directory / FAILURE).unlink(missing_ok=True)
         # A directory that cannot be written raises its own error later.
         with contextlib.suppress(OSError), atomic_write(reserved) as draft:
@@ -192,7 +192,7 @@ def record_failure(directory: Path, status: SharedStatus, report: ErrorReport) -
     except (Interrupted, KeyboardInterrupt):
         raise
     except BaseException as error:
-        refused = has_metrics and run_record_time(directory) == time
+        refused = had_metrics and run_record_time(directory) == time
         if exists and not refused and not is_locked(directory):
             _write_failure(directory, {**report(error), **status.position()}, error)
         raise

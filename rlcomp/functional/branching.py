@@ -56,7 +56,7 @@ def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
     for column in tokens.T:
         _, node = torch.unique(torch.stack([node, column], 1), dim=0, return_inverse=True)
         columns.append(node + nodes)
-        nodes += len(tokens) and int(node.max()) + 1
+        nodes += int(node.max()) + 1 if len(node) else 0
     return torch.stack(columns, 1) if columns else torch.zeros_like(tokens)
 
 

@@ -28,10 +28,10 @@ class Adapter(metaclass=_AdapterMeta):
 
     The policy's text becomes an action of the peer, and the peer's answer becomes a turn. A
     subclass defines ``reset`` and ``answer``, and creates the peer (``self.peer``) by
-    ``self.make``: the function ``make`` of the package with the name, or the class at the dotted
-    path. A turn without a readable action does not reach the peer. Such a turn, and a turn whose
-    action the peer does not know (:meth:`answer` returns None), is counted in ``unread`` and
-    answered by ``unreadable``.
+    ``self.make``: the package's function ``make``, which gets ``name`` as first argument, or the
+    class at the dotted path ``name``. A turn without a readable action does not reach the peer.
+    Such a turn, and a turn whose action the peer does not know (:meth:`answer` returns None), is
+    counted in ``unread`` and answered by ``unreadable``.
 
     Class attributes:
         package: name of the peer's package to import.
@@ -103,9 +103,9 @@ class Adapter(metaclass=_AdapterMeta):
         """Return the peer's answer to an action; None if it is not a valid action."""
 
     def step(self, action: str) -> Turn:
-        """Read the action of a turn and return the peer's answer."""
-        text = self._read_action(action)
-        turn = None if text is None else self.answer(text)
+        """Return the peer's answer to the action in ``action``, the text of the policy's turn."""
+        peer_action = self._read_action(action)
+        turn = None if peer_action is None else self.answer(peer_action)
         if turn is None:
             self.unread += 1
             return self.turn(self.unreadable, anchor=self.anchor)

@@ -1,4 +1,4 @@
-"""Base classes of losses: TensorDict -> scalars, a weighted sum over tokens or rows, no model."""
+"""Base classes of losses: scalars from a batch with the model's outputs, without the model."""
 
 from __future__ import annotations
 
@@ -158,7 +158,8 @@ class RowLoss(Loss):
     """Base class of losses of rows, or of units of adjacent rows (pairs: ``unit_rows = 2``).
 
     ``loss = sum_u w_u l_u`` with ``w_u = 1 / U``: the mean over the ``U`` units of the optimiser
-    step, at any length. ``row_weight`` ``[B]`` holds ``w_u`` at every row of unit ``u``.
+    step, whatever the lengths of their responses. ``row_weight`` ``[B]`` holds ``w_u`` at every row
+    of unit ``u``.
 
     A unit has weight 0 and does not count if one of its rows must not be learnt from:
     ``reward_valid`` ``[B]`` is False, or a filter has emptied its ``response_mask`` ``[B, T]``.

@@ -75,9 +75,10 @@ class Dialogue(Protocol):
 class PromptFormat(Protocol):
     """Prompt format, shared by samplers, collectors and evaluators.
 
-    ``texts`` are the prompts of examples, perhaps changed by a conditioning. ``columns`` are the
-    examples' other entries (:func:`rlcomp.batch.decode_columns`), one mapping for each text; only
-    the conversation is read (:data:`rlcomp.columns.CONVERSATION`).
+    ``texts`` are the prompts of examples, perhaps with a preference before them
+    (:class:`rlcomp.pareto.conditioning.Conditioning`). ``columns`` are the examples' other entries
+    (:func:`rlcomp.batch.decode_columns`), one mapping for each text; only the conversation is read
+    (:data:`rlcomp.columns.CONVERSATION`).
 
     Attributes:
         continues: True if a response continues the text of the prompt.

@@ -180,6 +180,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _tensor_sizes(file: Path) -> list[int]:
+    """Return the number of elements of each tensor in a file."""
     try:
         _check_header(file)
         with safe_open(file, "pt") as reader:

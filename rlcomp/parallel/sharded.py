@@ -45,6 +45,11 @@ class ShardedWeights:
     Args:
         owner: the model.
         mesh: mesh of the ranks, with one dimension (parts) or two (copies, parts).
+
+    Attributes:
+        module: the copy of the model.
+        parameters: the owner's parameters.
+        parts: this rank's rows of each parameter of ``module``, in the order of ``parameters``.
     """
 
     is_sharded = True
@@ -78,7 +83,10 @@ class ShardedWeights:
         return result
 
     def full(self, part: Tensor, like: Tensor) -> Tensor:
-        """Gather a tensor of the shape of ``like``; return any other (the count of steps)."""
+        """Gather a tensor from the rows of all ranks, such as a moment of the part ``like``.
+
+        A tensor of another shape, such as the count of steps, is returned unchanged.
+        """
         if part.shape != like.shape:
             return part
         index = self._part_index[id(like)]
@@ -93,7 +101,10 @@ class ShardedWeights:
         ).full_tensor()
 
     def local(self, full: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's rows of a full tensor; return any other (the count of steps)."""
+        """Return this rank's rows of a tensor of the whole parameter of the part ``like``.
+
+        A tensor of another shape, such as the count of steps, is returned unchanged.
+        """
         index = self._part_index[id(like)]
         parameter = self._module_parameters[index]
         if not isinstance(parameter, DTensor) or full.shape != self.shapes[index]:

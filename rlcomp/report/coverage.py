@@ -125,7 +125,7 @@ def compare(
         trained: counts of the other run.
         level: only problems of this level.
         right: pass@k of right answers, or of right answers with right reasons (CoT-Pass@k).
-        interval: coverage of the intervals.
+        interval: confidence level of the intervals.
 
     Raises:
         DataError: the evaluations have no problem in common, or the reasoning was not judged.

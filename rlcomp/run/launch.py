@@ -38,7 +38,7 @@ from rlcomp.run.check_tasks import check_columns, reward_and_task_nodes, warn_un
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import checkpoint_to_resume
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
 from rlcomp.run.worker_rank import rank_context, run_worker_rank
 from rlcomp.text.folder import check_available
@@ -97,7 +97,7 @@ def _build_and_run(
     """Build, resume and run a plan as the only rank or as rank 0, in a locked directory."""
     directory = Path(config.directory)
     checkpoint = _build_without_models(builder, config)
-    source = saved_run(config, checkpoint)
+    source = checkpoint_to_resume(config, checkpoint)
     if source is not None:
         accept_changes = bool(config.get("accept_changed_files", False))
         check_inputs(source, _inputs(config, builder, source), accept_changes)

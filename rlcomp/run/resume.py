@@ -22,7 +22,7 @@ from rlcomp.config.plan import Plan, read
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.files.environment import differences, environment
 from rlcomp.files.run_directory import OVERWRITTEN, check_record
-from rlcomp.files.run_record import has_record
+from rlcomp.files.run_record import has_metrics
 from rlcomp.files.untrusted import read_saved_config
 
 # Remedy in messages that refuse to continue.
@@ -31,18 +31,25 @@ START_ANEW_REMEDY = (
 )
 
 
-def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
-    """Return the checkpoint by ``resume``: auto (the newest, if any), must, never, or a path.
+def checkpoint_to_resume(config: DictConfig, writer: Checkpoint | None) -> SavedCheckpoint | None:
+    """Return the checkpoint that ``resume`` chooses; None to begin at step 0.
 
-    A run begins at zero only in a directory without a record and without checkpoints, or with
+    ``auto``: the newest of this run, if any. ``must``: the newest; refuse to begin without one.
+    ``never``: none; refuse to begin where there is one. Otherwise ``resume`` is the path of one.
+
+    A run begins at step 0 only in a directory without metrics and without checkpoints, or with
     ``overwrite``.
+
+    Args:
+        config: config of the run.
+        writer: the part that writes the run's checkpoints; None if it has no such part.
 
     Raises:
         CheckpointError: there is no checkpoint although there must be one; or there is one that
             ``resume`` forbids, that cannot be read or that does not fit the record.
         ConfigError: ``overwrite`` would move away the checkpoint to continue.
     """
-    source = _choose_checkpoint(config, checkpoint)
+    source = _choose_checkpoint(config, writer)
     if source is None:
         return None
     if environment_changes := differences(read_environment(source.path), environment()):
@@ -82,9 +89,10 @@ def _unused_paths(plan: Plan) -> frozenset[str]:
     return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
 
 
-def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
+def _choose_checkpoint(config: DictConfig, writer: Checkpoint | None) -> SavedCheckpoint | None:
+    """Return the checkpoint that ``resume`` chooses, as :func:`checkpoint_to_resume` describes."""
     resume, directory = str(config.resume), Path(config.directory)
-    home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
+    home = writer.directory if writer is not None else directory / "checkpoints"
     overwrite = bool(config.get("overwrite", False))
     if resume not in ("auto", "must", "never"):
         checkpoint_at_path = checkpoint_at(Path(resume), directory, home, overwrite)
@@ -102,9 +110,9 @@ def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> Sav
         return None
     source = _newest_of_run(checkpoints, directory, config)
     _print_if_finished(source, config)
-    if checkpoint is not None:  # skipped checkpoints must not be deleted
+    if writer is not None:  # it deletes readable checkpoints only: keep the skipped ones
         skipped = checkpoints[: checkpoints.index(source.path)]
-        checkpoint.readable |= dict.fromkeys(skipped, False)
+        writer.readable |= dict.fromkeys(skipped, False)
     return source
 
 
@@ -150,7 +158,7 @@ def _check_resume_mode(resume: str, checkpoints: list[Path], home: Path, directo
             f"resume is never, but {checkpoints[0]} is there: {START_ANEW_REMEDY}, or continue it "
             "with resume=auto"
         )
-    if not checkpoints and has_record(directory):
+    if not checkpoints and has_metrics(directory):
         raise CheckpointError(
             f"{directory} holds the record of a run without a checkpoint to continue from: "
             f"{START_ANEW_REMEDY}"
@@ -196,7 +204,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
         if overwrite:
             raise ConfigError(f"overwrite is true, but would move {source.path}: leave it out")
         _check_record_reaches(source, directory)
-    elif not overwrite and (has_record(directory) or list_checkpoints(home)):
+    elif not overwrite and (has_metrics(directory) or list_checkpoints(home)):
         raise CheckpointError(
             f"resume is {path}, but {directory} holds the record of another run: "
             f"{START_ANEW_REMEDY}"

@@ -21,6 +21,8 @@ from rlcomp.sweep.preflight import warn_of_refused_jobs
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf  # noqa: E402
 
+# Subclass of Grid with the name of Hydra's own sweeper, in the package that Hydra searches for
+# plugins.
 TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
 
 

@@ -126,19 +126,23 @@ def _texts_to_check(override: Override, loader: ConfigLoaderImpl, master: DictCo
     options = loader.get_group_options(group, config_name="config", overrides=hydra_overrides)
     for option in [text.partition("=")[2] for text in texts] if options else []:
         if option not in (*options, "null") and "/" not in option and option[:1] not in "['\"":
-            known = nearest(option, options)
-            raise ConfigError(f"{group}={option}: there is no such option{known}")
+            hint = nearest(option, options)
+            raise ConfigError(f"{group}={option}: there is no such option{hint}")
     return texts if options else texts[:1]
 
 
-# Words that hide_words has hidden, and the command line with them, until the sweep restores both.
+# Words that hide_words has hidden, and the whole command line, for restore_hidden_words.
 _HIDDEN: list[str] = []
 _ARGV: list[str] = []
 
 
 @contextmanager
 def hide_words(words: Sequence[str]) -> Iterator[None]:
-    """Hide words of the command line from the sweep's own config; its jobs get them."""
+    """Hide words of the command line while Hydra composes the sweep's own config.
+
+    They are overrides that this config does not know, so that Hydra would refuse them. Jobs get
+    them by :func:`restore_hidden_words`, because their configs may know them.
+    """
     _HIDDEN[:], _ARGV[:] = words, sys.argv
     sys.argv = [word for word in sys.argv if word not in words]
     try:

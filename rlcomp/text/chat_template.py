@@ -21,8 +21,8 @@ from rlcomp.text.untrusted_input import LARGEST_TEMPLATE, untrusted_call
 _LONGEST_TEXT = 1 << 24
 # Limit of the seconds that the rendering of a conversation may take.
 _SECONDS = 10.0
-# Characters of private use, for placeholders of special tokens spelled in messages.
-_MARKS = [chr(code) for code in range(0xE000, 0xE100)]
+# Characters of private use, one on each side of a placeholder of a spelled special token.
+_DELIMITERS = [chr(code) for code in range(0xE000, 0xE100)]
 # Placeholder for an assistant's message, a word that no template writes: it shows the text around
 # the message.
 ANSWER_PLACEHOLDER = "Zyzzyva"
@@ -185,10 +185,12 @@ class Chat:
         self._template = template
         self._spelled: list[str] = []
         texts = [messages, tools, template.source]
-        self._mark = _unused_mark(texts) if template.special.search(_json(texts[:2])) else ""
+        self._delimiter = (
+            _unused_delimiter(texts) if template.special.search(_json(texts[:2])) else ""
+        )
         self.messages: list[dict[str, Any]] = [self._escape(message) for message in messages]
         self._tools = [self._escape(tool) for tool in tools]
-        self._placeholder = re.compile(f"{self._mark}([0-9]+){self._mark}")
+        self._placeholder = re.compile(f"{self._delimiter}([0-9]+){self._delimiter}")
 
     def text(self, count: int, *, add_generation_prompt: bool) -> str:
         """Render the first messages in the template, placeholders included."""
@@ -227,7 +229,7 @@ class Chat:
         if not self._spelled:
             return [text]
         pieces = self._placeholder.split(text)
-        if any(self._mark in piece for piece in pieces[::2]):
+        if any(self._delimiter in piece for piece in pieces[::2]):
             raise self._split_error()
         pieces[1::2] = [self._spelled[self._index(number)] for number in pieces[1::2]]
         return pieces
@@ -245,7 +247,7 @@ class Chat:
         )
 
     def _escape(self, value: Any) -> Any:  # noqa: ANN401
-        if not self._mark:
+        if not self._delimiter:
             return value
         if isinstance(value, str):
             return self._template.special.sub(self._escape_match, value)
@@ -257,7 +259,7 @@ class Chat:
 
     def _escape_match(self, match: re.Match[str]) -> str:
         self._spelled.append(match[0])
-        return f"{self._mark}{len(self._spelled) - 1}{self._mark}"
+        return f"{self._delimiter}{len(self._spelled) - 1}{self._delimiter}"
 
 
 def _remedy(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -290,9 +292,9 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _unused_mark(value: object) -> str:
+def _unused_delimiter(value: object) -> str:
     text = _json(value)
-    free = next((mark for mark in _MARKS if mark not in text), None)
+    free = next((delimiter for delimiter in _DELIMITERS if delimiter not in text), None)
     if free is None:
         raise DataError("a conversation holds 256 characters of private use: take them out")
     return free

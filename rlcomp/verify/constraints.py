@@ -30,7 +30,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "abs": abs,
     "sum": lambda *values: sum(values),
     "different": lambda *values: len(set(values)) == len(values),
-    "implies": lambda one, other: bool(other) or not one,
+    "implies": lambda premise, conclusion: bool(conclusion) or not premise,
 }
 # The largest integer in a computation.
 _LARGEST = 10**12

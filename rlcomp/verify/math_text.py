@@ -58,6 +58,7 @@ def _digit(character: str) -> str:
     return character if value is None else str(value)
 
 
+# Plain signs of characters. Beside a number, ``≠`` says that the number alone is not the value.
 _CHARACTERS: dict[int, str | None] = {
     **dict.fromkeys((0x2212, 0x2013, 0x2010, 0x2011, 0xFF0D, 0xFE63), "-"),  # minus and dashes
     0x221A: "≠",  # root
@@ -84,7 +85,7 @@ _DEGREES = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ\b)")
 _FRACTION = re.compile(
     r"\\[dtc]?frac\s*(?:\{\s*(-?[0-9]+)\s*\}|([0-9]))\s*(?:\{\s*([0-9]+)\s*\}|([0-9]))"
 )
-# Plain signs of commands; a command that makes its value another one becomes ``≠``.
+# Plain signs of commands; ``≠`` as above.
 _COMMANDS = {
     "times": "*",
     "cdot": "*",
@@ -106,11 +107,11 @@ _COMMANDS = {
     "bar": "≠",
 }
 # Commands that change the value of their number.
-_CHANGING = (
+_CHANGING_NAMES = (
     "sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth log ln lg exp gcd det "
     "lim sum prod int binom dbinom tbinom choose pi theta phi"
 )
-_FUNCTIONS = frozenset(_CHANGING.split())
+_CHANGING = frozenset(_CHANGING_NAMES.split())
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
@@ -139,7 +140,7 @@ def plain_math(text: str) -> str:
 
 
 def _sign(command: str) -> str:
-    blank = command in (VALUE_COMMANDS - _FUNCTIONS) or command in _BLANKS
+    blank = command in (VALUE_COMMANDS - _CHANGING) or command in _BLANKS
     return _COMMANDS.get(command, " " if blank else "≠")
 
 
@@ -168,7 +169,8 @@ _EQUALS = re.compile(
 )
 # Words and commands: their letters are no variables.
 _TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")
-_MOST_CLAIMS = 3
+# Values in the only equation of an answer, such as 2 * 3 = 12/2 = 6; an equation of a list has one.
+_MOST_CHAINED = 3
 # Signs of several values in a gold answer.
 _SEVERAL = re.compile(r"[,;\n]|\\\\|\b(?:and|or)\b|\\(?:cup|lor|land|vee)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))|\\[,;]")
@@ -186,9 +188,10 @@ _EITHER = re.compile(
 def is_hedge(answer: str, gold: str) -> bool:
     r"""Return whether an answer does not commit itself to one value.
 
-    Such an answer has alternatives, several lines, an operator at the end, a list of values or of
-    equations with more than one value each, or more than three words of prose. Anything that the
-    gold answer has too is allowed.
+    Such an answer has one of these: alternatives, several lines or an operator at the end, unless
+    the gold answer has any of them; a list of values, unless the gold answer has one; prose, more
+    than three words longer than the gold answer; more than three values in its only equation; or
+    more than one value in an equation of a list.
 
     Args:
         answer: the answer as written.
@@ -202,7 +205,7 @@ def is_hedge(answer: str, gold: str) -> bool:
     """
     parts = _PARTS.split(answer)
     most = max(len(_constants(part)) for part in parts)
-    chained = most > (_MOST_CLAIMS if len(parts) == 1 else 1)
+    chained = most > (_MOST_CHAINED if len(parts) == 1 else 1)
     either = bool(_EITHER.search(answer)) and not _EITHER.search(gold)
     listed = len(_values(answer)) > 1 and not _SEVERAL.search(gold)
     return chained or either or listed or _is_prose(answer, gold)
@@ -239,7 +242,7 @@ def chain_values(answer: str) -> list[str]:
 
 
 def _constants(part: str) -> list[str]:
-    """Return the sides of an equation without a variable."""
+    """Return the sides of an equation that hold a value and no variable."""
     sides = _EQUALS.split(part)
     return [side for side in sides if len(sides) > 1 and _is_constant(side)]
 

@@ -120,8 +120,9 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
 
     Args:
         text: a response or a worked solution; text before ``</think>`` is ignored.
-        where: ``marked``: in such a place only; ``last``: without one the last number of the text
-            counts, unless another one is listed with it (``6 or 7``).
+        where: ``marked``: only a number in such a tag, box or place after a mark counts; ``last``:
+            without any of them the last number of the text counts, unless another one is listed
+            with it (``6 or 7``).
 
     Examples:
         >>> committed_number("18 - 5 = 13, so the answer is $1,234.50.", where="marked")

@@ -18,8 +18,10 @@ _RELATION = re.compile(
     r"(?:[<>~]=?|[!/]=|=[<>/]=?)\s*(?=[-$]?\.?[0-9])|(?<=[0-9])\s*(?:[<>~]=?|[!/]=|\+(?!\s*[0-9]))"
 )
 # Words that deny or bound the gold words after them.
-_DENIED = "not never isnt arent wasnt cannot cant except than least most ≠ ¬ neq ne neg geq leq sim"
-_DENIALS = frozenset(_DENIED.split())
+_DENIAL_WORDS = (
+    "not never isnt arent wasnt cannot cant except than least most ≠ ¬ neq ne neg geq leq sim"
+)
+_DENIALS = frozenset(_DENIAL_WORDS.split())
 
 
 def short_answer(
@@ -58,6 +60,8 @@ def short_answer(
 
 def normalized_words(text: str) -> list[str]:
     """Return the words of a text in lower case, without punctuation and English articles.
+
+    A relation beside a number, such as ``>``, becomes the word ``≠``.
 
     Examples:
         >>> normalized_words("The U.S. and a well-known art")

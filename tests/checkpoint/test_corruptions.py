@@ -27,7 +27,7 @@ from rlcomp.metrics import keep_best, record
 from rlcomp.pareto.aggregator import RunningMeans
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import checkpoint_to_resume
 from rlcomp.seed import new_generator
 from rlcomp.trackers.tracker import JsonLines
 
@@ -85,7 +85,7 @@ def go_on(directory):
         seed=0,
         trackers=[JsonLines(directory=str(directory))],
         checkpoint=checkpoint,
-        saved=saved_run(config, checkpoint),
+        saved=checkpoint_to_resume(config, checkpoint),
     )
 
 

@@ -13,7 +13,7 @@ from rlcomp.files.run_directory import (
     record_line,
     truncate_record,
 )
-from rlcomp.files.run_record import has_record
+from rlcomp.files.run_record import has_metrics
 
 FIRST, SECOND = '{"total": 1}\n', '{"total": 2}\n'  # of 13 bytes each
 
@@ -35,11 +35,11 @@ def record(tmp_path):
 
 
 def test_a_record_is_there_once_it_has_a_byte(tmp_path):
-    assert not has_record(tmp_path)
+    assert not has_metrics(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("")
-    assert not has_record(tmp_path)
+    assert not has_metrics(tmp_path)
     (tmp_path / "metrics.jsonl").write_text("{")
-    assert has_record(tmp_path)
+    assert has_metrics(tmp_path)
 
 
 def test_a_record_may_be_longer_than_the_position_tells(record):

@@ -17,7 +17,7 @@ from rlcomp.errors import CheckpointError, ConfigError, Interrupted, RlcompWarni
 from rlcomp.files.run_directory import archive_run, check_links
 from rlcomp.report.runs import find_runs
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import checkpoint_to_resume
 from rlcomp.trackers.tracker import JsonLines
 
 
@@ -33,7 +33,7 @@ def checkpoint_in(directory, **more):
 
 
 def resumed(directory, **more):
-    return saved_run(config_of(directory, **more), checkpoint_in(directory))
+    return checkpoint_to_resume(config_of(directory, **more), checkpoint_in(directory))
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ def test_a_record_without_checkpoints_is_not_overwritten(recorded, resume):
 
 def test_nor_by_a_run_that_saves_nothing(recorded):
     with pytest.raises(CheckpointError, match="holds the record of a run"):
-        saved_run(config_of(recorded), None)
+        checkpoint_to_resume(config_of(recorded), None)
 
 
 def test_a_run_that_saves_nothing_does_not_begin_beside_the_checkpoints_of_another(run):
     with pytest.raises(CheckpointError, match="lr was 1, is 2"):
-        saved_run(config_of(run, lr=2), None)
+        checkpoint_to_resume(config_of(run, lr=2), None)
 
 
 def test_what_must_go_on_says_where_nothing_is(recorded):

@@ -17,7 +17,7 @@ from rlcomp.errors import CheckpointError, ConfigErrors, RlcompWarning
 from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build, load, save
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import checkpoint_to_resume
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def saved_layers(directory, names, every):
 def restored_layers(path, every):
     nodes = {name: nn.Linear(1, 1) for name in ("first", "second")}
     config = layers_config(path.parents[1] / "new", every, resume=str(path))
-    saved_run(config, None).restore(nodes)
+    checkpoint_to_resume(config, None).restore(nodes)
     return nodes
 
 

@@ -17,7 +17,7 @@ from rlcomp.config.compose import compose_config
 from rlcomp.config.resolve import plan_of
 from rlcomp.errors import CheckpointError
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import checkpoint_to_resume
 
 TINY = [
     "kl=none",
@@ -117,12 +117,12 @@ def test_a_run_begins_anew_only_where_it_is_told_to(tmp_path):
     checkpoint = Checkpoint(
         directory=str(tmp_path / "checkpoints"), keep=9, config=OmegaConf.to_yaml(config)
     )
-    assert saved_run(config, checkpoint) is None
+    assert checkpoint_to_resume(config, checkpoint) is None
     path = checkpoint.save({}, {"phase": 0, "step": 1, "total": 1, "trackers": {}, "seed": 5})
 
     for overwrite in ({}, {"overwrite": False}):
-        assert saved_run(OmegaConf.merge(config, overwrite), checkpoint).path == path
-    assert saved_run(OmegaConf.merge(config, {"overwrite": True}), checkpoint) is None
+        assert checkpoint_to_resume(OmegaConf.merge(config, overwrite), checkpoint).path == path
+    assert checkpoint_to_resume(OmegaConf.merge(config, {"overwrite": True}), checkpoint) is None
 
 
 def test_a_run_resumes_by_itself_and_a_finished_one_adds_nothing(play, tmp_path, whole, capsys):

@@ -80,9 +80,9 @@ class ClipCov(LossPart):
         """Return ``I_clip``, drawn from all rows of the step."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
-        value = covariance(batch["log_probs"], batch["advantage"], mask)
+        covariances = covariance(batch["log_probs"], batch["advantage"], mask)
         low, high = outside_bounds(ratio, advantage, 1 - self.clip_low, 1 + self.clip_high)
-        between = (value > self.covariance_low) & (value < self.covariance_high)
+        between = (covariances > self.covariance_low) & (covariances < self.covariance_high)
         eligible = mask & ~low & ~high & between
         count = share_count(mask, self.share)
         result = batch.select()
@@ -142,10 +142,10 @@ class KLCov(LossPart):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return ``I_KL``, selected from all rows of the step."""
         mask = batch["response_mask"]
-        value = covariance(batch["log_probs"], batch["advantage"], mask)
+        covariances = covariance(batch["log_probs"], batch["advantage"], mask)
         result = batch.select()
-        eligible = mask & (value > ROUNDING)
-        result["selected"] = highest(value, eligible, share_count(mask, self.share))
+        eligible = mask & (covariances > ROUNDING)
+        result["selected"] = highest(covariances, eligible, share_count(mask, self.share))
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:
