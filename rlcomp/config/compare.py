@@ -35,7 +35,8 @@ def config_differences(one: DictConfig, other: DictConfig) -> dict[str, tuple[st
     """Return the paths at which two configs differ, with both values ("-" for absent).
 
     Examples:
-        >>> changed(OmegaConf.create({"lr": 1, "seed": 0}), OmegaConf.create({"lr": 2, "seed": 0}))
+        >>> first = OmegaConf.create({"lr": 1, "seed": 0})
+        >>> config_differences(first, OmegaConf.create({"lr": 2, "seed": 0}))
         {'lr': ('1', '2')}
     """
     left, right = flatten(one), flatten(other)
