@@ -1,3 +1,6 @@
+import ast
+from pathlib import Path
+
 import pytest
 
 from rlcomp import errors
@@ -39,6 +42,26 @@ def test_several_mistakes_are_told_at_once_and_once_each():
 def test_a_missing_dependency_names_its_extra():
     with pytest.raises(MissingExtra, match=r"pip install 'rlcomp\[data\]'"):
         require("no_such_module_anywhere", "data")
+
+
+def test_every_extra_that_a_message_names_exists():
+    root = Path(__file__).parents[1]
+    project = (root / "pyproject.toml").read_text()
+    section = project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    extras = {line.partition(" = ")[0] for line in section.splitlines()}
+    files = [file for room in ("rlcomp", "components") for file in (root / room).rglob("*.py")]
+    named = {
+        (file.name, call.args[1].value)
+        for file in files
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "id", "") == "require"
+        and len(call.args) == 2
+        and isinstance(call.args[1], ast.Constant)
+    }
+
+    assert ("minari.py", "data") in named
+    assert {(file, extra) for file, extra in named if extra not in extras} == set()
 
 
 def test_a_dependency_that_is_there_is_imported():

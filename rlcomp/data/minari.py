@@ -66,7 +66,7 @@ def _check_format(data: Path) -> None:
 
 
 def _steps(file: Path) -> Iterator[Row]:
-    pyarrow = require("pyarrow", "parquet")
+    pyarrow = require("pyarrow", "data")
     from pyarrow import ipc
 
     try:

@@ -35,7 +35,8 @@ def summarise(directory: str | Path) -> str:
         0.93 greedy 0.99``.
     """
     directory = Path(directory)
-    rows = read_metrics(directory / "metrics.jsonl")
+    # Without nulls: a metric that was not finite.
+    rows = [_numbers(row) for row in read_metrics(directory / "metrics.jsonl")]
     if not rows:
         return f"{directory}: the run has no metrics"
     parts = [_describe_training(rows), *map(describe_early_end, read_early_ends(directory))]
@@ -46,6 +47,10 @@ def summarise(directory: str | Path) -> str:
     answers = [row for row in read_samples(directory) if "tokens" not in row]
     parts += [_format_table(answers), _describe_accuracy(rows)]
     return "\n".join(part for part in parts if part)
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def pictures(directory: Path) -> list[Path]:

@@ -171,4 +171,6 @@ def _update(old: Any, new: Any) -> Any:  # noqa: ANN401
         old.clear()
         old.update(new)
         return old
-    return tuple(map(_update, old, new)) if isinstance(old, tuple) else new
+    if isinstance(old, tuple):
+        return (*map(_update, old, new), *new[len(old) :])
+    return new

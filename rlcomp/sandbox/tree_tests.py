@@ -125,7 +125,8 @@ class Tests:
             raise AssertionError
 
     def _names(self, path: str) -> list[str]:
-        if not path.endswith(".py") or not path.rpartition("/")[2].startswith("test"):
+        stem = path.rpartition("/")[2].removesuffix(".py")
+        if not path.endswith(".py") or not (stem.startswith("test") or stem.endswith("_test")):
             return []
         try:
             module = self._module(path)

@@ -194,13 +194,13 @@ class StepTokens:
         return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """Return the smallest number of tokens whose text starts with the prefix.
+        """Return the smallest number of tokens, at least 1, whose text starts with the prefix.
 
         Return ``len(ids)`` if there is none.
         """
-        return bisect_left(
-            range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
-        )
+        numbers = range(1, len(ids))
+        index = bisect_left(numbers, True, key=lambda n: self.text(ids[:n]).startswith(prefix))
+        return index + 1
 
 
 def split_steps(text: str, separator: str) -> list[str]:

@@ -50,6 +50,16 @@ def test_the_last_line_is_the_held_out_accuracy(tmp_path):
     )
 
 
+def test_a_metric_that_was_not_finite_is_left_out(tmp_path):
+    nulls = row(4, "rl", 3, reward__mean=None, rollout__tokens=None, evaluation__greedy=None)
+
+    lines = summarise(written(tmp_path, [*RUN, nulls])).splitlines()
+    assert lines[0].startswith(
+        "4 steps in 8 s of training, 2,000 tokens sampled. Reward went from 0.250 to 0.875. "
+    )
+    assert lines[-1] == "held-out accuracy: sampled 0.93 greedy 0.99"
+
+
 def test_a_run_is_put_into_words(tmp_path):
     assert summarise(written(tmp_path, RUN)).splitlines()[0] == (
         "3 steps in 6 s of training, 2,000 tokens sampled. Reward went from 0.250 to 0.875. "

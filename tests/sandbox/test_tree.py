@@ -176,6 +176,15 @@ def test_only_a_test_that_ran_to_its_end_has_passed(sandbox):
     assert "\n2 passed, 7 failed\n" in every.stdout
 
 
+def test_all_tests_are_those_of_files_that_pytest_would_collect(sandbox):
+    test = "def test_it(): assert 1\n"
+    tests = {name: test for name in ("test_a.py", "b_test.py", "latest.py", "test_data.txt")}
+
+    (outcome,) = sandbox.map([job_of({}, tests, [], Limits(wall=20))])
+
+    assert "2 passed, 0 failed" in outcome.stdout
+
+
 def test_a_test_that_was_not_reached_has_not_passed(sandbox):
     tests = {
         "test_a.py": "import os\ndef test_a(): pass\ndef test_b(): os._exit(0)\ndef test_c(): pass\n"

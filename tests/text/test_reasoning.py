@@ -204,6 +204,8 @@ def test_steps_of_invalid_utf_8_are_located_by_decoding():
     assert tokens.counts(ids, text, ["a\n", "\ufffdb\n", "c"]) == [2, 5, 6]
     # Of a text that the tokens do not write in the end all of them are needed.
     assert tokens.counts(ids, text, ["a\n", "x"]) == [2, 6]
+    # Every step has a last token, an empty one too.
+    assert tokens.counts(ids, text, [""]) == [1]
 
 
 @pytest.mark.parametrize(
