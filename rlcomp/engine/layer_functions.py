@@ -42,7 +42,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @compiled
 def fused_rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
-    """Compute :func:`rms_norm` in another dtype, in one kernel if compiled."""
+    """Compute :func:`rms_norm` and convert it to ``dtype``, in one kernel if compiled."""
     return F.rms_norm(x, weight.shape, weight.to(x.dtype), eps).to(dtype)
 
 

@@ -198,6 +198,7 @@ class RecomputeSession:
         """Return the logits of the next token of some rows, from one pass over their contexts."""
         step_logits = list[Tensor]()
 
+        # This draw stores the logits: the decode loop takes one step, and its tokens are dropped.
         def record_logits(logits: Tensor, uniform: Tensor) -> SampledTokens:
             step_logits.append(logits)
             return SampledTokens(logits.argmax(-1), uniform[:, 0])

@@ -106,7 +106,7 @@ class NativeSession:
         self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
         numbers = TurnUniforms(self.uniforms, rows, counts)
-        num_drawn = self.uniforms.draw_ahead(0)
+        num_drawn = self.uniforms.draw_ahead(0)  # draws nothing: only the number of drawn steps
         ends = StopConditions(self.sampling.stops, texts, self.sampling.table)
         turns = [TurnSample([], [], True) for _ in rows]
         active, start = list(range(len(rows))), 0  # indices into ``rows``

@@ -39,7 +39,7 @@ class Ranks:
     Attributes:
         models: weights of the trained models.
         nodes: the run's nodes by name; None before :meth:`lead`.
-        busy: whether all ranks run a call now.
+        busy: whether all ranks run a call now, or an error has ended their last call.
     """
 
     def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
@@ -98,7 +98,9 @@ class Ranks:
     def call_on_all(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Call a method of a node on all ranks; return its result here.
 
-        Before the call, rank 0 sends its weights and the small state of the node to the others.
+        Before the call, rank 0 sends the weights that were written since the last call, and the
+        small state of the node, to the others. Within a call the method runs on this rank alone,
+        because all ranks run the same call.
 
         Args:
             node: one of the nodes of :meth:`lead`.
@@ -156,7 +158,7 @@ class Ranks:
         except RuntimeError as error:
             if _is_connection_error(error):
                 add_note(error, self._lost_message())
-            raise
+            raise  # the ranks are no longer in step: ``busy`` stays True
         self._end_call()
         return result
 

@@ -46,7 +46,7 @@ class FunctionCall:
 
     Args:
         function: the function to call.
-        arguments: values by parameter name.
+        arguments: values by parameter name; changed by ``whole_batch``.
         whole_batch: whether to replace ``log_metric`` and ``trainer_state`` by the objects of TRL
             (:meth:`rlcomp.workers.executor.CallExecutor.map`).
         output_limit: maximum length of the result, in characters of JSON.
@@ -121,7 +121,10 @@ def _abbreviate(value: object) -> str:
 
 
 def failure_reply(error: BaseException) -> str:
-    """Return the reply for an exception as JSON: kind, message with line of code, 0, no metrics."""
+    """Return the reply for an exception as JSON: kind, message, 0, no metrics.
+
+    The message ends with the file and line of the code, but not for an :class:`OutputLimit`.
+    """
     kind = "error"
     if isinstance(error, OutputLimit):
         return json.dumps(["output", str(error), 0.0, []])

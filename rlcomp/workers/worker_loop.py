@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 
 
 class CountedOutput(io.TextIOBase):
-    """Standard output that counts characters and discards them."""
+    """Standard output and error of a worker: counts characters and discards them."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -105,6 +105,7 @@ class WorkerLoop:
             call = self._make_call(function, arguments, order)
             self._reply(number, await call.run_async(order["timeout"]))
 
+        # The calls share the count of characters and the limit of processor time.
         self.output.written = 0
         _limit_cpu(order["timeout"])
         await asyncio.gather(*(run_call(*each) for each in order["calls"]))
@@ -140,6 +141,7 @@ def _limit_cpu(timeout: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
+# Sets the soft limit of a resource, at most its hard limit; a negative hard limit is infinite.
 def _limit(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (value if hard < 0 else min(value, hard), hard))
