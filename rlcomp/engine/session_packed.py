@@ -146,7 +146,7 @@ class PackedSession:
     def _logits(self, cache: RaggedCache, rows: Sequence[int]) -> Tensor:
         """Compute unread tokens of some rows; return the logits of each row of the cache.
 
-        First adds the forks to the cache, and drops closed rows if they are many or there are forks.
+        First adds the forks to the cache; drops closed rows if they are many or there are forks.
         The logits of other rows are 0.
         """
         open_rows = [row for row in [*self.rows, *self.pending_forks] if row not in self.closed]

@@ -1,4 +1,8 @@
-"""Record of a run: the lock of its directory, its command line and config, and its failure."""
+"""Record of a run: the lock of its directory, its command line and config, and its failure.
+
+An attempt is one start of a command in the directory of a run. It is accepted when it writes
+``run.yaml``, and refused if it fails earlier, such as by an invalid config.
+"""
 
 from __future__ import annotations
 

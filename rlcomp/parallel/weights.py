@@ -178,7 +178,7 @@ class ReplicatedWeights:
 
     @torch.no_grad()
     def refresh(self, indices: Sequence[int]) -> None:
-        """Copy these parameters from rank 0."""
+        """Copy the parameters with these indices from rank 0."""
         for index in indices:
             dist.broadcast(self.parameters[index].detach(), src=0)
 

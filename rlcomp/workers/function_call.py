@@ -72,7 +72,10 @@ class FunctionCall:
         self.metrics.append((str(name), float(value)))
 
     def run(self) -> str:
-        """Make the call; return the reply as JSON: kind, value or message, seconds, metrics."""
+        """Make the call; return the reply as JSON: kind, value or message, seconds, metrics.
+
+        Every exception becomes a reply, except ``KeyboardInterrupt``.
+        """
         start = time.perf_counter()
         try:
             value = self.function(**self.arguments)

@@ -83,7 +83,10 @@ class WorkerLoop:
                     self._run_in_order(function, order)
 
     def _load_function(self, source: list[Any]) -> Function | None:
-        """Return a function, and report a first load; None if the function cannot be loaded."""
+        """Return a function, and report its first load; report a failure and return None.
+
+        ``source`` has the dotted path, and the arguments of a class or None.
+        """
         key = json.dumps(source)
         if key not in self.functions:
             try:
