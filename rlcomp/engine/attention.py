@@ -207,6 +207,7 @@ class Tiling:
             common[number, number - 1] = shared[number]
         first = np.maximum(shared, depth)
         new = self.ends[low:high] - first
+        # The row and the depth of each token.
         row = np.repeat(np.arange(count), new)
         column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
         visible: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)

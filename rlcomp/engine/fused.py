@@ -135,7 +135,8 @@ class FusedBlock:
         weight, bias = _stack(block.qkv, dtype)
         self.block = block
         self.heads, self.kv_heads = block.heads, block.kv_heads
-        self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)
+        self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)  # D
+        # Number of features of queries and keys, which come first in the output.
         self.num_rotated = (block.heads + block.kv_heads) * self.size
         order = torch.arange(self.size, device=weight.device)
         if rotates:

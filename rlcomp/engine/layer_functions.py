@@ -72,6 +72,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
+        # With u = x scale: dx = scale (g w - u mean(g w u)), and dw is the sum of g u over rows.
         x, weight, scale = ctx.saved_tensors
         wide = gradient.to(scale.dtype)
         unit = x * scale

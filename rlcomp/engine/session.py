@@ -164,7 +164,7 @@ class RecomputeSession:
         self.contexts = [list(context) for context in contexts]
         self.sampling = sampling
         self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
-        self.sampled = [0] * len(self.contexts)
+        self.sampled = [0] * len(self.contexts)  # number of tokens that each row has sampled
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Append the tokens to the row's context."""

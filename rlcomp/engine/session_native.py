@@ -51,8 +51,8 @@ class NativeSession:
         self.sampling = sampling
         self.draw = sampling.draw
         self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
-        self.sampled = [0] * len(self.contexts)
-        self.unread: list[list[int]] = [[] for _ in self.contexts]
+        self.sampled = [0] * len(self.contexts)  # number of sampled tokens
+        self.unread: list[list[int]] = [[] for _ in self.contexts]  # tokens not in the KV cache yet
         self.closed: set[int] = set()
         self.model = NativeModel(transformer, longest)
         self.longest = longest

@@ -53,7 +53,7 @@ class PackedSession:
         self.cache: RaggedCache | None = None
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.closed: set[int] = set()
-        self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
+        self.unread: dict[int, list[int]] = {row: [] for row in self.rows}  # not in the cache yet
         # Next-token logits that no turn has used.
         self.pending_logits: dict[int, Tensor] = {}
         # Forks that are not in the cache yet, and the rows of the cache to copy.

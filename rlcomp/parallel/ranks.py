@@ -48,7 +48,8 @@ class Ranks:
         self.models: list[Weights] = []
         self.nodes: Mapping[str, object] | None = None
         self.busy = False
-        # A separate group: calls never mix with the communication of passes.
+        # The process group of calls. It is separate, so that calls never mix with the communication
+        # of passes.
         self.calls = dist.new_group(backend="gloo", timeout=timedelta(seconds=parallel.timeout))
 
     def weights(self, module: nn.Module) -> Weights:
@@ -99,8 +100,8 @@ class Ranks:
         """Call a method of a node on all ranks; return its result here.
 
         Before the call, rank 0 sends the weights that were written since the last call, and the
-        small state of the node, to the others. Within a call the method runs on this rank alone,
-        because all ranks run the same call.
+        small state of the node, to the others. Within a call of all ranks nothing is sent: every
+        rank comes to this line by itself.
 
         Args:
             node: one of the nodes of :meth:`lead`.
