@@ -32,7 +32,7 @@ def save_best(
     """Write the checkpoint of a best step, and delete the best checkpoints without a record.
 
     Args:
-        checkpoint: the run's checkpoint.
+        checkpoint: writer of the run's checkpoints.
         nodes: the saved nodes, by name.
         position: the run's position.
         records: the best step of each phase so far, this one included.
@@ -49,7 +49,7 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
     there.
 
     Args:
-        checkpoint: the run's checkpoint.
+        checkpoint: writer of the run's checkpoints.
         records: the best step of each phase so far.
         source: the checkpoint that the run continues from; None for a new run.
 
@@ -69,7 +69,10 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
 
 
 def best_checkpoint(checkpoint: Checkpoint | None, record: Record) -> str | None:
-    """Return the checkpoint of a best step (``checkpoints/best/step-...``); None if missing."""
+    """Return the path of a best step's checkpoint, such as ``checkpoints/best/step-00000040``.
+
+    None if it is missing, or if the run writes no checkpoints.
+    """
     if checkpoint is None or not (checkpoint.directory / BEST / step_name(record)).is_dir():
         return None
     return f"{checkpoint.directory.name}/{BEST}/{step_name(record)}"

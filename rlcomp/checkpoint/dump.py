@@ -52,12 +52,12 @@ def write_dump(
     """Write a dump beside the checkpoints of a run and return its folder; replace an earlier one.
 
     Args:
-        checkpoint: the run's checkpoint; gives the directory and the config.
+        checkpoint: writer of the run's checkpoints; gives the directory and the config.
         node: config path of the learner.
         learner: the learner, in its state before the step.
         batch: the rows of the step; entries that are not tensors are left out.
         position: the run's position before the step.
-        progress: the phase's progress, in (0, 1); 0 outside a run.
+        progress: the phase's progress (:func:`rlcomp.metrics.progress`).
 
     Raises:
         CheckpointError: the dump cannot be written.

@@ -217,7 +217,10 @@ def _check_values(index: int, name: str, value: object) -> None:
 
 
 def _check_shape(index: int, name: str, value: object, expected: list[int]) -> None:
-    """Check that a moment has the shape of its parameter; a single number is a count."""
+    """Check that a moment has the shape of its parameter.
+
+    Two kinds have other shapes: a single number, which is a count, and Adafactor's factors.
+    """
     shape = list(value.shape) if isinstance(value, Tensor) else []
     single = not shape and not name.startswith("exp_")
     if not single and name not in _FACTORS and shape != expected:

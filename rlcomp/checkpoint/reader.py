@@ -166,8 +166,8 @@ def restore_newest(
         phases: number of steps of each phase, by name.
 
     Returns:
-        The restored checkpoint, the position of the run, and the checkpoints that were passed over.
-        Each of these gives a warning.
+        The restored checkpoint, the position of the run, and the checkpoints that could be read but
+        not restored. Each of these gives a warning, and so does each older one that cannot be read.
 
     Raises:
         CheckpointError: no checkpoint can be restored.
@@ -236,7 +236,10 @@ def _check_seed(path: Path, position: Mapping[str, Any], config: DictConfig) -> 
 
 
 def _tensor_names(file: Path) -> list[str]:
-    """Return the names of the tensors in a file."""
+    """Return the names of the tensors in a file, and check its header.
+
+    The header has the length of a JSON text in eight bytes, then the text.
+    """
     try:
         with safe_open(file, "pt") as reader:  # checks offsets and lengths, but not the JSON
             names = list(reader.keys())

@@ -60,6 +60,9 @@ class Checkpoint(Component):
             nodes: the saved nodes, by name.
             position: the run's position.
 
+        Returns:
+            The path of the checkpoint.
+
         Raises:
             CheckpointError: as in :meth:`write`.
         """
@@ -126,7 +129,8 @@ class Checkpoint(Component):
         """Delete the remains of a killed run: drafts, and old checkpoints up to ``newest``.
 
         Later checkpoints are kept until this run writes its first one: a user who continues from an
-        older checkpoint may still want them.
+        older checkpoint may still want them. Nothing is deleted if ``newest`` is not one of the
+        directory's readable checkpoints, such as the checkpoint of another run.
         """
         paths = [path for path in list_checkpoints(self.directory) if self._can_read(path)]
         if newest in paths:

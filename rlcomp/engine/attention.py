@@ -147,10 +147,12 @@ class Tiling:
         self._cut(0, len(ends), 0, ())
 
     def _cut(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
-        """Add the tiles of the rows ``low`` to ``high``, whose tokens are equal up to ``depth``.
+        """Add the tiles of rows ``low`` to ``high - 1``, whose first ``depth`` tokens are equal.
 
         ``prefix`` are the indices of the tiles of these equal tokens.
         """
+        # The rows at which a subtree begins. The subtrees from row ``start`` to the current one
+        # have no tile yet: they share one if it holds them.
         inner = low + 1 + (self.shared[low + 1 : high] == depth).nonzero()[0]
         start = low
         for part, stop in itertools.pairwise([low, *inner.tolist(), high]):
@@ -205,6 +207,7 @@ class Tiling:
             common[number, number - 1] = shared[number]
         first = np.maximum(shared, depth)
         new = self.ends[low:high] - first
+        # The row and the depth of each token.
         row = np.repeat(np.arange(count), new)
         column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
         visible: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)

@@ -29,7 +29,7 @@ class Cache:
 
     Args:
         prompts: keys and values of the prompts, by layer; shape ``[P, kv_heads, L, D]`` each; all
-            prompts end in the last of ``L`` columns.
+            prompts end in the last of ``L`` columns. :meth:`keep` changes the list.
         lengths: number of tokens of each prompt; the maximum is ``L``.
         owners: index of the prompt of each row.
         limit: maximum number of tokens of a row after its prompt.
@@ -47,9 +47,10 @@ class Cache:
         self._own = [
             select_rows((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts
         ]
-        # Bias of the logits of a row's own columns: -inf where no token is written.
+        # Bias of the logits of a row's own columns: -inf where no token is written. Shape
+        # [1, 1, columns], the same for all rows; or [R * kv_heads, 1, columns].
         self._bias_of_columns = values.new_zeros(1, 1, 0)
-        self.length = 0
+        self.length = 0  # number of the rows' own columns in use, a copied prompt included
         self._attach(owners)
 
     def grow(self) -> None:
@@ -193,7 +194,10 @@ class Cache:
         self._slot_of = slot_of.flatten().to(self._bias_of_columns.device)
 
     def _mask_padding(self) -> Tensor:
-        """Return the bias of the prompts' scores: 0 at tokens, ``-inf`` at padding."""
+        """Return the bias of the prompts' scores: 0 at tokens, ``-inf`` at padding.
+
+        Shape ``[P * kv_heads, 1, L]``; ``[1, 1, 1]`` if no prompt is padded.
+        """
         _, heads, longest, _ = self._prompts[0][0].shape
         bias = self._bias_of_columns.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:

@@ -74,6 +74,7 @@ class StepGraph:
     ) -> None:
         self.fused, self.cache, self.draw = fused, cache, draw
         self.logits, self.positions = logits, positions
+        # Index of the next step in `numbers` and `buffers`.
         self.step = torch.zeros(1, dtype=torch.int64, device=fused.device)
         self.numbers = torch.zeros(
             STEPS_PER_READ, len(logits), 1, dtype=torch.float64, device=fused.device

@@ -83,6 +83,7 @@ def sampling_mask(logits: Tensor, decoding: Decoding) -> Tensor:
         last = scores.topk(decoding.top_k).values[..., -1:]
         scores = scores.masked_fill(scores < last, -torch.inf)
     if decoding.top_p < 1.0:
+        # Drop the least likely tokens, as long as their total probability is at most 1 - top_p.
         ascending, order = scores.sort(dim=-1)
         below = ascending.softmax(-1).cumsum(-1) <= 1.0 - decoding.top_p
         below[..., -1] = False

@@ -105,7 +105,10 @@ class Transcript:
         self._segments.append((list(rows), start, drawn))
 
     def responses(self, stop: StopRule) -> SampledResponses:
-        """Return the responses of all rows, padded with 0; ``stop`` is the rule that ended them."""
+        """Return the responses of all rows; ``stop`` is the rule that ended them.
+
+        After a row's end there are draws that the row no longer needed, then 0.
+        """
         length = max(stop.lengths)
         tokens = self._assemble([drawn.tokens for _, _, drawn in self._segments], length)
         masks = [

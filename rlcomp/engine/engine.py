@@ -94,7 +94,7 @@ class Engine:
 
         Raises:
             ConfigError: ``forward`` is ``packed``, and the model is not supported or the two passes
-                disagree.
+                disagree; or the model does not support another requested option.
         """
 
         def own_pass(ids: Tensor) -> Tensor:
@@ -108,6 +108,9 @@ class Engine:
         Args:
             model: the model of the backbone.
             backbone: a copy, without output head.
+
+        Raises:
+            ConfigError: as in :meth:`transformer`.
         """
 
         def own_pass(ids: Tensor) -> Tensor:
@@ -247,7 +250,7 @@ def _agree(
 ) -> bool:
     """Return whether both passes give the same output for a few tokens, up to rounding.
 
-    The output are logits; without an output head, last hidden states.
+    The outputs are logits; without an output head, last hidden states.
     """
     rows = [[0, 1, 0, 1], [1, 1, 0]]
     states, head = transformer(pack_prompts(rows, device), None)

@@ -39,6 +39,7 @@ class Matrix:
         self.dtype = self.weight.dtype
         self.bias = bias
         self.kernel: Kernel = kernel
+        # Whether the weight is in oneDNN's layout.
         self.packed = weight.numel() >= _LARGE and _can_pack(self.weight)
         if self.packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous())
@@ -87,7 +88,7 @@ class FusedNorm:
 
     Args:
         module: a LayerNorm or a root-mean-square norm.
-        order: permutation of its weight.
+        order: permutation of the weight of a root-mean-square norm.
         dtype: dtype of the result; None for the input's.
     """
 
@@ -134,7 +135,8 @@ class FusedBlock:
         weight, bias = _stack(block.qkv, dtype)
         self.block = block
         self.heads, self.kv_heads = block.heads, block.kv_heads
-        self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)
+        self.size = weight.shape[0] // (block.heads + 2 * block.kv_heads)  # D
+        # Number of features of queries and keys, which come first in the output.
         self.num_rotated = (block.heads + block.kv_heads) * self.size
         order = torch.arange(self.size, device=weight.device)
         if rotates:
@@ -166,7 +168,10 @@ class FusedBlock:
         return qk[:, : self.heads], qk[:, self.heads :], v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
+        """Return the residual stream after the layer, ``[N, H]``.
+
+        ``attended`` is the output of attention, ``[N, heads * D]``.
+        """
         x = x + self.out(attended)
         inner = self.expand(self.norms[1](x))
         if len(self.block.expand) == 2:
@@ -206,7 +211,7 @@ class Fused:
         # vocabulary. The matrix itself may have another layout.
         self.like = head.weight[:, :1].to(dtype)
         self.device = self.like.device
-        self.rotations: Tensor | None = None
+        self.rotations: Tensor | None = None  # complex, shape [positions, 1, D / 2]
         if layers.rotary is not None:
             indices = torch.arange(positions, device=self.device)
             cos, sin = layers.rotary(self.like[None, :1], indices[None])

@@ -42,7 +42,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @compiled
 def fused_rms_norm(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
-    """Compute :func:`rms_norm` in another dtype, in one kernel if compiled."""
+    """Compute :func:`rms_norm` and convert it to ``dtype``, in one kernel if compiled."""
     return F.rms_norm(x, weight.shape, weight.to(x.dtype), eps).to(dtype)
 
 
@@ -72,6 +72,7 @@ class _RmsNorm(torch.autograd.Function):
     @staticmethod
     @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
+        # With u = x scale: dx = scale (g w - u mean(g w u)), and dw is the sum of g u over rows.
         x, weight, scale = ctx.saved_tensors
         wide = gradient.to(scale.dtype)
         unit = x * scale

@@ -23,9 +23,9 @@ def token_log_probs(
 ) -> Tensor:
     """Compute the log-prob of each sampled token under the decoding distribution.
 
-    The sampling mask always includes the sampled token: its log-prob stays finite if the filters of
-    the updated policy drop it. Greedy decoding is a point mass on the sampled token: log-prob 0,
-    without gradient.
+    The mask of the filters always includes the sampled token: its log-prob stays finite if the
+    filters of the updated policy drop it. A recorded mask is used as it is, and must include the
+    token. Greedy decoding is a point mass on the sampled token: log-prob 0, without gradient.
 
     Args:
         logits: shape ``[N, V]``, before the temperature.
@@ -177,7 +177,7 @@ def _filter_mask(
     elif suppressed is None:
         return None
     elif not bool(suppressed[tokens].any()):
-        return ~suppressed
+        return ~suppressed  # one mask for all rows, which the native library supports
     else:
         keep = ~suppressed.expand_as(logits)
     return keep.scatter(-1, tokens[:, None], True)

@@ -54,6 +54,8 @@ def apply_norm(
     """Apply a normalisation layer; return the result in the dtype ``compute`` (None: of ``x``).
 
     A LayerNorm and a norm with hooks run their own forward; kernels of rlcomp compute an RMSNorm.
+    With ``native`` the kernel is of the native library, unless the weight has another dtype than
+    ``x``.
     """
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
         y = _call(module, x)

@@ -246,7 +246,11 @@ def _accumulate(
 def _tiles(
     states: Tensor, rows: Tensor, head: Head | None
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield ranges of listed tokens, their states and logits; on a CPU logits share a buffer."""
+    """Yield ranges of listed tokens, their states and logits.
+
+    The logits of all tiles share a buffer, except on a GPU with a head. Without a head the states
+    are the logits.
+    """
     width = _width(states, head)
     step = max(_LEAST_TOKENS, _tile(states) // width)
     gpu = states.device.type != "cpu"

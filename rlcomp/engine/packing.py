@@ -217,6 +217,7 @@ class _Trie:
         self.shared = _common_prefix_lengths(padded[order], self.ends)
         new = self.ends - self.shared
         begins = new.cumsum() - new
+        # The new part of a row begins in the list at `begins`, and in the row at `shared`.
         self.indices = np.repeat(np.array(order) * width + self.shared - begins, new)
         self.indices += np.arange(len(self.indices))
         before = self.packed_indices[0]

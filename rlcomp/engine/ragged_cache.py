@@ -83,6 +83,7 @@ class RaggedCache(Cache):
         self.length = int((self.columns + size).max())
         self.reserve(self.length)
         before = self.columns
+        # The bias of earlier tokens; it is the same for all heads of a row.
         bias = self._bias[:, :1, : self._width].clone()
         self._bias[rows, :, columns] = 0.0
         self.columns = self.columns + size
@@ -115,6 +116,7 @@ class RaggedCache(Cache):
         prompts = keys.shape[2] - bias.shape[-1]
         if prompts:
             heads = keys.shape[1]
+            # The heads of a prompt have the same bias: take the first of each.
             padding = self._padding.expand(len(self._lengths) * heads, 1, prompts)[::heads]
             prompt_bias = padding[self._owner].expand(-1, bias.shape[1], -1)
             bias = torch.cat([prompt_bias, bias], -1)

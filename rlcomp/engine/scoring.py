@@ -74,6 +74,7 @@ def score_packed(
         ShapeError: ``sampling_mask`` does not match the model.
     """
     packed, response = pack(batch)
+    # Tokens behind a fork have the same predecessor: its state is computed once.
     indices, rows = response.packed_indices.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     states, head = transformer.with_weights(packed, indices, weights)
     masks = None

@@ -164,7 +164,7 @@ class RecomputeSession:
         self.contexts = [list(context) for context in contexts]
         self.sampling = sampling
         self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
-        self.sampled = [0] * len(self.contexts)
+        self.sampled = [0] * len(self.contexts)  # number of tokens that each row has sampled
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
         """Append the tokens to the row's context."""
@@ -198,6 +198,7 @@ class RecomputeSession:
         """Return the logits of the next token of some rows, from one pass over their contexts."""
         step_logits = list[Tensor]()
 
+        # This draw stores the logits: the decode loop takes one step, and its tokens are dropped.
         def record_logits(logits: Tensor, uniform: Tensor) -> SampledTokens:
             step_logits.append(logits)
             return SampledTokens(logits.argmax(-1), uniform[:, 0])

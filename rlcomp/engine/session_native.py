@@ -51,8 +51,8 @@ class NativeSession:
         self.sampling = sampling
         self.draw = sampling.draw
         self.uniforms = ForkUniforms(len(self.contexts), sampling.generator, sampling.seeds)
-        self.sampled = [0] * len(self.contexts)
-        self.unread: list[list[int]] = [[] for _ in self.contexts]
+        self.sampled = [0] * len(self.contexts)  # number of sampled tokens
+        self.unread: list[list[int]] = [[] for _ in self.contexts]  # tokens not in the KV cache yet
         self.closed: set[int] = set()
         self.model = NativeModel(transformer, longest)
         self.longest = longest
@@ -106,7 +106,7 @@ class NativeSession:
         self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
         numbers = TurnUniforms(self.uniforms, rows, counts)
-        num_drawn = self.uniforms.draw_ahead(0)
+        num_drawn = self.uniforms.draw_ahead(0)  # draws nothing: only the number of drawn steps
         ends = StopConditions(self.sampling.stops, texts, self.sampling.table)
         turns = [TurnSample([], [], True) for _ in rows]
         active, start = list(range(len(rows))), 0  # indices into ``rows``

@@ -53,7 +53,7 @@ class PackedSession:
         self.cache: RaggedCache | None = None
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.closed: set[int] = set()
-        self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
+        self.unread: dict[int, list[int]] = {row: [] for row in self.rows}  # not in the cache yet
         # Next-token logits that no turn has used.
         self.pending_logits: dict[int, Tensor] = {}
         # Forks that are not in the cache yet, and the rows of the cache to copy.
@@ -144,7 +144,11 @@ class PackedSession:
         return RaggedCache(memory, lengths, owners, 2 * self.longest)
 
     def _logits(self, cache: RaggedCache, rows: Sequence[int]) -> Tensor:
-        """Compute unread tokens of some rows; return the logits of each row of the cache."""
+        """Compute unread tokens of some rows; return the logits of each row of the cache.
+
+        First adds the forks to the cache; drops closed rows if they are many or there are forks.
+        The logits of other rows are 0.
+        """
         open_rows = [row for row in [*self.rows, *self.pending_forks] if row not in self.closed]
         if self.pending_forks or len(open_rows) <= _COMPACT_BELOW * len(self.rows):
             cache_indices = {row: index for index, row in enumerate(self.rows)}
@@ -219,11 +223,12 @@ class RaggedTurn:
     ) -> None:
         cache.begin_turn()
         self.fused = fused
+        # ``cache`` becomes a smaller branch of the full cache when rows have finished.
         self.full_cache = self.cache = cache
         self.logits = logits
         self.positions = positions
         self.last_position = longest - 1
-        self.unmerged_steps = 0  # steps that are not in the full cache, if it is not ``cache``
+        self.unmerged_steps = 0  # steps of the branch that the full cache does not have
 
     def run(
         self, turn_indices: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
@@ -238,6 +243,7 @@ class RaggedTurn:
         """
         self.transcript = Transcript(uniforms.rows)
         rows = list(range(len(turn_indices)))  # indices in the full cache
+        # Indices into ``rows``: the others do not sample, or are padding.
         active = [row for row in rows if turn_indices[row] >= 0]
         start, steps = 0, list[SampledTokens]()
         while True:

@@ -138,8 +138,8 @@ class Layers:
 class Transformer(nn.Module):
     """Packed forward pass of a causal LM.
 
-    Holds no weights: it reads the model's modules, adapters included. So training, checkpoints and
-    disabled adapters do not depend on it.
+    Holds no weights of its own: it reads the model's modules, adapters included. So training,
+    checkpoints and disabled adapters do not depend on it.
 
     Args:
         model: a causal model of transformers, or its backbone.

@@ -14,7 +14,8 @@ def atomic_write(file: Path) -> Iterator[Path]:
     """Yield a draft beside ``file`` that replaces ``file`` at the end of the context.
 
     On an exception the draft is deleted and ``file`` keeps its content. The directory is untrusted:
-    links in it are replaced, and their targets are not touched.
+    links in it are replaced, and their targets are not touched. The content is not flushed to disk
+    (:func:`sync`).
     """
     draft = file.with_name(f".tmp-{file.name}")
     delete_path(draft)

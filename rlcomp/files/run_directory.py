@@ -57,7 +57,7 @@ def check_record(directory: Path, position: Mapping[str, Any]) -> None:
 
     The position states a length of each file of the record, and digests. The line of the metrics
     that ends at this length must have the step of the position, and the bytes before must have
-    these digests.
+    these digests. A position of an earlier version has no digests: this is a warning.
 
     Args:
         directory: the run's directory.
@@ -137,8 +137,14 @@ def truncate_record(file: Path, size: int, marks: Sequence[Mark] = ()) -> Runnin
 def archive_run(directory: Path, checkpoints: Path) -> Path | None:
     """Move the files and checkpoints of an earlier run to the next unused ``overwritten/N``.
 
+    The folder of checkpoints is removed if it is empty afterwards.
+
+    Args:
+        directory: the run's directory.
+        checkpoints: the folder of its checkpoints, which may be a link or the directory itself.
+
     Returns:
-        The new folder; None if there were no files.
+        The new folder; None if there were no files and no checkpoints.
     """
     targets = {directory / name: name for name in _RUN_FILES if (directory / name).exists()}
     for path in {path for pattern in _CHECKPOINTS for path in checkpoints.glob(pattern)}:

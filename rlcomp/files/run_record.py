@@ -1,4 +1,8 @@
-"""Record of a run: the lock of its directory, its command line and config, and its failure."""
+"""Record of a run: the lock of its directory, its command line and config, and its failure.
+
+An attempt is one start of a command in the directory of a run. It is accepted when it writes
+``run.yaml``, and refused if it fails earlier, such as by an invalid config.
+"""
 
 from __future__ import annotations
 
@@ -170,9 +174,10 @@ def has_metrics(directory: Path) -> bool:
 def record_failure(directory: Path, status: SharedStatus, report: ErrorReport) -> Iterator[None]:
     """Write ``failure.json`` on an exception; delete an earlier failure's file first.
 
-    Stopping on request is no failure. A directory that another run holds is left alone; a deleted
-    one is created again, with the failure alone. In a run with metrics, only an accepted attempt
-    (:func:`write_run_record`) writes and deletes the file.
+    Stopping on request is no failure. A directory that another run holds, or that did not exist at
+    first, is left alone; a deleted one is created again, with the failure alone. In a run with
+    metrics, only an accepted attempt (:func:`write_run_record`) writes and deletes the file. Within
+    the context a reserved file (``RESERVED``) keeps room on the disk.
 
     Args:
         directory: the run's directory.
@@ -216,7 +221,9 @@ def read_failure(directory: Path) -> str | None:
     """Return the failure of a run as ``type: error``; None if it did not fail.
 
     Raises:
-        ValueError: the file is larger than 1 MiB, or is not JSON.
+        OSError: the file cannot be read.
+        ValueError: the file is larger than 1 MiB, is not JSON or repeats a name.
+        RecursionError: the JSON is nested too deeply.
         KeyError: a field is missing.
         TypeError: the file is no JSON object.
     """

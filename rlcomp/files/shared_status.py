@@ -18,7 +18,7 @@ RESUME_REMEDY = (
 
 
 class SharedStatus:
-    """Memory that a run shares with its supervisor and that outlives both processes.
+    """Memory that a run shares with its supervisor and that outlives the run's process.
 
     The run writes its position and its outcome; the supervisor writes the number of signals.
 

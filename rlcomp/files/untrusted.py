@@ -52,7 +52,8 @@ def read_bounded(file: Path, limit: int) -> bytes:
 def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
     """Return the value in a JSON text.
 
-    ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``; standard JSON has none of them.
+    ``constant`` converts ``NaN``, ``Infinity`` and ``-Infinity``, by default to floats; standard
+    JSON has none of them.
 
     Raises:
         ValueError: the text is not JSON, or an object repeats a name.

@@ -135,7 +135,10 @@ class DataParallelUpdate(LocalUpdate):
         names: Sequence[str],
         parts: Iterable[nn.Module],
     ) -> dict[str, float]:
-        """Add the gradient of all ranks' passes to ``.grad``; return the losses by name."""
+        """Add the gradient of all ranks' passes to ``.grad``; return the losses by name.
+
+        The metrics of all ranks are recorded in the ledger of each rank.
+        """
         parts = [*parts]
         before, earlier = running_sums(parts), self._take_gradients()
         totals, fault = dict.fromkeys(names, 0.0), None

@@ -80,7 +80,7 @@ def score_on_ranks(
     Args:
         owner: a model that a learner trains.
         rows: ``[B]``, with ``tokens`` and ``attention_mask``; the same on all ranks.
-        split: splits rows into pieces of one pass.
+        split: splits rows into pieces of one pass; a piece has all ``T`` columns.
         compute: computes the values ``[b, T, ...]`` of ``b`` rows with the model of this rank.
 
     Returns:

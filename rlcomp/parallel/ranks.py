@@ -39,7 +39,7 @@ class Ranks:
     Attributes:
         models: weights of the trained models.
         nodes: the run's nodes by name; None before :meth:`lead`.
-        busy: whether all ranks run a call now.
+        busy: whether all ranks run a call now, or an error has ended their last call.
     """
 
     def __init__(self, parallel: Parallel, rank: int, size: int, device: torch.device) -> None:
@@ -48,7 +48,8 @@ class Ranks:
         self.models: list[Weights] = []
         self.nodes: Mapping[str, object] | None = None
         self.busy = False
-        # A separate group: calls never mix with the communication of passes.
+        # The process group of calls. It is separate, so that calls never mix with the communication
+        # of passes.
         self.calls = dist.new_group(backend="gloo", timeout=timedelta(seconds=parallel.timeout))
 
     def weights(self, module: nn.Module) -> Weights:
@@ -98,7 +99,9 @@ class Ranks:
     def call_on_all(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
         """Call a method of a node on all ranks; return its result here.
 
-        Before the call, rank 0 sends its weights and the small state of the node to the others.
+        Before the call, rank 0 sends the weights that were written since the last call, and the
+        small state of the node, to the others. Within a call of all ranks nothing is sent: every
+        rank comes to this line by itself.
 
         Args:
             node: one of the nodes of :meth:`lead`.
@@ -156,7 +159,7 @@ class Ranks:
         except RuntimeError as error:
             if _is_connection_error(error):
                 add_note(error, self._lost_message())
-            raise
+            raise  # the ranks are no longer in step: ``busy`` stays True
         self._end_call()
         return result
 

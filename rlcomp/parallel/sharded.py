@@ -61,6 +61,8 @@ class ShardedWeights:
         self.parameters = [*owner.parameters()]
         self.shapes = [p.shape for p in self.parameters]
         self.written = WriteRecord(self.parameters)
+        # The parameters of ``module``, in the order of ``parameters``: DTensors, but plain tensors
+        # where a parameter is not sharded.
         by_name = dict(self.module.named_parameters())
         self._module_parameters = [by_name[name] for name in names]
         self.parts = [*map(_local_parameter, self._module_parameters)]
@@ -178,6 +180,7 @@ def _local_parameter(parameter: Parameter) -> Parameter:
 
 def _copy_model(owner: nn.Module) -> nn.Module:
     """Copy a model: its weights and the objects that read them; other attributes are shared."""
+    # The memo of deepcopy: objects in it are not copied.
     shared = {
         id(value): value
         for value in vars(owner).values()

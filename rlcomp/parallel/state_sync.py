@@ -66,7 +66,10 @@ def load_small_state(node: nn.Module, models: Iterable[nn.Module], state: State)
 
 
 def running_sums(parts: Iterable[nn.Module]) -> list[float]:
-    """Return the numbers that passes may add to: plain attributes, and buffers of one number."""
+    """Return the numbers that passes may add to.
+
+    These are attributes of type int or float, and buffers of one number.
+    """
     return [value for _, _, value in _numbers(parts)]
 
 

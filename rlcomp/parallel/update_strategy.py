@@ -27,7 +27,8 @@ class LocalUpdate:
 
     Attributes:
         is_sharded: whether this process trains parts of parameters.
-        splits_rows: whether the learner may read the rows of a step in separate passes.
+        splits_rows: whether the learner may read the rows of a step that need no gradient
+            separately, without a backward pass.
     """
 
     is_sharded = False
@@ -76,7 +77,7 @@ class LocalUpdate:
             parts: modules whose Python numbers, and buffers of one number, the passes add to.
 
         Raises:
-            NumericalError: a pass raised it, in any process.
+            NumericalError: a pass raised it, in any process; ``.grad`` is then invalid.
         """
         del idle_pass, parts
         totals = dict.fromkeys(names, 0.0)

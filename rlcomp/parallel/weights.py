@@ -37,16 +37,18 @@ class Weights(Protocol):
         ...
 
     def full(self, part: Tensor, like: Tensor) -> Tensor:
-        """Return the whole of a tensor (a moment) of which this rank has a part, as of ``like``.
+        """Gather a tensor, such as a moment, from the parts of all ranks.
 
-        A tensor of another shape than ``like`` (the count of steps) is returned.
+        ``like`` is this rank's part of the parameter. A tensor of another shape than ``like``, such
+        as the count of steps, is returned unchanged.
         """
         ...
 
     def local(self, full: Tensor, like: Tensor) -> Tensor:
-        """Return this rank's part of a full tensor (a moment); ``like`` is a part of its parameter.
+        """Return this rank's part of a full tensor, such as a moment.
 
-        A tensor of another shape (the count of steps) is returned.
+        ``like`` is this rank's part of the parameter. A tensor of another shape than the whole
+        parameter, such as the count of steps, is returned unchanged.
         """
         ...
 
@@ -176,7 +178,7 @@ class ReplicatedWeights:
 
     @torch.no_grad()
     def refresh(self, indices: Sequence[int]) -> None:
-        """Copy these parameters from rank 0."""
+        """Copy the parameters with these indices from rank 0."""
         for index in indices:
             dist.broadcast(self.parameters[index].detach(), src=0)
 

@@ -13,8 +13,8 @@ def rank_and_size(environment: Mapping[str, str] = os.environ) -> tuple[int, int
     """Return the rank and the number of ranks; ``(0, 1)`` for a process without torchrun.
 
     Raises:
-        UserError: the number of ranks is no positive number; or it is above 1 and the rank is
-            missing; or the rank is not below it.
+        UserError: the number of ranks is no positive integer; or the rank is missing and there are
+            several ranks; or the rank is no integer from 0 to the number of ranks - 1.
 
     Examples:
         >>> rank_and_size({"WORLD_SIZE": "2", "RANK": "1"})

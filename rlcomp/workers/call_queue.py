@@ -11,9 +11,11 @@ from typing import Any
 from rlcomp.workers.executor import RETRY_DELAYS, CallOutcome, ReturnedCall, outcome_of
 from rlcomp.workers.function_call import TEMPORARY
 
+# An order is a message to a worker with one or more calls (:mod:`rlcomp.workers.worker_loop`).
 _ORDER_SECONDS = 0.02  # short calls share an order of about this duration
 _MAX_ORDER_CALLS = 32  # maximum number of calls of an order
-_RETRY_SECONDS = 0.5  # time limit of the retry of a call that exceeded its time limit
+# Time limit of the retry of a call that exceeded its time limit, at most the call's own limit.
+_RETRY_SECONDS = 0.5
 
 
 @dataclass
@@ -26,7 +28,8 @@ class QueuedCall:
         timeout: time limit of the call, in seconds.
         is_concurrent: whether the call runs beside others in one process.
         tries: number of times that the call was sent to a worker.
-        is_retry: whether the call is retried alone after it exceeded its time limit.
+        is_retry: whether the call is retried alone, because it exceeded its time limit, or because
+            a worker ended that ran it beside others.
         not_before: earliest time of the next try, on the clock of ``time.monotonic``.
     """
 
@@ -66,13 +69,13 @@ class CallQueue:
             for number, each in enumerate(arguments)
         )
         self.delayed_retries: list[QueuedCall] = []  # retries after a temporary failure
-        self.solo_retries: deque[QueuedCall] = deque()  # retries after a time-out, made at the end
+        self.solo_retries: deque[QueuedCall] = deque()  # calls with ``is_retry``, made at the end
         self.num_workers, self.concurrency = num_workers, concurrency
         self._outcomes: list[CallOutcome | None] = [None] * len(arguments)
         self.num_unfinished = len(arguments)
         self.previous_mean = previous_mean
-        self.has_overrun = False  # whether a call has exceeded the time limit
-        self.one_per_order = False  # whether a slow call has delayed others of its order
+        self.has_overrun = False  # whether a worker was killed because its call took too long
+        self.one_per_order = False  # whether orders have one call, because a worker was stuck
         self._seconds, self._num_returned = 0.0, 0
 
     @property
@@ -96,7 +99,7 @@ class CallQueue:
         return min((call.not_before for call in self.delayed_retries), default=None)
 
     def retries_only(self, running: Sequence[QueuedCall]) -> bool:
-        """Return whether only retries after time-outs are unfinished."""
+        """Return whether only calls that are retried alone (``is_retry``) are unfinished."""
         return (
             not self.waiting and not self.delayed_retries and all(call.is_retry for call in running)
         )
@@ -149,7 +152,10 @@ class CallQueue:
         self._end_worker(calls, reply, self._finish)
 
     def record_overrun(self, calls: Sequence[QueuedCall]) -> None:
-        """Record that a worker was killed because its running call exceeded the time limit."""
+        """Record that a worker was killed because its running call exceeded the time limit.
+
+        The call is retried once. The other calls are as in :meth:`record_death`.
+        """
         self.has_overrun = True
         reply = ("time", f"ran for more than {self.timeout:g} s", 0.0, ())
         self._end_worker(calls, reply, self.record_reply)

@@ -15,7 +15,7 @@ from rlcomp.workers.function_call import TEMPORARY
 RETRY_DELAYS = (0.1, 0.5, 2.0)
 
 Kind = Literal["time", "memory", "output", "died", "error"]
-# Kinds of replies about a finished call.
+# Kinds of replies about a finished call; ``scored``: the call returned a value.
 _REPLY_KINDS = ("scored", TEMPORARY, *get_args(Kind))
 
 

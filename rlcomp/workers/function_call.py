@@ -46,7 +46,7 @@ class FunctionCall:
 
     Args:
         function: the function to call.
-        arguments: values by parameter name.
+        arguments: values by parameter name; changed by ``whole_batch``.
         whole_batch: whether to replace ``log_metric`` and ``trainer_state`` by the objects of TRL
             (:meth:`rlcomp.workers.executor.CallExecutor.map`).
         output_limit: maximum length of the result, in characters of JSON.
@@ -72,7 +72,10 @@ class FunctionCall:
         self.metrics.append((str(name), float(value)))
 
     def run(self) -> str:
-        """Make the call; return the reply as JSON: kind, value or message, seconds, metrics."""
+        """Make the call; return the reply as JSON: kind, value or message, seconds, metrics.
+
+        Every exception becomes a reply, except ``KeyboardInterrupt``.
+        """
         start = time.perf_counter()
         try:
             value = self.function(**self.arguments)
@@ -121,7 +124,10 @@ def _abbreviate(value: object) -> str:
 
 
 def failure_reply(error: BaseException) -> str:
-    """Return the reply for an exception as JSON: kind, message with line of code, 0, no metrics."""
+    """Return the reply for an exception as JSON: kind, message, 0, no metrics.
+
+    The message ends with the file and line of the code, but not for an :class:`OutputLimit`.
+    """
     kind = "error"
     if isinstance(error, OutputLimit):
         return json.dumps(["output", str(error), 0.0, []])

@@ -66,7 +66,7 @@ class InProcess:
 
 
 def _call_with_retries(call_once: Callable[[str], list[Any]], text: str) -> CallOutcome:
-    """Make a call, again after each temporary failure, up to one try more than the delays."""
+    """Make a call, and again after each of ``RETRY_DELAYS`` while it fails temporarily."""
     reply = call_once(text)
     for tries, delay in enumerate(RETRY_DELAYS, 1):
         if reply[0] != TEMPORARY:

@@ -19,7 +19,8 @@ from rlcomp.workers.call_queue import CallQueue
 from rlcomp.workers.executor import CallOutcome, loading_error, serialize_function
 from rlcomp.workers.pool_worker import LOAD_SECONDS, PoolWorker, any_stuck
 
-# Maximum number of extra workers while others are stuck: endless loops must not delay other calls.
+# Maximum number of extra workers while others are stuck, because endless loops must not delay other
+# calls; also while only retries remain.
 _EXTRA_WORKERS = 6
 # Longest wait for a reply, in seconds. The pool must poll: a process that a worker forked can keep
 # the channel open after the worker has ended.
@@ -95,7 +96,7 @@ class WorkerPool(metaclass=Checked):
             except BaseException:
                 self.close()
                 raise
-            for worker in self._workers[num_workers:]:
+            for worker in self._workers[num_workers:]:  # the extra workers
                 self._kill_worker(worker)
             self._mean_seconds[str(order["function"])] = queue.mean_seconds
         return queue.outcomes
@@ -189,6 +190,7 @@ class WorkerPool(metaclass=Checked):
     def _kill_worker(self, worker: PoolWorker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
+        # In place: the finalizer of the pool has this list.
         self._killed[:] = [w for w in (*self._killed, worker) if not w.process.reap()]
 
 
@@ -209,7 +211,10 @@ class EndsWithRun(Protocol):
 
 @contextlib.contextmanager
 def closing(nodes: Iterable[object]) -> Iterator[None]:
-    """Close the pools and sandboxes among nodes at the end of the context, even after an error."""
+    """Close some nodes at the end of the context, even after an error.
+
+    These are pools, sandboxes and objects of :class:`EndsWithRun`.
+    """
     try:
         yield
     finally:

@@ -52,6 +52,9 @@ class WorkerProcess:
         output_limit: maximum number of characters that a call prints, and of its result.
 
     Attributes:
+        channel: socket for orders and replies.
+        lifeline: file descriptor of a pipe that is closed when the trainer ends; the worker then
+            ends too (:mod:`rlcomp.workers.worker_loop`).
         has_invalid_output: whether the worker has sent a line that is no reply.
     """
 
@@ -67,8 +70,8 @@ class WorkerProcess:
             stderr=subprocess.DEVNULL,
             pass_fds=passed_files,
             start_new_session=True,
-            # A fixed hash seed gives every worker the same order of sets of texts. Each worker
-            # computes in one thread.
+            # Defaults, which the trainer's environment overrides. A fixed hash seed gives every
+            # worker the same order of sets of texts. Each worker computes in one thread.
             env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **os.environ},
         )
         worker_end.close()
@@ -91,7 +94,7 @@ class WorkerProcess:
         """Return the replies since the last call of this method, and whether more can come.
 
         A line that is no reply was written by a call: it and the lines after it are ignored, and no
-        more replies can come.
+        more replies can come. The same holds for a line longer than ``max_line_bytes``.
         """
         alive = not self.has_exited()  # check first: replies sent before the end are read below
         with contextlib.suppress(BlockingIOError):
@@ -156,7 +159,8 @@ class PoolWorker:
     Takes the arguments of :class:`WorkerProcess`.
 
     Attributes:
-        calls: the calls that were sent and have no outcome; the first one is running.
+        calls: the calls that were sent and have no outcome; the first one is running, or all are
+            if they are concurrent.
         loaded_functions: functions that the worker has loaded.
         loading: the function that the worker is loading; empty if it is running a call.
         is_replaced: whether the worker will be ended after its running call.
@@ -211,9 +215,10 @@ class PoolWorker:
             self._start_clock()
 
     def release_waiting_calls(self, queue: CallQueue) -> None:
-        """Queue the calls behind the running one again, and lower the worker's priority.
+        """Queue the calls behind the running one again; the pool ends the worker after that call.
 
-        The worker would still make these calls: the pool ends it after its running call.
+        Otherwise the worker would still make the calls behind it. Its priority is lowered if the
+        mean duration of a call is known. Concurrent calls are all running, so nothing changes.
         """
         if self.is_replaced or self.calls[0].is_concurrent:
             return

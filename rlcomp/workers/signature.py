@@ -53,9 +53,10 @@ def read_signature(function: str | Unbuilt | Callable[..., object]) -> Signature
             instances are called.
 
     Raises:
-        ConfigError: the function cannot be imported, it is no function or no class with
-            ``__call__``, its parameters cannot be read, one of them cannot be passed by name, or
-            the class does not take the arguments.
+        ConfigError: ``function`` is no dotted path, cannot be imported, or is not callable; it is a
+            class without arguments, or arguments come with what is no class with ``__call__``; the
+            parameters cannot be read, or a needed one cannot be passed by name; or the class does
+            not take the arguments, or they are not JSON.
     """
     if isinstance(function, Unbuilt):
         return _read_object_signature(function)
@@ -82,6 +83,7 @@ def _read_object_signature(function: Unbuilt) -> Signature:
         json.dumps(dict(function.arguments))
     except TypeError as error:
         raise ConfigError(f"function ({function.target}): {error}") from error
+    # None stands for ``self``, which is no parameter of the call.
     return _build_signature(functools.partial(cls.__call__, None), function.target)
 
 

@@ -32,7 +32,7 @@ Function = Callable[..., Any]
 
 
 class CountedOutput(io.TextIOBase):
-    """Standard output that counts characters and discards them."""
+    """Standard output and error of a worker: counts characters and discards them."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -83,7 +83,10 @@ class WorkerLoop:
                     self._run_in_order(function, order)
 
     def _load_function(self, source: list[Any]) -> Function | None:
-        """Return a function, and report a first load; None if the function cannot be loaded."""
+        """Return a function, and report its first load; report a failure and return None.
+
+        ``source`` has the dotted path, and the arguments of a class or None.
+        """
         key = json.dumps(source)
         if key not in self.functions:
             try:
@@ -105,6 +108,7 @@ class WorkerLoop:
             call = self._make_call(function, arguments, order)
             self._reply(number, await call.run_async(order["timeout"]))
 
+        # The calls share the count of characters and the limit of processor time.
         self.output.written = 0
         _limit_cpu(order["timeout"])
         await asyncio.gather(*(run_call(*each) for each in order["calls"]))
@@ -140,6 +144,7 @@ def _limit_cpu(timeout: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
+# Sets the soft limit of a resource, at most its hard limit; a negative hard limit is infinite.
 def _limit(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     resource.setrlimit(kind, (value if hard < 0 else min(value, hard), hard))

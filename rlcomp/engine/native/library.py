@@ -94,7 +94,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "rlcomp_fork": (_P, _I, ctypes.POINTER(_I)),
     "rlcomp_rollout": (_M, _P, _P, _I, _P, _T),
 }
-# Functions whose argument types ctypes infers from the arguments.
+# Functions whose argument types ctypes infers from the arguments. Those of norm and gate return
+# nothing, so their results need no check: they are not listed.
 _KERNELS = (
     *("rlcomp_tree_attention", "rlcomp_tree_attention_backward", "rlcomp_bf16x6"),
     *("rlcomp_log_probs", "rlcomp_log_probs_backward"),

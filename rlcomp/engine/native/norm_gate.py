@@ -44,6 +44,7 @@ def silu_gate(gate: Tensor, up: Tensor) -> Tensor:
 def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     size = x.shape[-1]
     rows = x.numel() // size
+    # The scale of a row is 1 / sqrt(mean(x^2) + eps).
     out, scale = torch.empty_like(x), x.new_empty(rows)
     library().rlcomp_rms_norm(
         address(x),

@@ -63,7 +63,7 @@ class DecodeRequest:
         struct: argument of the library's functions.
         tokens: shape ``[len(rows), steps]``, int64; 0 after a row's end.
         log_probs: shape ``[len(rows), steps]``, nats; 0 after a row's end.
-        lengths: number of tokens sampled in each row.
+        lengths: shape ``[len(rows)]``, int64: number of tokens sampled in each row.
         ended: shape ``[len(rows)]``, uint8: 1 if a stop condition ended the row.
     """
 
@@ -107,7 +107,10 @@ class DecodeRequest:
         )
 
     def turns(self) -> list[TurnSample]:
-        """Return the turn of each row; truncated if no stop condition ended it."""
+        """Return the turn of each row; ``truncated`` if no stop condition ended it.
+
+        A row that has used all steps of the request, but not its limit, is truncated too.
+        """
         rows = zip(self.lengths.tolist(), self.ended.tolist(), strict=True)
         return [
             TurnSample(tokens[:length], log_probs[:length], not ended)
@@ -182,7 +185,7 @@ class LibrarySession:
         return logits
 
     def fork(self, row: int) -> None:
-        """Add a copy of a row that shares its pages."""
+        """Add a copy of a row that shares its pages; it becomes the last row."""
         self.library.rlcomp_fork(self.handle, row, ctypes.byref(ctypes.c_int64()))
         self.num_rows += 1
 

@@ -89,7 +89,7 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, nodes: Indices, scale: float, rotation: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     out = q.new_empty(q.shape)
-    lse = q.new_empty(q.shape[1], len(q))
+    lse = q.new_empty(q.shape[1], len(q))  # log-sum-exp of the scores, for the backward pass
     library().rlcomp_tree_attention(
         ctypes.byref(_heads(q, k, nodes, scale, rotation)),
         *(_rows(each) for each in (q, k, v, out)),
