@@ -249,7 +249,7 @@ DECLARED_KEYS: dict[Key, dict[str, Spec]] = {}
 
 
 def lookup(key: Key) -> Spec | None:
-    """Return the specification of a key of the schema or of a component; None if unknown."""
+    """Return the specification of a key of SCHEMA or of a component; None for others (CONTROL)."""
     return SCHEMA.get(key) or next(iter(DECLARED_KEYS.get(key, {}).values()), None)
 
 
@@ -274,7 +274,7 @@ def dotted(key: str | tuple[str, ...]) -> Key:
 
 
 def spec(key: Key) -> Spec:
-    """Return the specification of a key of the schema or of a component.
+    """Return the specification of a key of SCHEMA or of a component, as :func:`lookup`.
 
     Raises:
         ConfigError: the key is unknown; the message suggests the most similar key.

@@ -93,6 +93,7 @@ def options_reading(key: str, group: str) -> list[str]:
     return _options(lambda part, _: key in (*part.reads, *part.optional), group)
 
 
+# The choices of a group ("**": of every group) in whose yaml a class suits, with the true settings.
 def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: str) -> list[str]:
     choices = []
     for file in sorted(config_directory().glob(f"{group}/*.yaml")):
