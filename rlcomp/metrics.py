@@ -25,7 +25,7 @@ class Ledger:
         sums: sum of the observations of each metric.
         counts: number of observations of each metric; 1 for an amount, so that its mean is its sum.
         totals: names of the amounts.
-        samples: columns of recorded samples.
+        samples: the recorded samples, each a mapping of columns.
         best: metric, direction and value of :func:`keep_best`; None without a request.
         ended: reason of :func:`end_phase`; None without a request.
     """

@@ -255,6 +255,7 @@ def _declared_value(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: AN
     return value
 
 
+# The arguments of the nearest constructor or dataclass, and whether there may be further ones.
 def _constructor(classes: tuple[Class, ...]) -> tuple[dict[str, Parameter], bool]:
     for home, cls in classes:
         for line in reversed(cls.body):

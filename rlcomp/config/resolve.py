@@ -289,6 +289,6 @@ def _next_origin(path: str, origins: Mapping[str, str]) -> str | None:
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
         following = origins.get(".".join(parts[:end]), "$")
-        if "$" not in following:
+        if "$" not in following:  # a path, no expression
             return ".".join([following, *parts[end:]])
     return None

@@ -95,8 +95,8 @@ def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
         step: number of finished steps; names the checkpoint.
 
     Returns:
-        The checkpoint, a folder; if the parts are from :func:`build`, ``rlcomp-sample`` and
-        ``rlcomp-export`` can read it.
+        The checkpoint, a folder; earlier ones stay. If the parts are from :func:`build`,
+        ``rlcomp-sample`` and ``rlcomp-export`` can read it.
 
     Raises:
         CheckpointError: the checkpoint cannot be written.
