@@ -189,7 +189,10 @@ def _pad_columns(tensor: Tensor, width: int, fill: int) -> Tensor:
 
 
 def _id_shifts(batches: Sequence[TensorDict], family: str) -> list[int]:
-    """Return for each batch the shift of a family of ids that keeps ids of batches distinct."""
+    """Return the shift of each batch's ids of a family: they begin behind those of earlier batches.
+
+    The first ids begin at 0.
+    """
     shifts, start = [], 0
     for batch in batches:
         keys = [key for key in batch.keys() if (s := lookup(key)) and s.offset == family]

@@ -106,7 +106,7 @@ def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: 
 
 
 def with_path(group: str) -> str:
-    """Return a group as the command line names it: ``collector`` as ``collector@rollout``."""
+    """Return a group as recipe=grpo names it: ``collector`` as ``collector@rollout``."""
     recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
     return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
 

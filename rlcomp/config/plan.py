@@ -26,7 +26,7 @@ class PhasePlan:
     Attributes:
         steps: number of steps.
         stages: the list that runs from the first step on.
-        every: the nodes that run every so many steps, by name, each with its period.
+        every: (period in steps, node) of the nodes that run periodically, by name.
         later: the lists that replace ``stages``, by their first step.
         on_begin: the nodes that run at the beginning.
     """
