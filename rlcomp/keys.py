@@ -45,7 +45,7 @@ class Spec:
         per_prompt: True if the entry belongs to the prompt; each answer to the prompt gets a copy.
         absent: value of missing numbers or texts. For a nested entry: the value of a part in the
             rows of a batch that lacks this part, a text or NaN; empty if all batches must have the
-            same parts. For a float entry: NaN if numbers may be unknown.
+            same parts. For a float entry of SCHEMA: NaN if numbers may be unknown.
         example: kind of values that :mod:`rlcomp.testing` generates: ``log_prob``,
             ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group`` or
             ``same_in_all_rows`` (of rows); empty if shape and dtype suffice.

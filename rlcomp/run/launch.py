@@ -71,6 +71,7 @@ def launch(
         Interrupted: stopped on request; the message says how to continue.
         ConfigError: a part cannot be built, or the directory has links at places where a run
             writes.
+        CheckpointError: ``resume`` cannot be followed, or input files have changed.
     """
     keep_freed_memory()
     builder = Builder(plan.reached(), int(config.seed))

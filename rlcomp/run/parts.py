@@ -44,7 +44,10 @@ class Parts(dict[str, object]):
 
 
 def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:
-    """Build the parts of a recipe that its phases use, with the checks of the command line.
+    """Build the parts of a recipe that its phases use, after the checks of its plan.
+
+    Unlike the command line, this checks neither that every override is read nor the task's columns,
+    and tries no reward, environment or engine.
 
     Args:
         overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
