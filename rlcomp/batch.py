@@ -34,7 +34,8 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
     """
     if not texts:
         return torch.full((0, 1), TEXT_END, dtype=torch.uint8)
-    # UTF-8 cannot encode a surrogate (an undecodable byte): it becomes "?".
+    # UTF-8 cannot encode a surrogate (an undecodable byte): it becomes "?". NumPy cuts NULs at the
+    # end of its byte strings: the terminator protects those of a text.
     rows = np.array([text.encode("utf-8", "replace") + b"\xff" for text in texts])
     width = rows.dtype.itemsize
     table = rows.view(np.uint8).reshape(len(texts), width)
@@ -105,6 +106,7 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
     """
     if not batches:
         raise ShapeError("cat needs at least one batch")
+    # NaN is true, too: these are the nested entries whose parts may be missing.
     ragged = [key for batch in batches for key in batch.keys() if _absent_value(key)]
     keys = _common_keys([batch.exclude(*ragged) for batch in batches], "")
     families = {spec.offset for key in keys if (spec := lookup(key)) and spec.offset}
@@ -187,7 +189,10 @@ def _pad_columns(tensor: Tensor, width: int, fill: int) -> Tensor:
 
 
 def _id_shifts(batches: Sequence[TensorDict], family: str) -> list[int]:
-    """Return for each batch the shift of a family of ids that keeps ids of batches distinct."""
+    """Return the shift of each batch's ids of a family: they begin behind those of earlier batches.
+
+    The first ids begin at 0.
+    """
     shifts, start = [], 0
     for batch in batches:
         keys = [key for key in batch.keys() if (s := lookup(key)) and s.offset == family]
@@ -220,7 +225,7 @@ def keep_prompt(rollout: TensorDict, batch: TensorDict, prompt_of_row: Tensor) -
 
 
 def trim(batch: TensorDict) -> TensorDict:
-    """Return the batch without trailing columns that are padding in every row."""
+    """Return the batch without trailing columns that are padding in every row; one column stays."""
     mask = batch["attention_mask"]
     width = int(mask.any(0).nonzero().max()) + 1 if bool(mask.any()) else 1
     trimmed = {key: value[:, :width] for key, value in _token_entries(batch)}

@@ -2,7 +2,8 @@
 
 Every component converts its input first, so that its code can rely on the schema: a mask is bool, a
 float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an advantage has a value
-for each token. An entry that is already canonical costs two comparisons; its values are not read.
+for each token. An entry that is already canonical costs two comparisons; its values are not read,
+except those of the two masks that :func:`check_layout` compares.
 """
 
 from __future__ import annotations
@@ -24,20 +25,23 @@ Entry: TypeAlias = Tensor | TensorDict
 def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
     """Return the batch if its entries are canonical, otherwise a copy with canonical entries.
 
-    Integers and floats of 0 and 1 become masks; half floats, integers and masks become float32;
-    narrow integers become int64. ``[B, 1]`` becomes ``[B]``. An ``advantage`` ``[B]`` or ``[B, 1]``
-    becomes ``[B, T]`` with the same value at every token. Gradients flow through.
+    The schema decides the dtype: for a mask, integers and floats of 0 and 1 are converted; for a
+    float, half floats, integers and masks become float32; for an int64, narrow integers. Half
+    floats in nested entries become float32. uint8 entries are returned as they are. ``[B, 1]``
+    becomes ``[B]``. An ``advantage`` ``[B]`` or ``[B, 1]`` becomes ``[B, T]`` with the same value
+    at every token, if another entry tells ``T``. Gradients flow through.
 
     Args:
         owner: name of the component, for the message.
         batch: input of the component.
-        keys: keys that the component reads; undeclared keys are not converted.
+        keys: keys that the component reads; keys without a specification are not converted.
 
     Raises:
         ConfigError: an entry cannot be converted to the schema's dtype. The message names owner,
             key and dtype.
-        ShapeError: an entry has another number of dimensions than the schema says, or the
-            component reads tokens and the rows are not padded on the right.
+        ShapeError: an entry has another number of dimensions than the schema says, or another
+            ``[B, T]`` than the tokens; or the component reads tokens or their mask, and
+            :func:`check_layout` refuses the rows.
 
     Examples:
         >>> batch = TensorDict({"correct": torch.tensor([1, 0])}, batch_size=[2])
@@ -74,7 +78,7 @@ def check_layout(owner: str, batch: TensorDict) -> None:
     """
     mask, response = (batch.get(key, None) for key in ("attention_mask", "response_mask"))
     if mask is None or mask.dtype != torch.bool or mask.ndim != 2:
-        return  # canonical() refuses such a mask
+        return  # nothing to compare; canonical() converts or refuses a mask that is read
     starts = mask[:, 1:] & ~mask[:, :-1]
     if bool(starts.any()):
         row, column = starts.nonzero()[0].tolist()
@@ -176,7 +180,7 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
         keys: keys that the component writes; entries of undeclared keys are not checked.
 
     Raises:
-        ShapeError: an entry has fewer dimensions than the schema says, or another ``T``.
+        ShapeError: an entry has fewer than two dimensions, or another ``[B, T]`` than the tokens.
         DataError: the ``token_reward`` of a response token is not finite.
     """
     if "token_reward" in keys:

@@ -84,8 +84,8 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         drops_rows: True if the returned batch may lack some of the rows.
         watches: constructor arguments that name metrics of earlier stages of the step.
         earlier: constructor arguments whose nodes must run in an earlier phase.
-        exclusive: name of a group of which a phase may contain one component only. For example,
-            two components of the group ``"kl"`` would count the KL penalty twice.
+        exclusive: name of a group of which a phase may contain one component only: two of ``"kl"``
+            would count the penalty twice. If it is a key, a component that renames it is exempt.
         exclusive_if: constructor argument that must be true for ``exclusive`` to apply.
         equation: formula of a part of a loss, for ``rlcomp-describe --equation``; ``{argument}``
             is replaced by the value in the config.
@@ -157,7 +157,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         return self
 
     def begin_phase(self) -> None:
-        """Prepare for a phase that runs this component; a resumed run does not call this."""
+        """Prepare for a phase with this component; not called if a run resumes within the phase."""
 
     def finish_phase(self) -> None:
         """Finish the last step of a phase; this method may still record metrics."""
@@ -170,7 +170,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
 
         Raises:
             KeyError: the batch lacks a key that this component reads.
-            ConfigError, ShapeError: an entry has no canonical form (:mod:`rlcomp.canonical`).
+            ConfigError, ShapeError, DataError: :mod:`rlcomp.canonical` refuses input or output.
             ContractError: ``forward`` returned something other than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
@@ -185,7 +185,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
             raise ContractError(f"{type(self).__name__} returned {_describe(result)}: {_RETURNS}")
         check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
-            return result  # no entry is in the view only, or under another name
+            return result  # the caller's batch, or a new one: each entry has its right name
         return _write_output(self, batch if result is view else None, inputs, result)
 
     def view(self, batch: TensorDict) -> TensorDict:

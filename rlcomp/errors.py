@@ -197,7 +197,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     Args:
         name: the unknown name.
-        known: all known names. The five most similar ones are listed.
+        known: all known names. Of more than five, the five most similar ones are listed.
 
     Examples:
         >>> nearest("polcy", ["policy", "task"])
@@ -251,7 +251,7 @@ def _similarity(matcher: difflib.SequenceMatcher[str], option: str) -> float:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Append a note to an exception (PEP 678)."""
+    """Append a note to an exception (PEP 678); before Python 3.11, to its message."""
     if sys.version_info >= (3, 11):
         error.add_note(note)
     else:
@@ -290,7 +290,7 @@ def require(module: str, extra: str) -> ModuleType:
         extra: extra of rlcomp that installs the module, for the message.
 
     Raises:
-        MissingExtra: the module is not installed.
+        MissingExtra: the module itself is not installed.
     """
     try:
         return importlib.import_module(module)

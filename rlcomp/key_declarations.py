@@ -11,7 +11,7 @@ from dataclasses import fields
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import CONTROL, DECLARED_KEYS, SCHEMA, Key, OwnKey, Spec
 
-# Valid paddings by dtype, least and largest; a float32 represents these integers exactly.
+# Valid paddings by dtype, least and largest; for "float" the integers that a float32 can represent.
 _PAD_RANGES = {
     "float": (-(2**24), 2**24),
     "int64": (-(2**63), 2**63 - 1),

@@ -45,7 +45,7 @@ class Spec:
         per_prompt: True if the entry belongs to the prompt; each answer to the prompt gets a copy.
         absent: value of missing numbers or texts. For a nested entry: the value of a part in the
             rows of a batch that lacks this part, a text or NaN; empty if all batches must have the
-            same parts. For a float entry: NaN if numbers may be unknown.
+            same parts. For a float entry of SCHEMA: NaN if numbers may be unknown.
         example: kind of values that :mod:`rlcomp.testing` generates: ``log_prob``,
             ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group`` or
             ``same_in_all_rows`` (of rows); empty if shape and dtype suffice.
@@ -249,7 +249,7 @@ DECLARED_KEYS: dict[Key, dict[str, Spec]] = {}
 
 
 def lookup(key: Key) -> Spec | None:
-    """Return the specification of a key of the schema or of a component; None if unknown."""
+    """Return the specification of a key of SCHEMA or of a component; None for others (CONTROL)."""
     return SCHEMA.get(key) or next(iter(DECLARED_KEYS.get(key, {}).values()), None)
 
 
@@ -274,7 +274,7 @@ def dotted(key: str | tuple[str, ...]) -> Key:
 
 
 def spec(key: Key) -> Spec:
-    """Return the specification of a key of the schema or of a component.
+    """Return the specification of a key of SCHEMA or of a component, as :func:`lookup`.
 
     Raises:
         ConfigError: the key is unknown; the message suggests the most similar key.

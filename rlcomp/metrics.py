@@ -25,7 +25,7 @@ class Ledger:
         sums: sum of the observations of each metric.
         counts: number of observations of each metric; 1 for an amount, so that its mean is its sum.
         totals: names of the amounts.
-        samples: columns of recorded samples.
+        samples: the recorded samples, each a mapping of columns.
         best: metric, direction and value of :func:`keep_best`; None without a request.
         ended: reason of :func:`end_phase`; None without a request.
     """
@@ -84,7 +84,7 @@ class Ledger:
         self.ended = self.ended or other.ended
 
     def restore(self, saved: Ledger) -> None:
-        """Restore the contents of the copy ``saved``."""
+        """Replace the contents by those of ``saved``, an earlier :meth:`copy`."""
         vars(self).update(vars(saved.copy()))
 
     def copy(self) -> Ledger:
@@ -116,11 +116,12 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     Args:
         name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
         value: one number, or a tensor of observations of any shape.
-        where: mask of the observations that count, bool, shape of ``value``; None: all of them.
-            If it is False everywhere, nothing is recorded.
+        where: mask of the observations that count, bool, shape of a tensor ``value``; None: all of
+            them. If it is False everywhere, no observation is added. Ignored for a number.
 
     Raises:
         ShapeError: ``where`` has another dtype or shape.
+        ConfigError: the name is that of an amount (:func:`record_total`).
 
     Examples:
         >>> import torch
@@ -148,14 +149,18 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
 
 
 def record_total(name: str, value: float) -> None:
-    """Record an amount (tokens, frames), whose sum over the step is logged. No-op outside a run."""
+    """Record an amount (tokens, frames), whose sum over the step is logged. No-op outside a run.
+
+    Raises:
+        ConfigError: the name is that of a mean (:func:`record`).
+    """
     ledger = _ledger.get()
     if ledger is not None:
         ledger.add_total(name, float(value))
 
 
 def record_sample(**columns: object) -> None:
-    """Record one sample (prompt, response, reward, ...) for ``samples.jsonl`` and the trackers."""
+    """Record one sample (prompt, response, ...) for ``samples.jsonl`` and trackers, if in a run."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.samples.append(columns)
@@ -283,7 +288,7 @@ def recording(
 
 @contextlib.contextmanager
 def nested_recording() -> Iterator[Ledger]:
-    """Record metrics of the context in a new ledger; add them to the outer ledger at the end."""
+    """Record metrics of the context in a new ledger; at the end, or after an error, merge it."""
     inner = Ledger(progress(), step())
     token = _ledger.set(inner)
     try:

@@ -74,7 +74,10 @@ def node_path() -> str:
 
 
 def new_generator() -> torch.Generator:
-    """Return a new generator on the CPU, seeded for the node under construction."""
+    """Return a new generator on the CPU, seeded for the node under construction.
+
+    All generators of one node begin with the same seed, the last one set by :func:`seeded`.
+    """
     import torch
 
     return torch.Generator().manual_seed(torch.initial_seed())

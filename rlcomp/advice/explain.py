@@ -58,6 +58,8 @@ def explain_overrides(error: Exception, words: Sequence[str], config_dirs: Seque
 def check_line(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
     """Return the lines of a message on a corrected command line: the line, or its other mistakes.
 
+    A sweep is not checked.
+
     Args:
         words: words of the command line.
         config_dirs: directories of the user's own configs.

@@ -39,6 +39,8 @@ FULL_KEYS: dict[str, str] = TABLE["whole"]
 def our_option(group: str, option: str) -> str | None:
     """Return our name for another library's option of a group, or for the path of a model.
 
+    The paths of a reward function and of a gymnasium environment have one, too. None: unknown.
+
     Examples:
         >>> our_option("advantage", "rloo"), our_option("advantage", "gae")
         ('advantage=leave_one_out', None)

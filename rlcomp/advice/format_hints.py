@@ -36,7 +36,10 @@ def conversion_hint(path: str, suffixes: tuple[str, ...]) -> str:
 
 
 def json_hint(path: str) -> str:
-    """Describe a JSON file without one object per line, with the command that converts it."""
+    """Describe a JSON file without one object per line, with the command that converts it.
+
+    Empty if the file is not recognised or too large.
+    """
     file = Path(path).expanduser()
     with file.open("rb") as source:
         start = source.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()

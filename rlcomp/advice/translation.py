@@ -116,7 +116,7 @@ def equivalent_setting(line: CommandLine, path: str) -> str | None:
 
 
 def fit(line: CommandLine, remedy: str) -> str | None:
-    """Return overrides that a line accepts: the remedy, or one with equivalent settings."""
+    """Return what a line accepts: the remedy, or one with equivalent settings, or None."""
     pairs = [word.partition("=") for word in remedy.split()]
     similar = " ".join(f"{equivalent_setting(line, k) or k}{is_set}{v}" for k, is_set, v in pairs)
     return next((words for words in (remedy, similar) if _accepts(line, words)), None)
@@ -134,7 +134,8 @@ def refused_overrides(
 ) -> RefusedOverrides:
     """Return each override that the config refuses, in order, with its error.
 
-    If an option does not exist, the config may refuse other overrides only because they belong to
+    There are none for a sweep, a single override and an override that cannot be parsed. If an
+    option does not exist, the config may refuse other overrides only because they belong to
     it. Then settings of other libraries are returned, but no other settings.
 
     Args:
@@ -171,7 +172,8 @@ def corrected_line(
 ) -> list[str]:
     """Return the whole line in our words, if the messages have our name for each refused word.
 
-    Words whose value has another meaning here are left out and named.
+    The result is the last line of a message, or empty if no line is sure. Words whose value has
+    another meaning here are left out and named.
 
     Args:
         words: words of the command line.

@@ -139,7 +139,10 @@ def _as_option(name: str) -> str | None:
 
 
 def _in_other_part(name: str, siblings: list[str], line: CommandLine | None) -> str | None:
-    """Return the only other part with a setting of this name; None if none or several have it."""
+    """Return the only other part with a setting of this name; None if none or several have it.
+
+    None also if the part itself has a setting of a similar name.
+    """
     groups = groups_with(name)
     if any(setting.startswith(name) for setting in siblings):
         return None
@@ -253,7 +256,14 @@ def _equivalent_setting(
 
 
 def _translation(setting: str, value: str, here: str, line: CommandLine | None) -> str:
-    """Return the setting of this command line that replaces a setting of another library."""
+    """Return "here it is ..." with what replaces a setting of another library on this line.
+
+    Args:
+        setting: the setting, as typed.
+        value: its value; empty: unknown.
+        here: our name for it, with a note.
+        line: the choices of the command line; None: ``here`` stays as it is.
+    """
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", here)
     if line is None or path is None:
         return f"here it is {here}"

@@ -31,6 +31,8 @@ def own_option(
 ) -> str | None:
     """Return what to write for a class, a file, a folder, or a yaml outside of its group.
 
+    None if the option is none of these.
+
     Args:
         group: group in Hydra's error; with slashes it may be part of a path.
         option: the missing option.

@@ -20,6 +20,8 @@ def weighted_rewards_message(
 ) -> str:
     """Return the message on several rewards, with the whole line.
 
+    The line has the weights of the words if there is one for each reward, else 1.0.
+
     Args:
         names: the options of the rewards, by the names of their parts.
         words: words of the command line.

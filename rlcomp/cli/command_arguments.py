@@ -24,7 +24,7 @@ def overrides_first(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with all overrides first if options separate them.
 
     Args:
-        words: words without the name of the program; unchanged if an option is not Hydra's.
+        words: words without the program's name; with an option that Hydra lacks, nothing changes.
 
     Examples:
         >>> overrides_first(["seed=1", "--cfg", "job", "~kl"])
@@ -53,6 +53,7 @@ def overrides_first(words: Sequence[str]) -> list[str]:
         )
         if takes_value and remaining and "=" not in word:
             options.append(remaining.pop(0))
+    # Options separate overrides if these are fewer than the places from the first to the last.
     override_positions = [position for position, flag in enumerate(flags) if flag]
     separated = (
         override_positions

@@ -118,7 +118,7 @@ def _add_rows(table: Table, node: Node, depth: int, labels: Mapping[str, str]) -
 
 
 def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:
-    """Return keys with their shapes; optional ones in brackets."""
+    """Return keys with their shapes: certain keys, conditional ones in brackets, unknown ones."""
     shown = [f"{key}{_shape(key)}" for key in sorted(keys) if _shape(key)]
     shown += [f"({key}{_shape(key)})" for key in sorted(set(conditional) - keys)]
     shown += sorted(key for key in keys if not _shape(key))

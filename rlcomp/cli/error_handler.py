@@ -74,7 +74,10 @@ EXPECTED_ERRORS = (RlcompError, HydraException, OmegaConfBaseException)
 
 
 def run_program(app: Callable[[], None], *, single_process: bool = True) -> None:
-    """Run an app; turn any end of it into one message and an exit code.
+    """Run an app; turn an error in it into one message and an exit code.
+
+    A run that a signal killed ends this process by the same signal. Sets up the process first:
+    environment, import path and warnings.
 
     Args:
         app: the program.
@@ -134,7 +137,8 @@ def _show_warning(
 def error_report(error: BaseException) -> Mapping[str, object]:
     """Return ``error``, ``type``, ``exit_code``, ``traceback`` and ``foreseen`` of an exception.
 
-    The traceback is without the frames of Hydra.
+    The traceback is the end of :func:`stack_of`; for ``Died``, the stack of the dead process. The
+    report of a forked run (``RunFailed``) is returned as it is.
     """
     if isinstance(error, RunFailed):
         return error.report

@@ -1,4 +1,4 @@
-"""Translation of other harnesses' and ``rlcomp``'s options to ``rlcomp-evaluate``'s."""
+"""Translation of words of lm-eval, lighteval and ``rlcomp`` to ``rlcomp-evaluate``'s."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from rlcomp.errors import UserError
 
 _SUITES = ("gsm8k", "math500", "aime", "ifeval", "humaneval", "mbpp", "jsonl")
-# Options of lm-eval and lighteval that have a value, and the equivalent here.
+# Options of lm-eval and lighteval that have a value, and the equivalent here: "{}" is the value,
+# None is nothing to set, and _option finds the equivalent of an empty text.
 _OPTIONS = {
     "--model-args": "",
     "--tasks": "",
@@ -29,6 +30,7 @@ _OPTIONS = {
     "--gen-kwargs": None,
     "--dtype": None,
 }
+# Options without a value.
 _SWITCHES = {"--apply-chat-template": "prompt=chat", "--log-samples": None}
 # Names of backends in lm-eval; no models.
 _BACKENDS = ("hf", "vllm", "hf-auto", "hf-causal", "local")
@@ -85,7 +87,7 @@ def _describe(ours: Sequence[str]) -> str:
 
 
 def _suite_words(word: str) -> list[str]:
-    """Return a setting of a task or a reward as a setting of the suite ``jsonl``."""
+    """Return a setting of a task or a reward as one of the suite ``jsonl``; others unchanged."""
     key, is_set, value = word.partition("=")
     if not is_set:
         return [word]

@@ -97,7 +97,7 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
 
     Args:
         words: groups (``advantage``) and options (``advantage=gdpo``); none for everything.
-        directories: config directories.
+        directories: config directories; the first is rlcomp's own.
         width: largest width of a line in the list of everything.
 
     Raises:

@@ -91,7 +91,7 @@ def warn_repeated(words: Sequence[str]) -> None:
 
 
 def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:
-    """Refuse options of the command lines of other libraries.
+    """Refuse options that Hydra does not know, such as those of other libraries.
 
     Args:
         words: words of the command line.
@@ -117,6 +117,7 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
                 value += f",{queue.pop(0)}"  # argparse takes several words, too
         message, ours = _explain_dashes(word, key, value, places)
         messages.append(message)
+        # An empty word stands for an option without a sure replacement: then no line is shown.
         line += ours.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]

@@ -19,6 +19,8 @@ from rlcomp.parallel.world import rank_and_size
 def rank_folder(*, multirun: bool) -> Iterator[None]:
     """Give ranks above 0 a folder of their own in a context; delete it at the end.
 
+    Words that are added to ``sys.argv`` tell Hydra the folder. These ranks show no warnings.
+
     Raises:
         UserError: there are several ranks, and a sweep.
     """

@@ -197,7 +197,7 @@ def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
 
     Args:
         config: config of the run.
-        status: shared status of the run; a watched run has a process of its own.
+        status: shared status of the run; if it is ``supervised``, the run gets its own process.
         preload: import torch before the process of the run begins, once for all jobs.
     """
     if refused := HydraConfig.get().job.env_set.get(REFUSED_VARIABLE):

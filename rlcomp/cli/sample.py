@@ -89,8 +89,8 @@ def sample(
     """Return ``n`` answers to every prompt, in the run's format: as a user's message in a chat run.
 
     Raises:
-        CheckpointError: the checkpoint has no config, because the command line did not write it;
-            its config names code that rlcomp does not ship; or its run has no language model.
+        CheckpointError: as ``load_node``; or neither config nor call has ``max_new_tokens``.
+        DataError: the run's tokenizer lacks a character of a prompt.
     """
     import torch
 

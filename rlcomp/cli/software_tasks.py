@@ -17,7 +17,7 @@ from rlcomp.sandbox.tier import TIERS
 
 
 def main() -> None:
-    """Make changes of a repository into rows for environment=repository; 1 if none is a task.
+    """Make changes of a repository into rows for environment=repository; exit 1 if none is a task.
 
     The sandbox runs every test of a change before and after it. The tests that fail before and pass
     after define the task.

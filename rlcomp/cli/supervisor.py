@@ -128,8 +128,8 @@ def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
 
     The third kills it. Before its first step, the first signal already stops the run at once.
 
-    Ctrl-C reaches both processes and ``kill`` only one, so the run looks at each process's count,
-    never at their sum.
+    Ctrl-C reaches this process and the run, ``kill`` only one of them. So the run
+    (:class:`rlcomp.run.signals.StopRequest`) looks at each of the two counts, never at their sum.
 
     Yields:
         An empty list for the process number of the run. Until it is filled, signals are counted and

@@ -18,7 +18,9 @@ _MAX_BASES = 256
 
 @cache
 def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
-    """Return the class and its bases in method resolution order; bases without sources are omitted.
+    """Return the class and its bases in method resolution order.
+
+    Bases without sources, and those written with a dot (``module.Base``), are omitted.
 
     Raises:
         ConfigError: there are too many bases.
@@ -67,13 +69,14 @@ def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
 
 
 def has_unseen_base(home: str, cls: ast.ClassDef) -> bool:
-    """Return whether a class has a base without a source."""
+    """Return whether a class has a base that :func:`lineage` omits."""
     return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 
 
 def _c3_merge(orders: Sequence[list[Class]]) -> Iterator[Class]:
     """Yield the C3 merge; if it does not exist, the first remaining class comes next."""
     queues = [deque(order) for order in orders]
+    # Number of queues in which a class stands behind the head: it may come next if there is none.
     later = Counter(cls for order in orders for cls in order[1:])
     done: set[Class] = set()
     while queues := [queue for queue in queues if queue]:

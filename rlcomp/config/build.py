@@ -39,14 +39,17 @@ class Builder:
         self.built: dict[str, object] = {}
 
     def without_models(self) -> dict[str, object]:
-        """Build the nodes that need no model: cheap checks before expensive construction."""
+        """Build the nodes that need no model, and return all objects so far, by path.
+
+        These are cheap checks before expensive construction.
+        """
         for node in self._built_nodes():
             if not builds_model(node):
                 self.build(node)
         return self.built
 
     def all(self) -> dict[str, object]:
-        """Build every node, models last."""
+        """Build every node, models last, and return the objects by path."""
         self.without_models()
         for node in self._built_nodes():
             self.build(node)
@@ -130,8 +133,9 @@ _REFUSALS = (TypeError, ValueError, IndexError, AssertionError)
 
 
 def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
-    """Call a node's target with finished Python arguments.
+    """Call a node's target with finished Python arguments, and return the result.
 
+    For a ``_partial_`` node, return a function that calls the target later.
     Hydra only looks the target up, with its errors and its block-list; it would turn arguments
     into configs.
     """
@@ -142,7 +146,8 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {_cause(error)}") from error
     if node.partial:
         deferred = _defer(node, functools.partial(target, **arguments))
-        if node.target.startswith("torch.optim."):  # its mistakes, before a model is built
+        # A trial on one parameter shows mistakes in the arguments before a model is built.
+        if node.target.startswith("torch.optim."):
             deferred([torch.zeros(1)])
         return deferred
     try:

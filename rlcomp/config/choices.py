@@ -33,7 +33,8 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         directories: directories of the user's own configs.
 
     Raises:
-        ConfigErrors: a list of exclusive options, of which Hydra would use only the last; or an
+        ConfigErrors: a list of exclusive options, of which Hydra would use only the last; several
+            rewards in one word; a setting below a group that is set to the path of a class; or an
             option at the path of its part, ``learner.schedule=cosine``.
     """
     typed = typed_words(words)
@@ -43,7 +44,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
 
 
 def repeated_choices(words: Sequence[str], program: str = "rlcomp") -> list[str]:
-    """Return a message on each group that a command line chooses from twice; the last counts.
+    """Return a message on each group from which a command line chooses two different options.
 
     Args:
         words: overrides.
@@ -154,7 +155,10 @@ def _are_exclusive(group: str, names: Sequence[str], places: Sequence[Path]) -> 
 
 
 def _replaced_paths(name: str, options: Mapping[str, Path]) -> frozenset[str]:
-    """Return the paths that an option sets: its nodes, and the groups it chooses from."""
+    """Return the paths that an option sets: its nodes, and the groups it chooses from.
+
+    A node is a ``_target_`` at the top of the yaml ("") or one level below (its key).
+    """
     text = options[name].read_text(encoding="utf-8", errors="replace")
     nodes = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
     chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
@@ -181,7 +185,7 @@ def _may_be_choice(word: str, places: Sequence[Path]) -> bool:
 
 
 def _choice_message(word: str, words: Sequence[str], directories: Sequence[str]) -> str | None:
-    """Return a message with the right key of an option; None: the value is no option."""
+    """Return a message with the right key of an option; None: the key is not near to any part's."""
     key, _, values = word.partition("=")
     line = command_line([word for word in words if not word.startswith(f"{key}=")], directories)
     path, names = key.replace("/", "."), values.split(",")

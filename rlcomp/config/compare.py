@@ -11,6 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 def flatten(config: DictConfig) -> dict[str, str]:
     """Return every unresolved value by its path; the value of a part is the name of its class.
 
+    A list is one value, as a text.
+
     Examples:
         >>> flatten(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
         {'loss': 'Clip', 'loss.low': '0.2'}

@@ -158,6 +158,9 @@ def _is_group(name: str) -> bool:
 def command_line(words: Sequence[str], config_dirs: Sequence[str]) -> CommandLine:
     """Compose the choices of a command line; drop the last choices until the others compose.
 
+    A choice is an override without a dot in its key, and without a comma (``seed=1``, too). Missing
+    directories are left out.
+
     Args:
         words: words of the command line.
         config_dirs: directories of the user's own configs.

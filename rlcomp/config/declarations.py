@@ -41,7 +41,8 @@ class Parameter:
 class Declaration:
     """The declaration of a target, known before the target is built.
 
-    Attributes not listed here are declarations of :class:`rlcomp.component.Component`.
+    Attributes not listed here are declarations of :class:`rlcomp.component.Component`, and
+    ``step_keys`` of :class:`rlcomp.interfaces.loss.Loss`.
 
     Attributes:
         target: dotted path of the class or function.
@@ -52,7 +53,7 @@ class Declaration:
         extras: (module, extra) of each optional dependency that it requires.
         returns: return annotation of a function.
         runnable: False for a component without ``forward``, which is no stage.
-        begins: it has a method ``begin_phase``.
+        begins: it has a method ``begin_phase``; True if its source cannot be followed.
         undeclared: keys that its ``forward`` reads without a declaration.
         function: it is a function.
         fault: message of a target whose source cannot be read; empty for all others.
@@ -193,6 +194,8 @@ def _binds(cls: Class, name: str) -> bool:
 def forward_reads(classes: Sequence[Class]) -> tuple[str, ...]:
     """Return the keys that the first ``forward`` of a lineage reads as ``batch["key"]``.
 
+    The keys that every loss gets (``_LOSS_KEYS``) are left out.
+
     Args:
         classes: a component's lineage, without ``Component`` itself.
     """
@@ -252,6 +255,7 @@ def _declared_value(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: AN
     return value
 
 
+# The arguments of the nearest constructor or dataclass, and whether there may be further ones.
 def _constructor(classes: tuple[Class, ...]) -> tuple[dict[str, Parameter], bool]:
     for home, cls in classes:
         for line in reversed(cls.body):

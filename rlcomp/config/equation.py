@@ -9,7 +9,8 @@ from rlcomp.config.plan import PhasePlan, Plan, children, losses_of
 from rlcomp.config.reader import Node
 
 _FIELD = re.compile(r"\{(?P<name>\w+)(?:(?P<formula>:formula)|\|(?P<null>[^}]*))?\}")
-# rlcomp.functional.divergence, with d_t = log pi(a_t) - log pi_ref(a_t).
+# Estimators of rlcomp.functional.divergence: d_t = log pi(a_t) - log pi_ref(a_t), rho_t is
+# pi / pi_old, sg[] stops the gradient.
 _KL = {
     "k1": "d_t",
     "k2": "d_t^2 / 2",

@@ -43,6 +43,8 @@ def assigned_values(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
 def read_literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
     """Return the value of an expression of literals and of other classes' literal attributes.
 
+    A list becomes a tuple, a set a frozenset.
+
     Args:
         home: module of the expression.
         node: the expression.
@@ -103,7 +105,7 @@ class _LiteralReader:
         entries: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             inner = self.read(home, value, names, depth)
-            if key is None:
+            if key is None:  # **value
                 inner = dict(inner)
                 self._count_items(len(inner))
                 entries |= inner
@@ -126,7 +128,7 @@ class _LiteralReader:
 
 
 def _constant(node: ast.expr | None) -> Any:  # noqa: ANN401
-    """Return a constant, perhaps with a sign."""
+    """Return a constant, perhaps with a minus."""
     minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     inner = node.operand if minus and isinstance(node, ast.UnaryOp) else node
     if not isinstance(inner, ast.Constant):
@@ -153,7 +155,7 @@ class _AnnotationReader:
     """Reads one annotation of limited size."""
 
     def __init__(self) -> None:
-        self.left = _MAX_NODES
+        self.left = _MAX_NODES  # syntax nodes that may still be read
 
     def read(self, home: str, node: ast.expr, depth: int) -> Any:  # noqa: ANN401
         self.left -= 1

@@ -41,11 +41,12 @@ class Flow:
 
     def then(self, after: Flow) -> Flow:
         """Return the flow of this stage followed by another."""
+        # An opaque stage may write any key.
         missing = frozenset() if self.opaque else after.reads - self.writes
         # A stage before both can help, unless this stage drops the key with the old batch.
         outside = missing & self.carries if self.fresh else missing
         remaining = self.writes & after.carries if after.fresh else self.writes
-        both = self.fresh and after.fresh
+        both = self.fresh and after.fresh  # only a fresh stage carries keys
         return Flow(
             reads=self.reads | outside,
             writes=after.writes | remaining,
@@ -254,6 +255,7 @@ def _group_sizes(phase: str, stages: Sequence[Stage]) -> list[str]:
     return errors
 
 
+# Stages and their parts, in the order in which they end: the parts of a stage before it.
 def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
     for stage in stages:
         yield from _flat(stage.parts)

@@ -26,6 +26,7 @@ def flow_of(node: Node) -> Flow:
     inner_writes = frozenset() if declaration.contained else inner.writes
     optional_keys = frozenset(declaration.optional) if declaration.fresh else frozenset()
     writes = declaration.written(node.arguments)
+    # A fresh part that may read a key it writes only passes it on from the old batch.
     copied_keys = _rename(node, optional_keys.intersection(writes))
     kept_prompt_keys = prompt_keys() if declaration.keeps_prompt else frozenset()
     carries = copied_keys | _rename(node, kept_prompt_keys)
@@ -67,7 +68,10 @@ def _min_group_size(node: Node) -> int:
 
 
 def _all_reads(node: Node) -> frozenset[str]:
-    """Return the keys that a node and the parts it runs read, optional keys included."""
+    """Return the keys that a node and the parts it runs read, optional keys included.
+
+    The parts of a node with unknown keys are all those among its arguments.
+    """
     declaration = node.declaration
     keys = _rename(node, (*declaration.reads, *declaration.optional))
     run = children(node) if declaration.opaque else run_children(node)
@@ -79,7 +83,8 @@ def _marks(node: Node) -> dict[str, frozenset[str]]:
     declaration = node.declaration
     condition = declaration.exclusive_if
     counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
-    counts = counts and declaration.exclusive not in node.keys  # a renamed key is another one
+    # A mark may be the name of a key: a part that renames this key writes another entry.
+    counts = counts and declaration.exclusive not in node.keys
     marks = (
         {declaration.exclusive: frozenset({mark_source(node.path, condition)})} if counts else {}
     )
@@ -114,7 +119,7 @@ def _check_phase(name: str, phase: PhasePlan, plan: Plan) -> list[str]:
 
 
 def _is_readable(node: Node) -> bool:
-    """Return whether a node and its parts have declarations; the check of arguments reports it."""
+    """Return whether a node and its parts have declarations; ``check_arguments`` reports faults."""
     return not any(part.declaration.fault for part in (node, *below(node)))
 
 
@@ -138,7 +143,11 @@ def _check_list(
 
 
 def _check_rows(nodes: list[Node]) -> list[str]:
-    """Return messages on batches that are too large, or that cannot be divided."""
+    """Return messages on batches that are too large, or that cannot be divided.
+
+    The arguments of a node and of its children tell the rows of the batch after it: prompts, times
+    answers per prompt, or the ``rows`` of a refill.
+    """
     errors, rows = [], 0
     for node in nodes:
         inside = [node, *children(node)]

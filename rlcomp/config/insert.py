@@ -38,7 +38,7 @@ ALWAYS = StepRange()
 def step_range(
     reader: Reader, where: str, bounds: Mapping[str, object], steps: int
 ) -> StepRange | None:
-    """Return the range from ``from_step`` to ``until_step``; None if a bound is wrong.
+    """Return the range from ``from_step`` to ``until_step``; None, and a mistake, if it is wrong.
 
     A whole number is a step, counted from 1. A number between 0 and 1 is a share of the phase:
     ``from_step: 0.5`` begins when half of the steps are done (step 51 of 100), ``until_step: 0.5``
@@ -58,6 +58,7 @@ def step_range(
             )
             return None
     begin, end = (bounds[name] for name in BOUNDS)
+    # A share is a number of steps done before: + 1 is the step that follows them.
     first = 1 if begin is None else _steps(begin, steps) + isinstance(begin, float)
     last = None if end is None else _steps(end, steps)
     whole = [value for value in (begin, end) if isinstance(value, int)]
@@ -187,7 +188,7 @@ class Inserter:
     def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
         self.reader = reader
         self.waiting = list(insertions)  # entries that have no place yet
-        self.inside: dict[str, str] = {}  # path of the stage around a stage, by its own path
+        self.inside: dict[str, str] = {}  # path of the stage around it, by an enclosed stage's path
         self.timed = {e.stage.path: e for e in insertions if e.steps != ALWAYS}
         self.enclosed: dict[str, list[Any]] = {}  # stages that an inserted stage is around
 
@@ -233,7 +234,7 @@ class Inserter:
         return [*before, stage, *after]
 
     def _span(self, entry: Insertion, stages: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the indices of the first and the last stage within an entry; None without them."""
+        """Return the indices of the anchors of ``around``; None without both in this order."""
         paths = [stage.path if isinstance(stage, Node) else "" for stage in stages]
         if entry.position != "around" or not {*entry.anchors} <= {*paths}:
             return None
@@ -251,11 +252,12 @@ class Inserter:
             self.reader.fail(f"{wrapper.where}: {fault}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
         self.enclosed[node.path] = list(enclosed)
+        # The enclosed stages come before the wrapper's own.
         node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]
         self.inside |= {stage.path: node.path for stage in _nodes(node.arguments["stages"])}
 
     def _report_unplaced(self, stages: Sequence[Any], where: str) -> None:
-        """Report every entry whose position does not exist."""
+        """Report every entry without its position, and every timed entry inside another."""
         waiting = {entry.stage.path: entry for entry in self.waiting}
         known = {stage.path for stage in _nodes(stages)} | {*waiting}
         for name in self.timed.keys() & self.inside.keys():
@@ -283,7 +285,7 @@ def _nodes(stages: Sequence[Any]) -> Iterator[Node]:
 
 
 def _circle(name: str, waiting: dict[str, Insertion]) -> list[str]:
-    """Return a circle of anchors through a stage, from the first name in the alphabet."""
+    """Return a circle of anchors through a stage, from its first name by alphabet; [] for none."""
     chains = [[name, anchor] for anchor in waiting[name].anchors]
     while chains:
         chain = chains.pop()

@@ -59,7 +59,9 @@ def new_target(target: str) -> str | None:
 
 
 def update_classes(config: DictConfig) -> DictConfig:
-    """Update the renamed classes of a saved config in place.
+    """Update the renamed classes of a saved config in place, and return it.
+
+    The arguments that a renamed class needs in addition are added.
 
     Examples:
         >>> update_classes(OmegaConf.create({"_target_": "components.pairing.judged.Judged"}))

@@ -93,6 +93,7 @@ def options_reading(key: str, group: str) -> list[str]:
     return _options(lambda part, _: key in (*part.reads, *part.optional), group)
 
 
+# The choices of a group ("**": of every group) in whose yaml a class suits, with the true settings.
 def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: str) -> list[str]:
     choices = []
     for file in sorted(config_directory().glob(f"{group}/*.yaml")):
@@ -105,7 +106,7 @@ def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: 
 
 
 def with_path(group: str) -> str:
-    """Return a group as the command line names it: ``collector`` as ``collector@rollout``."""
+    """Return a group as recipe=grpo names it: ``collector`` as ``collector@rollout``."""
     recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
     return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
 

@@ -19,6 +19,8 @@ _CHOICES = ("model=pretrained", "tokenizer=pretrained")
 def with_base(words: Sequence[str]) -> list[str]:
     """Return words in which ``base=DIR`` chooses model and tokenizer, unless they are chosen.
 
+    Values that begin with ``~/`` are expanded (:func:`expand_home`).
+
     Examples:
         >>> with_base(["recipe=rloo", "base=runs/a"])
         ['recipe=rloo', 'base=runs/a', 'model=pretrained', 'tokenizer=pretrained']

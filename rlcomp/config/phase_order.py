@@ -28,7 +28,7 @@ def order_phases(config: DictConfig) -> DictConfig:
         config: a whole config; unchanged.
 
     Returns:
-        The config itself if no phase has any of these settings.
+        The config itself if no phase has ``like`` or ``after``, and none is null.
 
     Raises:
         ConfigError: a phase refers to an unknown one, or phases wait for one another.

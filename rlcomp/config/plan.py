@@ -26,7 +26,7 @@ class PhasePlan:
     Attributes:
         steps: number of steps.
         stages: the list that runs from the first step on.
-        every: the nodes that run every so many steps, by name, each with its period.
+        every: (period in steps, node) of the nodes that run periodically, by name.
         later: the lists that replace ``stages``, by their first step.
         on_begin: the nodes that run at the beginning.
     """
@@ -52,10 +52,11 @@ class Plan:
     """A whole config as plain values.
 
     Attributes:
-        tree: the top-level values.
+        tree: the top-level values, without ``phases``.
         nodes: all nodes by path.
         phases: the phases by name.
-        origins: the path, or the text, that each reference refers to.
+        origins: by the path of a reference to a value: the value's path, or the reference's text
+            if it is computed.
         words: the overrides of the command line.
     """
 
@@ -86,7 +87,8 @@ def read(config: DictConfig, words: Sequence[str] = ()) -> tuple[Plan, list[str]
         words: its overrides.
 
     Returns:
-        The plan, and a message on each value that could not be read.
+        The plan, and a message on each value that could not be read. The plan is empty if names of
+        the config are old, or its phases have no order.
     """
     if (old := version_0_1_message(config)) is not None:
         return Plan({}, {}, {}), [old]
@@ -169,7 +171,7 @@ def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dic
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
-    """Return the stages except those named."""
+    """Return the stages except those whose nodes are named."""
     if names is None or names is BROKEN:
         return stages
     known = {stage.path for stage in stages if isinstance(stage, Node)}
@@ -200,7 +202,7 @@ def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any
 
 
 def nodes_in(value: object) -> Iterator[Node]:
-    """Yield the nodes that a value holds directly, in order."""
+    """Yield the nodes in a value and its containers, in order, but not those inside the nodes."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, dict):

@@ -71,7 +71,7 @@ def address(node: ConfigNode) -> ConfigPath:
 
 
 def unset_variable(message: str) -> str | None:
-    """Explain OmegaConf's message about an environment variable that is not set."""
+    """Explain OmegaConf's message about a missing environment variable; None: another message."""
     match = re.search(r"Environment variable '(.+?)' not found", message)
     return match and (
         f"the environment variable {match[1]} is not set; set it, or give a default: "
@@ -85,7 +85,7 @@ class Reader:
     Attributes:
         errors: messages on the mistakes.
         wrapped: by path of a node, the place of the ``insert`` that put stages into the node.
-        origins: path of each reference's value, or its expression.
+        origins: path of the value of each reference to a value, or its expression, by path.
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -94,11 +94,11 @@ class Reader:
         self.wrapped: dict[str, str] = {}
         self.origins: dict[str, str] = {}
         self._read: dict[ConfigPath, Any] = {}
-        self._open: list[ConfigPath] = []
-        self._nodes: dict[str, ConfigPath] = {}
+        self._open: list[ConfigPath] = []  # paths that are being read, to find circles
+        self._nodes: dict[str, ConfigPath] = {}  # path of each node, by its dotted text
 
     def fail(self, message: str) -> BrokenValue:
-        """Record a mistake."""
+        """Record a mistake, and return the placeholder of its value."""
         self.errors.append(message)
         return BROKEN
 
@@ -114,7 +114,7 @@ class Reader:
         return node
 
     def named(self, name: str, where: str) -> Any:  # noqa: ANN401
-        """Return the node that a list of stages names."""
+        """Return the node that a list of stages names; BROKEN, and a mistake, if it names none."""
         path = tuple(name.split("."))
         if self._at(path) is None:
             known = [key for key in self.config if key != "phases"]

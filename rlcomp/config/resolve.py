@@ -56,7 +56,8 @@ def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()
         config_dirs: directories of the user's own configs.
 
     Raises:
-        ConfigError: Hydra refuses an override; the message names it and the nearest name.
+        ConfigError: Hydra refuses an override, and the message names it and the nearest name;
+            ``check_choices`` refuses one; or a yaml cannot be read.
 
     Examples:
         >>> compose_or_explain(["learning_rate=1e-5"])
@@ -289,6 +290,6 @@ def _next_origin(path: str, origins: Mapping[str, str]) -> str | None:
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
         following = origins.get(".".join(parts[:end]), "$")
-        if "$" not in following:
+        if "$" not in following:  # a path, no expression
             return ".".join([following, *parts[end:]])
     return None

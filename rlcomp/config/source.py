@@ -32,7 +32,7 @@ def source_of(module: str) -> tuple[Path, ast.Module] | None:
     """Return the path and the syntax tree of a module, without importing it or its parents.
 
     Returns:
-        None if the module is not written in Python.
+        None if the module is not written in Python, or is a folder without ``__init__.py``.
 
     Raises:
         ConfigError: there is no such module, or it cannot be read.
@@ -80,7 +80,10 @@ def _one_line(message: str) -> str:
 
 
 def _submodule(module: str, name: str, folders: list[Path]) -> tuple[Path | None, list[Path]]:
-    """Return the file of a name in the folders of a package, and its own folders."""
+    """Return the file of a name in the folders of a package, and its own folders.
+
+    The file is None for an extension module, and for a folder without ``__init__.py``.
+    """
     if not re.fullmatch(r"[\w-]+", name):
         raise ConfigError(f"there is no module {name!r} in {module!r}")
     folders = [folder for folder in folders if folder.is_dir()]
@@ -102,7 +105,10 @@ def _submodule(module: str, name: str, folders: list[Path]) -> tuple[Path | None
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yield the top-level statements, also those within ``if``, ``try`` and ``with``."""
+    """Yield the top-level statements, also those within ``if``, ``try`` and ``with``.
+
+    Those of ``except`` and ``finally`` are left out: the last binding is then the usual one.
+    """
     stack = tree.body[::-1]
     while stack:
         statement = stack.pop()
@@ -215,7 +221,7 @@ def absolute_module(module: str, path: Path, statement: ast.ImportFrom) -> str:
 
 
 def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None:
-    """Return the value of a module-level name (``Estimator = Literal[...]``), and its module.
+    """Return the module and the value of a module-level name (``Estimator = Literal[...]``).
 
     Imports are followed. None for classes, functions and names that cannot be followed.
     """

@@ -109,7 +109,7 @@ def build_errors(file: Path, trust: bool) -> Iterator[None]:
         trust: True if the user trusts the config: errors of its code stay as they are.
 
     Raises:
-        CheckpointError: a node cannot be built.
+        CheckpointError: a node cannot be built; an RlcompError stays as it is.
     """
     try:
         yield
@@ -147,7 +147,8 @@ def saved_node(
         groups: as for :func:`check_targets`.
 
     Raises:
-        CheckpointError: the node cannot be read or built, or :func:`check_targets` refuses it.
+        CheckpointError: :func:`check_targets` refuses the node; a value of the config cannot be
+            read; a setting or an argument is wrong; or there is no seed.
     """
     plan, errors = read(config)
     node = plan.nodes.get(name)

@@ -46,7 +46,8 @@ def check_own_yamls(words: Sequence[str], directories: Iterable[str]) -> None:
 
     Raises:
         ConfigError: a recipe or experiment lacks lines at its top, so that it would change nothing
-            or have no stages; or a part has a wrong key in place of ``_target_``.
+            or have no stages; a part has a wrong key in place of ``_target_``; or its ``_target_``
+            has no module.
     """
     directories = [*directories]
     for word in words:
@@ -85,7 +86,10 @@ def _modules_with(name: str) -> str:
 
 
 def _missing_lines(group: str, file: Path) -> str:
-    """Return the lines that a file lacks: its package, and its base recipe."""
+    """Return the lines that a file lacks: its package; both lines for a recipe without stages.
+
+    The result is empty for a file that lacks none.
+    """
     text = file.read_text(encoding="utf-8", errors="replace")
     try:
         yaml.safe_load(text)

@@ -159,7 +159,7 @@ class FreeStages(RemoteStages):
     def _send_groups(self, size: int) -> None:
         """Send new weights to all workers, and new groups to those with the fewest."""
         for worker in range(self.cluster.workers):
-            self.cluster.ask(worker, self._weights, None)
+            self.cluster.ask(worker, self._weights, None)  # no request: it loads the weights
         while self.pool.waiting and self.admission.admits(size):
             self.admission.start(size)
             worker, request = self.pool.assign()
@@ -274,7 +274,7 @@ def mark_too_old(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
     Args:
         rows: hold ``policy_version`` and ``response_mask`` ``[B, T]``.
         newest: version of the policy that consumes them.
-        max_age: greatest age with a weight.
+        max_age: largest age, in versions, of tokens that the loss uses.
     """
     mask, version = rows["response_mask"], rows["policy_version"]
     rows["too_old"] = mask & (newest - version > max_age)

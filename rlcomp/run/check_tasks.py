@@ -62,7 +62,10 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
 
 
 def reward_and_task_nodes(plan: Plan) -> list[Node]:
-    """Return the rewards of stages and evaluators and their tasks, except nodes with a model."""
+    """Return the nodes called ``reward`` of stages and evaluators, and their tasks.
+
+    Nodes that build a model are left out.
+    """
     nodes = {
         node.path: node
         for tasks, rewards in tasks_with_rewards(plan)
@@ -108,9 +111,9 @@ def first_examples(task: object, count: int) -> list[Example] | None:
 
 
 def _columns(tasks: Iterable[object]) -> set[str] | None:
-    """Return the columns of the first examples; None without any example.
+    """Return the columns of the first examples; None if they are unknown.
 
-    A user's sampler may call anything its task; the columns are then unknown.
+    That is without any example, and for a ``task`` of a user's sampler that is no task.
     """
     columns: list[Mapping[str, object]] = []
     for task in tasks:

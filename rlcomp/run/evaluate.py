@@ -23,7 +23,7 @@ _ROWS = 64
 
 
 def hash_problems(suite: Suite) -> str:
-    """Hash the texts and columns of a suite's problems, so that other problems differ."""
+    """Hash the texts and columns of a suite's problems: other problems have another hash."""
     digest = hashlib.sha256()
     for example in suite.examples:
         columns = json.dumps(dict(example.columns), sort_keys=True, default=str)

@@ -135,9 +135,10 @@ def _files_named_by(text: str, is_path: bool, run_directory: Path) -> list[Path]
 
 
 def _files_in(folder: Path, run_directory: Path, include_all: bool = False) -> list[Path]:
-    """Return the input files of a folder: a run's newest checkpoint, or a model.
+    """Return the input files of a folder: the manifest of a run's newest checkpoint, or a model.
 
-    Any other folder has all its files as inputs with ``include_all``, and none without it.
+    The run's own directory has none. Any other folder has all its files as inputs with
+    ``include_all``, and none without it.
     """
     if folder.resolve() == run_directory:
         return []

@@ -71,6 +71,7 @@ def launch(
         Interrupted: stopped on request; the message says how to continue.
         ConfigError: a part cannot be built, or the directory has links at places where a run
             writes.
+        CheckpointError: ``resume`` cannot be followed, or input files have changed.
     """
     keep_freed_memory()
     builder = Builder(plan.reached(), int(config.seed))
@@ -125,10 +126,11 @@ def _build_without_models(builder: Builder, config: DictConfig) -> Checkpoint | 
     """Build and check the parts that need no model; return the checkpoint."""
     plan = builder.plan
     check_available(named_models(plan))
-    for node in reward_and_task_nodes(plan):  # before the sizes of other parts
+    # A missing column is reported before faults in the constructors of other parts.
+    for node in reward_and_task_nodes(plan):
         builder.build(node)
     check_columns(plan, builder.built)
-    nodes = builder.without_models().values()
+    nodes = builder.without_models().values()  # further rewards, which are checked as well
     check_columns(plan, builder.built)
     try_rewards(plan, builder.built)
     warn_unreachable(plan, builder.built)
@@ -197,7 +199,7 @@ def device(name: str) -> torch.device:
     """Return the device of a run; ``auto`` takes a GPU if there is one.
 
     Raises:
-        ConfigError: this machine has no such device.
+        ConfigError: the name is not ``auto``, ``cpu`` or ``cuda``; or torch sees no GPU.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -213,7 +215,7 @@ def device(name: str) -> torch.device:
 
 
 def place_on(run_device: torch.device, nodes: dict[str, object]) -> None:
-    """Move every node; parameters keep their identity, so that optimisers still hold them."""
+    """Move every module; parameters keep their identity, so that optimisers still hold them."""
     for node in nodes.values():
         if isinstance(node, nn.Module):
             node.to(run_device)

@@ -44,7 +44,10 @@ class Parts(dict[str, object]):
 
 
 def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:
-    """Build the parts of a recipe that its phases use, with the checks of the command line.
+    """Build the parts of a recipe that its phases use, after the checks of its plan.
+
+    Unlike the command line, this checks neither that every override is read nor the task's columns,
+    and tries no reward, environment or engine.
 
     Args:
         overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
@@ -95,8 +98,8 @@ def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
         step: number of finished steps; names the checkpoint.
 
     Returns:
-        The checkpoint, a folder; if the parts are from :func:`build`, ``rlcomp-sample`` and
-        ``rlcomp-export`` can read it.
+        The checkpoint, a folder; earlier ones stay. If the parts are from :func:`build`,
+        ``rlcomp-sample`` and ``rlcomp-export`` can read it.
 
     Raises:
         CheckpointError: the checkpoint cannot be written.

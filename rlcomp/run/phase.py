@@ -77,7 +77,7 @@ class Phase:
         return self.later[max(starts)] if starts else self.stages
 
     def due(self, step: int) -> NamedStages:
-        """Return the periodic nodes due after step ``step`` (counted from 1)."""
+        """Return the periodic nodes due after ``step``, counted from 1; all after the last step."""
         last = step == self.steps
         return [
             (name, stage)

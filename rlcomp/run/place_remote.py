@@ -26,7 +26,8 @@ def place_remote(
 
     Args:
         phases: built phases.
-        nodes: nodes by path; the remote stages are added, as ``cluster.<path of the first stage>``.
+        nodes: nodes by path; the remote stages are added, as ``cluster.<path of the first stage>``
+            (and ``.free`` under that schedule), and their workers as ``cluster.<path>.workers``.
         runs: the stages that run on workers, as
             :func:`rlcomp.config.checks.distributed.remote_runs` lists them.
         directory: directory of the run.
@@ -53,7 +54,7 @@ def place_remote(
 
 
 def _replace_run(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
-    """Replace several stages of a list by one, also inside a loop that repeats them."""
+    """Return a list with several stages replaced by one; loops in it are changed in place."""
     stage_list = list(stages)
     for index, stage in enumerate(stage_list):
         if isinstance(stage, Sequence) and stage is not remote:

@@ -73,7 +73,7 @@ class Program:
         self.checkpoint = checkpoint
         # Index of the phase; finished steps of the phase, and of the run.
         self.phase, self.step, self.total = 0, 0, 0
-        self.phases_without_rows: set[str] = set()
+        self.phases_without_rows: set[str] = set()  # a warning is given once for each
         self.last_saved_step = 0  # number of steps at the last checkpoint
         self.best: dict[str, dict[str, Any]] = {}  # the best step of each phase that names one
         self.status = status or SharedStatus()
@@ -151,7 +151,10 @@ class Program:
     def _run_periodic(
         self, name: str, nodes: NamedStages, batch: TensorDict, complete: bool, ledger: Ledger
     ) -> NamedStages:
-        """Run and return periodic nodes; after an incomplete step those whose keys exist."""
+        """Run periodic nodes except the checkpoint; return them, and the checkpoint.
+
+        After an incomplete step, these are the nodes whose keys exist.
+        """
         if not complete:
             keys = {*batch.keys(True)}
             nodes = [entry for entry in nodes if {*getattr(entry[1], "in_keys", ())} <= keys]
@@ -275,7 +278,7 @@ def run_phases(
         seed: the run's seed.
         trackers: receive metrics and samples.
         checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
-            of this phase.
+            of this phase; and when the run is stopped or a stage ends its phase early.
         saved: a checkpoint; the run continues bit-identically from it.
         status: shared memory to which the run writes its position.
         inputs: digests of the input files, for the run's checkpoints.

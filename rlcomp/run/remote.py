@@ -85,7 +85,7 @@ class RemoteStages(Sequence):
     Args:
         stages: run on the workers, in this order. The first one may be
             ``collector@rollout=delayed``: its inner collector runs there, and its ``staleness``
-            counts if the cluster's is None.
+            counts if the cluster's is None. Without such a collector it is 1 then.
         cluster: the workers; the first call sends them the stages.
 
     Attributes:
@@ -97,7 +97,8 @@ class RemoteStages(Sequence):
             cannot be sent; or there are more workers than requests under way.
     """
 
-    # A run may continue a checkpoint of a run without a cluster, and the other way round.
+    # A run may continue without the saved state of these stages (rlcomp.checkpoint.state), so that
+    # a run with a cluster may continue one without, and the other way round.
     begins_anew = True
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
@@ -109,8 +110,9 @@ class RemoteStages(Sequence):
         self.staleness: NonNegativeInt = delay if cluster.staleness is None else cluster.staleness
         self.path = type(first).__name__
         self.directory: Path | None = None
+        # Rollouts that later calls return, in order.
         self.queue: deque[InFlightRollout | BufferedRollout] = deque()
-        self.number = 0
+        self.number = 0  # of the next request
         self._payload: SerializedStages | None = None
         self._in_flight: list[InFlightRollout] = []
         self._restarts, self._recorded_restarts = 0, 0
@@ -180,6 +182,7 @@ class RemoteStages(Sequence):
         if self._payload is None:
             self._payload = SerializedStages(list(self.stages))
             sizes = [len(each) for each in self._payload.weights]
+            # At most staleness + 1 requests are under way, each with weights of its own; one spare.
             self.cluster.start(self._payload.data(), sizes, self.staleness + 2, free)
             self._recorded_at = time.perf_counter()
         return self._payload
@@ -207,7 +210,7 @@ class RemoteStages(Sequence):
         return self._in_flight[-1]
 
     def _parts(self, batch: TensorDict) -> dict[int, PromptRange]:
-        """Assign the prompts to workers."""
+        """Assign the prompts to workers, by index; an undivided batch goes to the next in turn."""
         count = batch.shape[0] if batch.batch_dims else 1
         workers = self.cluster.workers
         if not self._splits or workers == 1:

@@ -38,7 +38,7 @@ def checkpoint_to_resume(config: DictConfig, writer: Checkpoint | None) -> Saved
     ``never``: none; refuse to begin where there is one. Otherwise ``resume`` is the path of one.
 
     A run begins at step 0 only in a directory without metrics and without checkpoints, or with
-    ``overwrite``.
+    ``overwrite``. Warns of a checkpoint of another environment, and of state that is left out.
 
     Args:
         config: config of the run.
@@ -127,7 +127,10 @@ def _check_unfinished(saved: SavedCheckpoint, config: DictConfig, resume: str) -
 
 
 def _end_settings(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | None:
-    """Return the last phase's steps and twice as many if all are done; None otherwise."""
+    """Return the override with the last phase's steps, and one with twice as many.
+
+    None if not all steps are done.
+    """
     phases = [*(config.get("phases") or {}).items()]
     if not phases:  # a custom program
         return None
@@ -253,10 +256,10 @@ def _is_changeable(path: str) -> bool:
 
 
 def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
-    """Refuse to resume under a changed config unless allowed.
+    """Refuse to resume under a changed config; :data:`CHANGEABLE_SETTINGS` may change.
 
     Raises:
-        CheckpointError: the config changed; the message names every changed value.
+        CheckpointError: another value changed, and the message names each; or the config is of 0.1.
     """
     if paths := _config_changes(saved.path, config):
         end = _end_settings(saved, config)

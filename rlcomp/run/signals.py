@@ -16,7 +16,8 @@ class StopRequest:
     """Signal handler: the first signal ends the run after the current step, a second at once.
 
     Args:
-        status: shared status of the run; a watcher counts its signals there, and answers them.
+        status: shared status of the run; the supervisor, if there is one
+            (:mod:`rlcomp.cli.supervisor`), counts its signals there, and answers them.
     """
 
     def __init__(self, status: SharedStatus) -> None:
@@ -25,7 +26,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Return whether this process or its watcher got a signal to end the run."""
+        """Return whether this process or its supervisor got a signal to end the run."""
         return bool(self.count or self.status.signals)
 
     @contextmanager
@@ -56,7 +57,7 @@ class StopRequest:
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """Stop a watched run at once; later signals from its watcher are ignored."""
+    """Stop a supervised run by a KeyboardInterrupt; later signals are ignored."""
     del frame
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)

@@ -152,7 +152,7 @@ class Refill(Sequence):
         self.max_tries = max_tries
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Return a new batch of ``rows`` rows."""
+        """Return a new batch of the rows of all rounds, without the surplus."""
         collected: list[TensorDict] = []
         sizes: list[int] = []
         with nested_recording() as ledger:
@@ -208,6 +208,7 @@ def _take_rows(batch: TensorDict, rows: int) -> TensorDict:
         return batch[:rows]
     groups = batch["group_id"]
     in_groups = torch.isin(groups, groups[:rows])
+    # Groups of one size can be cut only by a wrong number of rows.
     if int(in_groups.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
         raise FlowError(f"Refill: rows={rows} cuts a group in two; use a multiple of group_size")
     return batch[in_groups]

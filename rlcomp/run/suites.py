@@ -175,14 +175,14 @@ def _open_suite(
 
 
 def _settings(config: DictConfig) -> object:
-    """Return a suite's own settings, with their references; without policy and prompt."""
+    """Return a suite's own settings, references resolved, without policy and prompt."""
     settings = OmegaConf.to_container(config, resolve=True)
     assert isinstance(settings, dict)
     return {key: value for key, value in settings.items() if key not in ("policy", "prompt")}
 
 
 def _hash_code(settings: object) -> str:
-    """Hash the modules in the settings, so that an edited verifier has another hash."""
+    """Hash the modules that settings name, so that an edited verifier has another hash."""
     digest = hashlib.sha256()
     for name in sorted({*_dotted_names(settings)}):
         with suppress(ConfigError):  # a file, a pattern, a model's name
@@ -208,7 +208,7 @@ def _as_container(config: DictConfig | None) -> object:
 
 
 def _hash_weights(model: str) -> str:
-    """Hash names, sizes and times of the files of a model, so that other weights differ."""
+    """Hash names, sizes and times of a model's files (or a hub name): others have another hash."""
     folder = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
     digest = hashlib.sha256(model.encode() if not folder.is_dir() else b"")
     for file in sorted(folder.rglob("*")) if folder.is_dir() else ():

@@ -100,13 +100,15 @@ def _stops_without_rewards(plan: Plan) -> bool:
 
 
 def try_environments(nodes: Mapping[str, object]) -> None:
-    """Reset the environment of each player on examples of the task, and forget the episodes.
+    """Reset the environment of each player on examples of the node ``task``; drop the episodes.
+
+    Without a task nothing is tried. The random number generators are restored.
 
     Args:
         nodes: nodes of the run, by path.
 
     Raises:
-        ConfigErrors: an environment cannot be reset on any of the examples.
+        ConfigErrors: no reset of an environment succeeds.
     """
     examples = first_examples(nodes.get("task"), _EXAMPLES) or []
     starts = [Start(example, 0) for example in examples]

@@ -43,7 +43,7 @@ def run_worker_rank(ranks: Ranks, builder: Builder, status: SharedStatus) -> Non
     for part in builder.built.values():
         if isinstance(part, nn.Module):
             part.to(ranks.device)
-    status.set_position("all", 1, 1, f"rank {ranks.rank}")
+    status.set_position("all", 1, 1, f"rank {ranks.rank}")  # for messages: it follows no phase
     with StopRequest(status).listening():
         ranks.lead(builder.built)
 

@@ -156,7 +156,10 @@ def _values_of_names(syntax: list[ast.AST]) -> dict[str, ast.expr]:
 
 
 def _is_other_value(value: ast.expr, batch: str, values: dict[str, ast.expr]) -> bool:
-    """Return whether a value is surely no batch: an entry, a number, or computed from these."""
+    """Return whether a value is surely no batch: an entry, a constant, or computed from these.
+
+    ``values`` has the values of names; a followed name is dropped, so that a circle ends.
+    """
     if isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Compare)):
         return True
     if isinstance(value, ast.Subscript):

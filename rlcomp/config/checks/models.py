@@ -92,6 +92,7 @@ def _missing_folder(name: str, path: str) -> str | None:
     return f"{name} is {path!r}: {reason}; set {name}={_model_above(path) or f'DIR, {_BASES}'}"
 
 
+# A missing path with one slash may be a name of the hub, unless its parent is a model here.
 def _folder_inside_model(name: str, path: str) -> str | None:
     above = _model_above(path)
     return above and (
@@ -110,7 +111,7 @@ def _model_above(path: str) -> str | None:
 
 
 def policy_fault(name: str, path: str) -> str | None:
-    """Return why a folder holds nothing that samples: an adapter alone, a classifier."""
+    """Return why a folder holds nothing that samples: an adapter alone, a classifier; else None."""
     adapter, config = (_json(path, file) for file in ("adapter_config.json", "config.json"))
     if adapter is not None and config is None:
         return (

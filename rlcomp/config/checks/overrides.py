@@ -103,7 +103,7 @@ def _is_read(config: DictConfig, path: Sequence[str], text: str) -> bool:
         if not isinstance(node, Mapping) or name not in node or "_target_" in node:
             return True  # a part takes it; or it is reached by a reference or an index
         node = node[name]
-    return "_target_" in str(node)
+    return "_target_" in str(node)  # a mapping is read with the parts in it
 
 
 def check_no_effect(plan: Plan) -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def check_no_effect(plan: Plan) -> Iterator[Finding]:
 
 
 def _unused_reason(plan: Plan, used: dict[str, Node], word: str) -> str | None:
-    """Return that no phase runs the node of a setting; None if a phase does.
+    """Return that no phase runs the node of a setting; None if one does, or it sets no such node.
 
     Args:
         plan: plan of the run.

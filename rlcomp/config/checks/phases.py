@@ -13,8 +13,8 @@ def check_prerequisites(plan: Plan) -> Iterator[Finding]:
     """Yield a finding on each part of a phase whose prerequisite no earlier phase has run.
 
     The prerequisites are the arguments that a class names in ``earlier`` (the snapshot of a
-    restore, the store of collected rows, the model of a trained scorer). An earlier phase, or an
-    earlier entry of the same ``on_begin``, has to run them.
+    restore, the store of collected rows, the model of a trained scorer). An earlier phase with
+    steps, or an earlier entry of ``on_begin`` of the same phase, has to run them.
     """
     finished: dict[str, Node] = {}
     for name, phase in plan.phases.items():
