@@ -1,4 +1,8 @@
-"""Advantages with a critic."""
+"""Advantages with a critic.
+
+The reward ``r_t`` of a token is its dense reward (``token_reward``, if a stage wrote it), plus
+``reward`` at the last response token. Turns have other rewards: see :class:`TurnGAE`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,9 @@ class GAE(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self,
@@ -110,7 +116,9 @@ class VAPO(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
@@ -163,7 +171,9 @@ class VTrace(Component):
         "rollout_log_probs",
     )
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self, *, gamma: Probability = 1.0, rho_max: PositiveFloat = 1.0, c_max: PositiveFloat = 1.0

@@ -1,4 +1,7 @@
-"""Advantages for pass@k."""
+"""Advantages for pass@k.
+
+A dense ``token_reward``, if any, adds its reward-to-go (``broadcast``), also to an advantage of 0.
+"""
 
 from __future__ import annotations
 

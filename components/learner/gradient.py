@@ -250,7 +250,7 @@ class Learner(Component):
         return self.passes.differentiate(batch, self.weights_changed)
 
     def take(self, norm: Tensor, progress: float) -> None:
-        """Step along the gradient in ``.grad``; record its norm and the learning rate."""
+        """Step along ``.grad``, and update the losses; record norm and learning rate."""
         lr = self.optimizer_step.take(norm, progress)
         for loss in self.row_losses.values():
             loss.after_step()

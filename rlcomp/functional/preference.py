@@ -1,8 +1,8 @@
 """Preference losses of pairs, as functions of scores (:mod:`rlcomp.functional.preference_score`).
 
 A score of the chosen (``u_w``) or rejected answer (``u_l``) is a log-ratio to the reference, a
-log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function. Scores and losses
-of ``U`` pairs are ``[U]``; ``argument`` ``z`` is ``[U]`` and dimensionless.
+log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function, ``b`` is ``beta``.
+Scores and losses of ``U`` pairs are ``[U]``; ``argument`` ``z`` is ``[U]`` and dimensionless.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ def step_advantage(
     step on its last token, marked by ``step_end``.
 
     Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups with fewer than two answers with
-    a rewarded step, and if all steps of the group have the same reward.
+    a rewarded step, and if all steps of the group have the same reward. There is no mask: a token
+    of the prompt has the sum of all steps.
 
     Source: Shao et al. 2024, arXiv:2402.03300, section 4.1.3 (process supervision).
 

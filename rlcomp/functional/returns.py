@@ -5,7 +5,8 @@ holes; results are 0 outside it. ``value`` is the value of the state before the 
 ``last_value`` ``[B]`` that after the last step (None: 0). ``gamma`` is a discount per step inside
 the mask.
 
-ShapeError if tensors differ in shape; NumericalError if an entry inside the mask is not finite.
+The estimators, :func:`reward_to_go` to :func:`vtrace`, raise ShapeError if tensors differ in shape
+and NumericalError if an entry inside the mask is not finite. The recurrences do not check.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class ClipCov(LossPart):
 
     ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;
     ``I_clip`` = ``max(1, floor(share * N))`` tokens drawn uniformly from
-    ``{t: cov_low < Cov_t < cov_high, t not clipped}``, with
+    ``{t: cov_low < Cov_t < cov_high, t not clipped}`` (all of them if they are fewer), with
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step.
 
@@ -110,8 +110,9 @@ class KLCov(LossPart):
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step; ``beta`` = ``kl_coef``.
 
-    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 0`` are
-    never selected. At ``r_t = 1`` (up to rounding) the penalty has no gradient.
+    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 1e-5``
+    (0 up to rounding) are never selected. At ``r_t = 1`` (up to rounding) the penalty has no
+    gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.

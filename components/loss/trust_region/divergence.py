@@ -88,9 +88,10 @@ class KLPenalty(LossPart):
     ``KL(pi_old || pi)``, unbiased in value and gradient on samples of ``pi_old``.
 
     Adaptive: after each optimiser step with mean KL per token ``d``, ``beta <- 2 beta`` if
-    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8].
-    ``d`` is measured in the forward pass of the step, before its update. It is 0 in the first step
-    on a batch: adaptation needs several optimiser steps per batch.
+    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8]. A
+    ``d`` below 1e-4 of ``d_target`` leaves ``beta`` as it is. ``d`` is measured in the forward pass
+    of the step, before its update. It is 0 in the first step on a batch: adaptation needs several
+    optimiser steps per batch.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
