@@ -78,7 +78,7 @@ class Alarm(EarlyStop):
             return None
         fault = self._fault(observation)
         successive = self.state.get("row", 0) + 1 if fault else 0
-        self.state["row"] = successive
+        self.state["row"] = successive  # values in a row
         record("early_stop/alarm", successive)
         if successive < self.patience:
             return None

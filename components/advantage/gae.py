@@ -39,7 +39,7 @@ class GAE(Component):
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``response_mask``, ``value``
     ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
     is 0 and not part of the whitening; ``returns`` is ``value`` there, so that the critic gets no
-    gradient.
+    gradient. Records ``advantage/abs``, the mean absolute advantage before whitening.
 
     Args:
         gamma: discount per token of the response.
@@ -101,7 +101,8 @@ class VAPO(Component):
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
     ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and not part
-    of the whitening, and ``returns`` is ``value``.
+    of the whitening, and ``returns`` is ``value``. Records ``advantage/gae_lambda``, the mean
+    ``lambda_i``, and ``advantage/abs``, the mean absolute advantage before whitening.
 
     Args:
         gamma: discount per token of the response.
@@ -155,6 +156,7 @@ class VTrace(Component):
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
     ``rollout_log_probs`` (NaN if not recorded: ``w_t = 1``) ``[B, T]``. Writes ``advantage`` and
     ``returns`` ``[B, T]``. For an invalid reward the advantage is 0, and ``returns`` is ``value``.
+    Records ``advantage/rho_capped``, the share of tokens with ``w_t > rho_max``.
 
     Args:
         gamma: discount per token of the response.

@@ -1,6 +1,6 @@
 """Advantages against the other responses of a group.
 
-A dense ``token_reward``, if any, adds its reward-to-go (``broadcast``), also to an advantage of 0.
+A dense ``token_reward``, if any, adds its reward-to-go to the advantage of every valid row.
 """
 
 from __future__ import annotations

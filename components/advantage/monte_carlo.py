@@ -209,7 +209,8 @@ class OptimalTokenBaseline(Component):
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, and at
     positions ``t`` at which all responses of the group have equal returns or only one response has
-    a token.
+    a token. Records ``advantage/abs``, the mean absolute advantage of a token, and
+    ``advantage/zero_fraction``, the share of tokens with advantage 0.
 
     Source:
         Li et al. 2026, "The Optimal Token Baseline", PMLR 306, as in verl.

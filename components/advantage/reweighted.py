@@ -84,8 +84,8 @@ class Noon(Component):
     loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
-    ``[B, T]``, and ``reward_valid`` ``[B]`` if present. Records the share of tokens whose
-    advantage was negative.
+    ``[B, T]``, and ``reward_valid`` ``[B]`` if present. Records ``advantage/dropped_negative``, the
+    share of tokens whose advantage was negative.
 
     Args:
         advantage: the estimator; choose it by ``advantage@advantage.advantage=leave_one_out``.
@@ -179,9 +179,10 @@ class DistillationAdvantage(Component):
     (``loss=distil`` computes it without sampling noise); it is biased for the KL of responses.
 
     Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
-    ``reward_valid`` ``[B]`` if present. Writes ``advantage`` ``[B, T]``, nats. Records
-    ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per
-    token, and ``advantage/distilled_clipped``, the share of clipped tokens.
+    ``reward_valid`` ``[B]`` if present. Log-probs that the sampler did not record (NaN) are not
+    replaced. Writes ``advantage`` ``[B, T]``, nats. Records ``advantage/distilled``, the mean of
+    ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per token, and
+    ``advantage/distilled_clipped``, the share of clipped tokens.
 
     Args:
         horizon: ``token`` credits a token with its own term; ``sequence`` with its own term and the

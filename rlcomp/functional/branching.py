@@ -56,6 +56,7 @@ def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
                 [0, 2, 4]])
     """
     node, columns, nodes = group_id, list[Tensor](), 0
+    # A prefix is the id of the prefix before it and one token.
     for column in tokens.T:
         _, node = torch.unique(torch.stack([node, column], 1), dim=0, return_inverse=True)
         columns.append(node + nodes)

@@ -58,7 +58,7 @@ def hinge_loss(argument: Tensor) -> Tensor:
 
 
 def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
-    """Compute EXO's loss of a pair: reverse KL from the smoothed label to the preference.
+    """Compute EXO's loss of a pair: reverse KL of the policy's preference to the smoothed label.
 
     ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``, and
     ``epsilon`` ``eps`` the probability that the label is wrong. ``argument`` is ``beta m``.

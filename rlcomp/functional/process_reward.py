@@ -39,6 +39,7 @@ def step_advantage(
                 [-0.5774, -0.5774]])
     """
     judged = valid.bool() & step_end.any(1)
+    # Number of judged answers in the row's group; the rewards do not matter for it.
     peers = Groups(torch.zeros_like(group_id), group_id, judged).count.to(group_id.device)
     ends = step_end & (judged & (peers >= 2))[:, None]
     rows = ends.nonzero()[:, 0]

@@ -47,6 +47,7 @@ def next_value(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tens
         >>> next_value(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]]))
         tensor([[2., 2., 0.]])
     """
+    # The least column after t inside the mask; column ``width`` holds ``last`` and always counts.
     width = values.shape[1]
     column = torch.arange(width + 1, device=values.device).expand(len(values), -1)
     end = mask.new_ones(len(mask), 1)

@@ -27,7 +27,9 @@ class ClipCov(LossPart):
     These tokens lower the entropy most.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_clip.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_clip. Records
+    ``trust_region/selected_fraction``, the share of I_clip, and ``trust_region/clip_fraction_low``
+    and ``trust_region/clip_fraction_high``, the shares of tokens that PPO clips.
 
     Args:
         clip_low: eps_low, in [0, 1).
@@ -115,7 +117,8 @@ class KLCov(LossPart):
     gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL. Records
+    ``trust_region/selected_fraction``, the share of I_KL.
 
     Args:
         share: size of I_KL as a share of the step's tokens.

@@ -32,7 +32,9 @@ class DPPO(LossPart):
     ``old_log_probs=rollout`` the divergence is to the sampling policy, as in the paper.
 
     Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
-    Writes ``surrogate`` ``[B, T]``. Records the shares of masked tokens and the mean divergence.
+    Writes ``surrogate`` ``[B, T]``. Records ``trust_region/clip_fraction_low`` and
+    ``trust_region/clip_fraction_high``, the shares of masked tokens that moved down and up, and
+    ``trust_region/divergence``, the mean ``D_t``.
 
     Args:
         divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
@@ -94,6 +96,7 @@ class KLPenalty(LossPart):
     optimiser steps per batch.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+    Records ``trust_region/kl``, ``d``, and ``trust_region/kl_coef``, the step's ``beta``.
 
     Args:
         kl_coef: beta, or with ``adaptive`` its initial value, in units of advantage per nat.
@@ -167,8 +170,10 @@ class M2PO(LossPart):
     than PPO clips. Masked tokens stay in the denominator of the loss.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
-    Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records their share of all
-    tokens, and the second moment of ``T`` with and without the selected tokens.
+    Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records
+    ``trust_region/selected_fraction``, their share of all tokens, and the mean ``(log r_t)^2`` over
+    ``T``, ``trust_region/second_moment``, and over its tokens with ``M_t = 1``,
+    ``trust_region/second_moment_kept``.
 
     Args:
         tau: largest mean of ``(log r)^2`` over ``T``, nats squared.
