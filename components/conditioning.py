@@ -180,6 +180,7 @@ class TeacherPrompt(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the teacher's prompts."""
+        # Split first: ``{answer}`` in a prompt and ``{prompt}`` in an answer are text.
         pairs = zip(decode_texts(batch["prompt"]), decode_texts(batch["answer"]), strict=True)
         texts = [
             prompt.join(
@@ -270,6 +271,7 @@ class TextPrefix(Conditioning):
         """Refuse a template whose text does not determine the steps."""
         if "{steps}" not in self.template:
             raise ConfigError(f"template is {self.template!r}: it must hold {{steps}}")
+        # A name, or text other than digits, separates the numbers of two objectives.
         is_unique = "{name}" in self.template or not self._objective_text("", 0).isdigit()
         if self.levels > 9 and not is_unique:
             raise ConfigError(

@@ -78,7 +78,7 @@ class Alarm(EarlyStop):
             return None
         fault = self._fault(observation)
         successive = self.state.get("row", 0) + 1 if fault else 0
-        self.state["row"] = successive
+        self.state["row"] = successive  # values in a row
         record("early_stop/alarm", successive)
         if successive < self.patience:
             return None
@@ -102,8 +102,9 @@ class KLBudget(EarlyStop):
     """Early stop when the KL of the policy to its reference exceeds ``budget`` nats.
 
     ``KL`` is the mean of ``log pi_old - log pi_ref`` (k1) over the response tokens of a step, or
-    the mean over responses of the sum over their tokens. The phase ends when the mean of the last
-    ``window`` steps is above ``budget``, and never before ``window`` steps.
+    the mean over responses of the sum over their tokens. A step without response tokens has 0. The
+    phase ends when the mean of the last ``window`` steps is above ``budget``, and never before
+    ``window`` steps.
 
     Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records the metrics of
     :class:`EarlyStop` and ``early_stop/kl``, the mean of the last ``window`` steps.
@@ -220,7 +221,8 @@ class RewardHacking(EarlyStop):
     """Early stop when the proxy rises above the true reward and the true reward falls.
 
     It ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. A large
-    gap alone may come from a lenient proxy. A falling true reward alone is not reward hacking.
+    gap alone may come from a lenient proxy. A falling true reward alone is not reward hacking. NaN
+    counts as beyond a threshold; a step without one of the two metrics does not end the phase.
 
     Records the metrics of :class:`EarlyStop`.
 

@@ -132,6 +132,7 @@ class ChatEndpoint(metaclass=Checked):
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": prompt}]
         request = {"model": self.model, "messages": messages, "temperature": self.temperature}
+        # The user's ``fields`` come first, so that they cannot replace the entries after them.
         return json.dumps({**self.fields, **request, "n": 1, **fields}).encode()
 
     def _answer(self, body: bytes) -> _EndpointAnswer:
@@ -166,6 +167,7 @@ class ChatEndpoint(metaclass=Checked):
             raise NoAnswer(f"it answers with no completion: {str(error)[:200]}") from error
 
     def _record(self, answers: Sequence[_EndpointAnswer], seconds: float) -> None:
+        # A server that has never answered stops the run; a missing answer gives one warning.
         failed = [answer for answer in answers if answer.completion is None]
         completions = [answer.completion for answer in answers if answer.completion]
         record_total("endpoint/requests", sum(answer.tries for answer in answers))

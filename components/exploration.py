@@ -65,7 +65,7 @@ class ExpertMixture(Component):
     Otherwise the learner acts. Rounds are steps of the phase, from 0. In round 0 only the expert
     acts; with ``decay=0`` only the learner acts in later rounds. Records ``exploration/beta``.
 
-    Reads ``observation`` and ``action`` (the learner's). Writes ``action``.
+    Reads ``observation`` and ``action`` ``[N, A]`` (the learner's). Writes ``action``.
 
     Args:
         expert: the expert; reads ``observation``.
@@ -93,7 +93,7 @@ class ExpertMixture(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Replace some actions by the expert's."""
-        beta = self.decay ** (step() - int(self.began))
+        beta = self.decay ** (step() - int(self.began))  # 0 ** 0 is 1
         record("exploration/beta", beta)
         by_expert = torch.rand(batch.shape[0], 1, generator=self.generator) < beta
         expert_action = self.expert(batch.select("observation"))["action"]

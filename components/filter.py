@@ -128,9 +128,10 @@ class ThoughtFilter(Component):
 class VariedGroupFilter(Component):
     """Filter that drops groups with zero reward variance (DAPO dynamic sampling).
 
-    It keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
-    dropped. It belongs inside a ``Refill``, which samples until the batch is full.
-    ``_keys_: {reward: correct}`` compares correctness instead of rewards.
+    It keeps group ``g`` iff ``max_g(R) - min_g(R)`` over its valid rows is above 0 by more than
+    rounding; groups with fewer than two valid rows are dropped. It belongs inside a ``Refill``,
+    which samples until the batch is full. ``_keys_: {reward: correct}`` compares correctness
+    instead of rewards.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and ``correct`` ``[B]`` if
     present. Writes nothing; returns whole groups, perhaps none. Records
@@ -162,8 +163,9 @@ class VariedGroupFilter(Component):
 class ZeroVarianceMask(Component):
     """Filter that sets ``response_mask`` of groups with zero reward variance to False.
 
-    The advantage of these groups is 0 in any case. The mask also removes their KL and entropy
-    gradients and their tokens from every denominator. The filter compares the shaped reward;
+    Groups with fewer than two valid rows are masked, too. A group baseline gives all these groups
+    the advantage 0 in any case. The mask also removes their KL and entropy gradients and their
+    tokens from every denominator. The filter compares the shaped reward;
     ``_keys_: {reward: correct}`` compares correctness instead.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes

@@ -58,7 +58,8 @@ def as_action(value: Sequence[float] | Tensor, like: Tensor) -> Tensor:
     """Return an intervener's action as a tensor like the policy's action.
 
     Raises:
-        ConfigError: the action has another number of elements, or an element is not finite.
+        ConfigError: the value is no sequence of numbers, has another shape than ``like``, or holds
+            a number that is not finite.
     """
     try:
         action = torch.as_tensor(value, dtype=like.dtype)
@@ -115,7 +116,7 @@ class QueueIntervention(Intervention):
         self.next_step_time = 0.0
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Return the newest command and the mask of the copies it applies to."""
+        """Return the actions, with the newest command in its copy, and the mask of that copy."""
         self._wait()
         while not self.commands.empty():
             self.command, self.remaining = self.commands.get(), self.lasts

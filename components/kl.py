@@ -20,7 +20,9 @@ class _KLInOutcomeReward(Component):
     """Base class of KL penalties in the outcome reward: ``R_i <- R_i - beta * sum_t KL_it``.
 
     A subclass computes ``KL_it`` in :meth:`kl`. Greedy answers, which serve as a baseline, have no
-    penalty. Records ``kl/in_reward``, the mean of ``KL_it``, nats per token.
+    penalty, but count in the measured KL. If present, ``kl_weight`` ``[B]`` multiplies the penalty
+    of its row. Records ``kl/in_reward``, the mean of ``KL_it``, nats per token, and ``kl/coef``,
+    beta.
 
     Args:
         controller: the controller of beta; updated from the measured KL.
@@ -65,8 +67,9 @@ class KLInReward(_KLInOutcomeReward):
 
     It comes before the baseline, so that group statistics include the penalty.
 
-    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
-    Writes ``reward``.
+    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``; if
+    present ``greedy`` (no penalty) and ``kl_weight`` (a factor of the penalty) ``[B]``. Writes
+    ``reward``.
 
     Args:
         controller: the controller of beta; updated from the measured KL.
@@ -103,7 +106,8 @@ class KLInRewardFull(_KLInOutcomeReward):
     three times ``B * T * V`` numbers, including the reference's distribution.
 
     Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
-    ``ref_log_distribution`` ``[B, T, V]``. Writes ``reward``.
+    ``ref_log_distribution`` ``[B, T, V]``; if present ``greedy`` (no penalty) and ``kl_weight`` (a
+    factor of the penalty) ``[B]``. Writes ``reward``.
 
     Args:
         policy: the policy before the update.
@@ -139,8 +143,10 @@ class KLInTokenReward(Component):
     A group baseline uses outcome rewards only and does not include the penalty. A critic's value
     includes it.
 
-    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``, and ``token_reward``
-    ``[B, T]`` if an earlier stage wrote it. Writes ``token_reward``.
+    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``; if present
+    ``token_reward`` ``[B, T]``, to which it adds, and ``kl_weight`` ``[B]``, a factor of the row's
+    penalty. Writes ``token_reward``. Records ``kl/in_token_reward``, the mean of ``k(d_t)``, nats
+    per token, and ``kl/coef``, beta.
 
     Args:
         controller: the controller of beta; updated from the measured KL.
@@ -182,6 +188,7 @@ class KLObserver(Component):
     a batch to the controller when the next batch arrives.
 
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
+    Records ``kl/coef``, beta.
 
     Args:
         controller: the controller of the KL loss.

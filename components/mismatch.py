@@ -25,7 +25,8 @@ class MismatchMonitor(Component):
     ``mismatch/max`` of ``|d_t|`` (nats); ``mismatch/above_1_nat``, the share of tokens with
     ``|d_t| > 1``; ``mismatch/k3``, the mean of ``exp(d_t) - 1 - d_t``, an estimate of
     ``KL(pi_rollout || pi_old)`` (nats per token); and ``mismatch/ess``, the effective sample size
-    of the weights ``exp(d_t)`` as a share of the tokens.
+    of the weights ``exp(d_t)`` as a share of the tokens. A batch without such tokens records
+    nothing and does not count as a step.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
     ``old_log_probs`` ``[B, T]``, and ``policy_version`` ``[B, T]`` for the message. Writes nothing.
@@ -116,6 +117,7 @@ class MismatchMonitor(Component):
             with torch.no_grad():
                 return self.policy.log_probs(batch)
         old: Tensor = batch["old_log_probs"]
+        # ``old_log_probs=rollout`` copies no memory.
         if old.data_ptr() == batch["rollout_log_probs"].data_ptr():
             raise ConfigError(
                 "mismatch.policy is null and old_log_probs are the sampler's own, so that the "

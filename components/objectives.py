@@ -23,10 +23,9 @@ class MultiObjectiveReward(Component):
 
     A row lacks an objective if the reward of the objective is not valid: NaN in ``rewards``. Then
     the sum of the row is not valid either, unless the objective has weight 0 in the row and the row
-    has another objective. An
-    advantage that reads ``rewards`` (``advantage=per_objective``) learns each objective from the
-    rows that have it. The aggregator gets the rewards minus the mean of their group, for rows that
-    have every objective.
+    has another objective. An advantage that reads ``rewards`` (``advantage=per_objective``) learns
+    each objective from the rows that have it. The aggregator gets the rewards minus the
+    mean of their group, for rows that have every objective.
 
     Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
     if present. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name: [B]}``,
@@ -94,6 +93,7 @@ class MultiObjectiveReward(Component):
 
     def per_objective(self, batch: TensorDict) -> TensorDict:
         """Return every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
+        # The parts' own reward metrics would mix with the outcome's: keep those of their calls.
         with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
         record_calls(ledger)
@@ -106,7 +106,7 @@ class MultiObjectiveReward(Component):
         )
 
     def _weighted(self, batch: TensorDict, rewards: TensorDict) -> Tensor:
-        """Return the weighted sum, shape ``[B]``; NaN if an objective is missing."""
+        """Return the weighted sum, ``[B]``; NaN if an objective that is not ignored is missing."""
         names, values = stack_rewards(rewards)
         vectors = centre_rewards(values, batch["group_id"])
         weights = aggregation_weights(

@@ -13,7 +13,8 @@ from rlcomp.metrics import record
 class RolloutLogProbs(Component):
     """Stage that copies ``rollout_log_probs`` to ``old_log_probs``, without a forward pass.
 
-    The copy is exact if sampler and trainer share engine and weights.
+    The copy is exact if sampler and trainer share engine and weights. It is NaN where the sampler
+    recorded no log-prob.
 
     Reads ``rollout_log_probs`` ``[B, T]``. Writes ``old_log_probs`` ``[B, T]``.
     """

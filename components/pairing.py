@@ -33,8 +33,8 @@ class BestWorstPairs(Component):
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes ``chosen`` and
     ``reward_valid`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
 
-    Records ``pairing/pairs``, the share of groups that give a pair, and ``pairing/gap``, the mean
-    difference of its rewards.
+    Records ``pairing/pairs``, the share of the groups of two or more rows that give a pair, and
+    ``pairing/gap``, the mean difference of its rewards.
 
     Args:
         rejected: the rejected answer: ``worst``, or a ``random`` answer worse than the best.
@@ -89,7 +89,7 @@ class BestWorstPairs(Component):
         return int(rows[best]), int(rows[self._draw_row(worse)]), True
 
     def _worse(self, reward: Tensor, best: Tensor) -> Tensor:
-        """Return the mask of rewards below the best by more than the gap and than rounding."""
+        """Return the mask of rewards below the best by more than gap and rounding; NaN is never."""
         return (reward < best - self.gap) & ~is_rounding(reward, best.expand_as(reward))
 
     def _draw_row(self, mask: Tensor) -> int:
@@ -184,12 +184,12 @@ class JudgedPairs(Component):
     ``pairing/agreement``. Writes ``chosen``, ``reward_valid`` and ``label_noise`` ``[B]`` of the
     remaining rows: row 2k is chosen, row 2k + 1 rejected.
 
-    Records ``pairing/pairs``, the share of groups that give a pair; over pairs with a verdict in
-    both orders ``pairing/order_flips``, the share whose verdict changes with the order, and
-    ``pairing/first_shown``, the mean probability of the answer shown first (0.5 without a position
-    bias); ``pairing/unjudged``, the share of compared pairs that lack a verdict of an order; and
-    ``pairing/agreement``, the share of pairs with unequal rewards whose chosen answer has the
-    higher reward.
+    Records ``pairing/pairs``, the share of the groups of two or more rows that give a pair; over
+    pairs with a verdict in both orders ``pairing/order_flips``, the share whose verdict changes
+    with the order, and ``pairing/first_shown``, the mean probability of the answer shown first (0.5
+    without a position bias); ``pairing/unjudged``, the share of compared pairs that lack a verdict
+    of an order; and ``pairing/agreement``, the share of pairs with unequal rewards whose chosen
+    answer has the higher reward.
 
     Args:
         judge: the judge; choose it by ``pairwise_judge@pairing.judge=simulated``.
@@ -282,6 +282,7 @@ class JudgedPairs(Component):
 def _record_orders(both_orders: list[tuple[float | None, float | None]]) -> None:
     """Record the effect of the order on each pair's probabilities of the answer shown first."""
     complete = [(p, q) for p, q in both_orders if p is not None and q is not None]
+    # Each speaks of the answer shown first, which the orders exchange: equal numbers are a flip.
     flips = [(p > 0.5) == (q > 0.5) for p, q in complete]
     record("pairing/order_flips", torch.tensor(flips, dtype=torch.float64))
     record("pairing/first_shown", torch.tensor(complete, dtype=torch.float64).flatten())

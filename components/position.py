@@ -102,6 +102,7 @@ class WordSpans(metaclass=Checked):
         words = [match.span() for match in re.finditer(r"\S+", text)]
         counts = range(self.shortest, self.longest + 1)
         draw = random.Random(named_seed(self.seed, text))
+        # A sample of all numbers is a random order; a number stands for a first word and a count.
         for number in draw.sample(range(len(words) * len(counts)), len(words) * len(counts)):
             first, count_index = divmod(number, len(counts))
             last = first + counts[count_index] - 1
@@ -258,6 +259,7 @@ class EntropyFilter(metaclass=Checked):
     def _minimum(self, entropies: list[float]) -> float:
         """Return the least entropy of a position, nats."""
         if self.threshold is not None:
+            # :meth:`spans` compares with >=, and a position must be above the threshold.
             return math.nextafter(self.threshold, math.inf)
         # The product of share and count may miss a whole number by a rounding error.
         count = math.ceil((self.top_share or 0.0) * len(entropies) - 1e-9)

@@ -45,7 +45,7 @@ class UniformDynamics(metaclass=Checked):
         def default_range(value: float) -> Range:
             return value * (1 - self.width), value * (1 + self.width)
 
-        return named_ranges(nominal, self.fixed_ranges, default_range, -math.inf)
+        return named_ranges(nominal, self.fixed_ranges, default_range, -math.inf)  # no lower bound
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
         """Return ``low + (high - low) u`` with ``u`` uniform in [0, 1)."""

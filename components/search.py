@@ -97,6 +97,7 @@ class MonteCarloTreeSearch(metaclass=Checked):
     def select(self, graph: ProofGraph) -> ProofNode:
         """Descend by the score to a state to expand."""
         node, path, visited = graph.root, list[Edge](), {graph.root}
+        # Stop at a state without expansion, or at one whose visits allow a further expansion.
         while node.expansions > 0 and node.visits < self.widening**node.expansions:
             edges = [edge for edge in node.edges if edge.child not in visited]
             if not edges:

@@ -110,7 +110,7 @@ class CollectedAnswers(Component):
         indices: list[int] = []
         for start in range(0, rows.shape[0], self.unit_rows):
             unit = range(start, start + self.unit_rows)
-            identity = b"\xfe".join(_identity(rows[index]) for index in unit)
+            identity = b"\xfe".join(_identity(rows[index]) for index in unit)  # in no UTF-8 text
             if not self.distinct or identity not in self._identities:
                 indices.extend(unit)
                 self._identities.add(identity)
@@ -131,7 +131,7 @@ class CollectedAnswers(Component):
     def run_state(self) -> dict[str, Any]:
         """Return the rows, for a checkpoint."""
         rows = self.rows().to_dict() if self._parts else {}
-        return {"shown": self.num_offered, "rows": rows}
+        return {"shown": self.num_offered, "rows": rows}  # shown: offered, stored or not
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the rows.

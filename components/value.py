@@ -171,7 +171,7 @@ class LanguageTargets(Component):
         tokens = torch.cat([rows["tokens"], pad], 1)
         length = rows["attention_mask"].sum(1, keepdim=True)
         position = torch.arange(tokens.shape[1], device=tokens.device)
-        # The value of a token is the value of the state before it.
+        # The value of a token is the value of the state before it: append a token to every row.
         extended = TensorDict(
             {
                 "tokens": tokens,

@@ -1,4 +1,8 @@
-"""Advantages with a critic."""
+"""Advantages with a critic.
+
+The reward ``r_t`` of a token is its dense reward (``token_reward``, if a stage wrote it), plus
+``reward`` at the last response token. Turns have other rewards: see :class:`TurnGAE`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class GAE(Component):
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``response_mask``, ``value``
     ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
     is 0 and not part of the whitening; ``returns`` is ``value`` there, so that the critic gets no
-    gradient.
+    gradient. Records ``advantage/abs``, the mean absolute advantage before whitening.
 
     Args:
         gamma: discount per token of the response.
@@ -52,7 +56,9 @@ class GAE(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class VAPO(Component):
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
     ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and not part
-    of the whitening, and ``returns`` is ``value``.
+    of the whitening, and ``returns`` is ``value``. Records ``advantage/gae_lambda``, the mean
+    ``lambda_i``, and ``advantage/abs``, the mean absolute advantage before whitening.
 
     Args:
         gamma: discount per token of the response.
@@ -110,7 +117,9 @@ class VAPO(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
@@ -147,6 +156,7 @@ class VTrace(Component):
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
     ``rollout_log_probs`` (NaN if not recorded: ``w_t = 1``) ``[B, T]``. Writes ``advantage`` and
     ``returns`` ``[B, T]``. For an invalid reward the advantage is 0, and ``returns`` is ``value``.
+    Records ``advantage/rho_capped``, the share of tokens with ``w_t > rho_max``.
 
     Args:
         gamma: discount per token of the response.
@@ -163,7 +173,9 @@ class VTrace(Component):
         "rollout_log_probs",
     )
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(
         self, *, gamma: Probability = 1.0, rho_max: PositiveFloat = 1.0, c_max: PositiveFloat = 1.0

@@ -1,4 +1,7 @@
-"""Advantages against the other responses of a group."""
+"""Advantages against the other responses of a group.
+
+A dense ``token_reward``, if any, adds its reward-to-go to the advantage of every valid row.
+"""
 
 from __future__ import annotations
 
@@ -250,7 +253,7 @@ class GDPO(Component):
         epsilon: eps, added to both standard deviations. In ``std_g(R_k)`` it is in reward units.
 
     Raises:
-        ConfigError: the weights and the rewards have different names.
+        ConfigError: all weights are 0, or the weights and the rewards have different names.
 
     Source:
         Liu et al. 2026, arXiv:2601.05242 (GDPO).

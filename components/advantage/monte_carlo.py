@@ -1,4 +1,8 @@
-"""Advantages from returns, without a group or a critic."""
+"""Advantages from returns, without a critic.
+
+Dense rewards (``token_reward``), if a stage wrote them, are part of every return; REINFORCE and
+ReMax add them to their advantage as rewards-to-go. REINFORCE's baseline ignores them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,9 @@ class RewardToGo(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def __init__(self, *, gamma: Probability = 1.0) -> None:
         super().__init__()
@@ -109,7 +115,7 @@ class REINFORCE(Component):
         if not len(reward):
             return
         mean = reward.to(self.average).mean()
-        weight = 1 - self.decay * self.seen
+        weight = 1 - self.decay * self.seen  # 1 for the first batch: the average starts there
         self.average += weight * (mean - self.average)
         self.seen.fill_(True)
 
@@ -126,8 +132,9 @@ class GreedyBaseline(Component):
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and for
     prompts whose greedy answer has an invalid reward; ``response_mask``, False on greedy answers.
-    Records ``advantage/baseline``, the mean reward of greedy answers, ``advantage/abs`` and
-    ``advantage/zero_fraction``.
+    Records ``advantage/baseline``, the mean reward of greedy answers, and of the other answers
+    ``advantage/abs`` and ``advantage/zero_fraction``, both of the clipped difference
+    ``R(y) - R(y_greedy)`` alone.
 
     Args:
         kl_credit: the dense rewards (``token_reward``, such as a KL penalty) in ``A_t``: ``to_go``
@@ -202,7 +209,8 @@ class OptimalTokenBaseline(Component):
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, and at
     positions ``t`` at which all responses of the group have equal returns or only one response has
-    a token.
+    a token. Records ``advantage/abs``, the mean absolute advantage of a token, and
+    ``advantage/zero_fraction``, the share of tokens with advantage 0.
 
     Source:
         Li et al. 2026, "The Optimal Token Baseline", PMLR 306, as in verl.
@@ -221,7 +229,9 @@ class OptimalTokenBaseline(Component):
         "response_mask",
     )
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -1,4 +1,7 @@
-"""Advantages for pass@k."""
+"""Advantages for pass@k.
+
+A dense ``token_reward``, if any, adds its reward-to-go to the advantage of every valid row.
+"""
 
 from __future__ import annotations
 

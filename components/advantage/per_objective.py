@@ -31,10 +31,11 @@ class PerObjectiveAdvantage(Component):
     its rewards and ``w`` the weights of the aggregator.
 
     The aggregator sees each objective as a vector: its advantages over the response tokens of the
-    batch. On-policy the ratio is 1, so PAMA's ``I(A)`` is ``A``. ``s_k`` is not the std of the
-    batch, since that would give all vectors the same length. Objectives are outcome rewards: dense
-    rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
-    baselines; for a critic of each objective see ``per_objective_critic``.
+    batch. (PAMA's vectors are ``I(A)``, advantages after PPO's clip; on-policy the ratio is 1 and
+    ``I(A)`` is ``A``.) ``s_k`` is not the std of the batch, since that would give all vectors the
+    same length. Objectives are outcome rewards: dense rewards belong to none of them, so put the KL
+    penalty in the loss. Baselines are group baselines; for a critic of each objective see
+    ``per_objective_critic``.
 
     An aggregator that maximises a function ``g(J_1, ..., J_K)`` of the expected returns (Chebyshev,
     thresholds) has the weights ``dg/dJ_k`` and weighs ``A_k`` instead of ``A_k / s_k``; its
@@ -114,6 +115,7 @@ class PerObjectiveAdvantage(Component):
         batch["advantages"] = masked(scaled, batch["response_mask"][..., None])
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
+        # The weights are ``[K]``, or ``[B, K]`` if the aggregator weighs each row.
         weights = weights[:, None, :] if weights.ndim == 2 else weights
         total = (scaled.double() * weights).sum(2).to(scaled.dtype)
         batch = write_advantage(batch, total)
@@ -132,7 +134,7 @@ class PerObjectiveAdvantage(Component):
         ]
 
     def _estimate(self, rows: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
-        """Return the rows with one objective's advantage, ``[B, T]``, in reward units."""
+        """Return the rows with one objective's advantage, ``[B, T]``, in the estimator's units."""
         present = present.to(rows["response_mask"].device)
         rows["reward"] = torch.where(present, reward, torch.zeros_like(reward))
         rows["reward_valid"] = present
@@ -141,7 +143,7 @@ class PerObjectiveAdvantage(Component):
         return write_advantage(rows, rows["advantage"])
 
     def _scale(self, name: str, reward: Tensor) -> float:
-        """Return ``s_k``, the running std of an objective's rewards, in its reward units."""
+        """Return ``s_k``, the running std of an objective's rewards; 1 until they have differed."""
         if self.scale == "none":
             return 1.0
         # Equal rewards carry no information about the scale.

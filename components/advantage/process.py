@@ -24,7 +24,9 @@ class ProcessSupervision(Component):
 
     Reads ``reward_valid``, ``group_id`` ``[B]``, ``token_reward``, ``step_end``, ``response_mask``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, in groups with fewer than
-    two answers that have a step, and in groups of equal step rewards.
+    two answers that have a step, in groups of equal step rewards, and after the last step. Records
+    ``advantage/abs``, the mean absolute advantage of a token, and ``advantage/zero_fraction``, the
+    share of tokens with advantage 0.
 
     Args:
         epsilon: eps, in reward units.

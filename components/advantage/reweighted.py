@@ -22,11 +22,12 @@ class DifficultyWeightedAdvantage(Component):
     ``A' = A * w(q)`` if ``A > 0``, else ``A * w(1 - q)``, with
     ``w(q) = a + (b - a) / (1 + exp(k (q - q0)))`` and ``q`` the group's accuracy.
 
-    ``w`` falls from b at low accuracy to a at high accuracy. The sign of the advantage never
-    changes.
+    ``w`` falls from b at low accuracy to a at high accuracy. The sign of ``A`` never changes.
 
-    Runs the estimator. Reads ``correct``, ``reward_valid``, ``group_id`` ``[B]``,
-    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``.
+    Runs the estimator without dense rewards. Reads ``correct``, ``reward_valid``, ``group_id``
+    ``[B]``, ``response_mask`` ``[B, T]``, and ``token_reward`` ``[B, T]`` if present, whose
+    reward-to-go is added to ``A'``. Writes ``advantage`` ``[B, T]``. Records
+    ``advantage/group_accuracy``.
 
     Args:
         advantage: the estimator of ``A``.
@@ -83,8 +84,8 @@ class Noon(Component):
     loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
-    ``[B, T]``, and ``reward_valid`` ``[B]`` if present. Records the share of tokens whose
-    advantage was negative.
+    ``[B, T]``, and ``reward_valid`` ``[B]`` if present. Records ``advantage/dropped_negative``, the
+    share of tokens whose advantage was negative.
 
     Args:
         advantage: the estimator; choose it by ``advantage@advantage.advantage=leave_one_out``.
@@ -122,8 +123,9 @@ class BranchShareAdvantage(Component):
     trees.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``trajectory_id``, ``branch_parent``,
-    ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 in
-    groups of equal rewards and for invalid rewards.
+    ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``, and ``token_reward`` ``[B, T]`` if
+    present. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, in groups of equal rewards, and
+    with ``baseline=others`` in groups of one tree, up to the reward-to-go of dense rewards.
 
     Args:
         baseline: ``group``: mean over all trees of the group; ``others``: mean over the other trees
@@ -177,9 +179,10 @@ class DistillationAdvantage(Component):
     (``loss=distil`` computes it without sampling noise); it is biased for the KL of responses.
 
     Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
-    ``reward_valid`` ``[B]`` if present. Writes ``advantage`` ``[B, T]``, nats. Records
-    ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per
-    token, and ``advantage/distilled_clipped``, the share of clipped tokens.
+    ``reward_valid`` ``[B]`` if present. Log-probs that the sampler did not record (NaN) are not
+    replaced. Writes ``advantage`` ``[B, T]``, nats. Records ``advantage/distilled``, the mean of
+    ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per token, and
+    ``advantage/distilled_clipped``, the share of clipped tokens.
 
     Args:
         horizon: ``token`` credits a token with its own term; ``sequence`` with its own term and the

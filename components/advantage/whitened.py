@@ -23,7 +23,7 @@ class BatchWhitening(Component):
     Tool output inside a response does not interrupt the return.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
-    ``[B, T]``: 0 for invalid rewards, and 0 for all rows if all rewards are equal.
+    ``[B, T]``: 0 for invalid rewards, and 0 for all rows if all returns are equal.
 
     Source:
         Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, eq. 6 and 7.
@@ -31,7 +31,9 @@ class BatchWhitening(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # the return includes rewards of steps
+    # ``step_end`` is not read: it tells the check of stages that the return includes the rewards of
+    # steps.
+    optional = ("token_reward", "step_end")
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
@@ -50,10 +52,12 @@ class GroupWhitening(Component):
     ``c = 0`` and the small advantage ``-mean(c) / sqrt(var(c) + 1e-8)``; if all groups have equal
     rewards, every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
 
-    With ``over: responses`` each response counts once (Magistral).
+    With ``over: responses`` each response counts once (Magistral). With ``over: tokens`` a dense
+    reward-to-go is added to ``c_i`` before whitening.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
+    ``token_reward`` ``[B, T]`` if present. Writes ``advantage`` ``[B, T]``: 0 in groups of one and
+    for invalid rewards.
 
     Args:
         over: the units of the statistics, ``tokens`` or ``responses``. ``responses`` adds dense
@@ -81,6 +85,7 @@ class GroupWhitening(Component):
         has_peers = (groups.valid & (groups.count >= 2)).to(device)
         if self.over == "responses":
             return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
+        # Adds the dense rewards; the metrics that it records are of advantages before whitening.
         broadcast(batch, centred)
         mask = batch["response_mask"] & has_peers[:, None]
         return write_advantage(batch, whiten(batch["advantage"], mask))

@@ -64,7 +64,7 @@ class MedianSpike(nn.Module, metaclass=Checked):
 
     ``||g||`` is the norm of a step's gradient before clipping, and ``||g_1||`` to ``||g_W||`` are
     the norms of the last ``W = window`` steps. The first ``window`` steps are no spikes. Steps with
-    a norm of 0 are ignored. A spike enters the window, so that a lasting change of scale changes
+    a norm of 0 do not count. A spike enters the window, so that a lasting change of scale changes
     the median. The learner records the number of spikes as ``learner/gradient_spikes``.
 
     Args:
@@ -118,6 +118,10 @@ class MedianSpike(nn.Module, metaclass=Checked):
         return {"norms": self.norms}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the norms in the window."""
+        """Restore the norms in the window.
+
+        Raises:
+            CheckpointError: the norms are missing or no numbers of at least 0.
+        """
         norms = field(state, "norms", list[NonNegativeFloat])
         self.norms = [float(norm) for norm in norms][-self.window :]

@@ -110,8 +110,8 @@ class Learner(Component):
         self.non_finite = non_finite or SkipNonFinite()
         self.gradient_spike = gradient_spike or MedianSpike()
         self.generator = new_generator()
-        self.frozen: frozenset[str] = frozenset()
-        self.weights_changed = False
+        self.frozen: frozenset[str] = frozenset()  # names of parameters that no step changes
+        self.weights_changed = False  # whether a step on this batch was taken
         decoding = model.decoding if isinstance(model, Policy) else Decoding()
         check_sampling(decoding, num_minibatches * epochs)
         self.replays_sampling = num_minibatches * epochs > 1 and decoding.truncates
@@ -250,7 +250,7 @@ class Learner(Component):
         return self.passes.differentiate(batch, self.weights_changed)
 
     def take(self, norm: Tensor, progress: float) -> None:
-        """Step along the gradient in ``.grad``; record its norm and the learning rate."""
+        """Step along ``.grad``, and update the losses; record norm and learning rate."""
         lr = self.optimizer_step.take(norm, progress)
         for loss in self.row_losses.values():
             loss.after_step()

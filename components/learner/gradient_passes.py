@@ -151,6 +151,7 @@ class GradientPasses:
             try:
                 values = self._values(outputs, micro)
             except NumericalError:
+                # Other ranks may wait for this rank's backward pass.
                 self.strategy.backward_zero(outputs)
                 raise
             if not all(value.requires_grad for value in values.values()):

@@ -115,6 +115,7 @@ class OnPolicyTest:
     def __init__(self, model: object, loss_keys: set[str], weights_changed: bool) -> None:
         self.version: int | None = None
         outputs = loss_keys.intersection(getattr(model, "out_keys", ()))
+        # Only log-probs are recorded: a loss that reads another output needs a forward pass.
         # Truncated sampling does not give the entropy of the full distribution.
         if isinstance(model, Policy) and not weights_changed and not model.decoding.truncates:
             self.version = model.version if outputs <= {"log_probs"} else None

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def limit_minibatches(units: int, requested: int, name: str) -> int:
-    """Return the requested number of minibatches, or the number of units if that is smaller.
+    """Return the requested number of minibatches; warn and return ``units`` if that is smaller.
 
     Args:
-        units: number of units of the batch, which a filter may have reduced.
+        units: number of units of the batch, which a filter may have reduced; 0 limits nothing.
         requested: ``num_minibatches``.
         name: name of the learner, for the warning.
     """
@@ -43,7 +43,8 @@ def minibatch_step(learner: Learner, batch: TensorDict) -> bool:
     """Take an optimiser step on a minibatch, or skip it; return whether it was taken.
 
     A step is skipped if its loss or gradient is not finite, or if its gradient is a spike and
-    ``gradient_spike.action`` is ``skip``. A skipped step changes nothing but its count.
+    ``gradient_spike.action`` is ``skip``. A skipped step changes nothing but the count of such
+    steps and the window of gradient norms; its gradient stays in ``.grad`` until the next step.
 
     Args:
         learner: takes the step.

@@ -41,8 +41,9 @@ class NaturalGradientLearner(Component):
 
     ``pi`` is the policy, ``pi_old`` the policy before the step, and ``A`` the whitened advantage.
 
-    Records ``trust_region/kl``, ``trust_region/surrogate_gain`` and ``trust_region/shrinks``, the
-    number of times that the step was shrunk (-1: no step).
+    Records ``trust_region/shrinks``, the number of times that the step was shrunk (-1: no valid
+    step), and of a step that is taken ``trust_region/kl`` and ``trust_region/surrogate_gain``. A
+    gradient of 0 gives no step and no metrics.
 
     The current policy must have sampled the batch; the log-probs of ``pi_old`` are computed anew.
 

@@ -77,7 +77,7 @@ class PerObjectiveLearner(Learner):
 
     Raises:
         ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` matches
-            no name, or the aggregator returns weights for each row.
+            no name, ``parallel=shard`` is set, or the aggregator returns weights for each row.
         MissingExtra: torchjd is not installed.
         NonFiniteSteps: a loss or the gradient was not finite in several consecutive steps; the
             message names the objective.

@@ -159,7 +159,7 @@ class Davidson(PairLoss):
         self.rate = rate
         self.label_noise = label_noise
         self.centring_coef = centring_coef
-        self.shift = nn.Parameter(torch.zeros(()), requires_grad=learnt)
+        self.shift = nn.Parameter(torch.zeros(()), requires_grad=learnt)  # the ``x`` of ``nu``
 
     def log_nu(self) -> torch.Tensor:
         """Return the log of the tie parameter, a scalar."""

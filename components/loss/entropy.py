@@ -60,7 +60,7 @@ class AdaptiveEntropyLoss(TokenLoss):
     is active only while the last ``H`` is at or below the target.
 
     Reads ``response_mask``, ``entropy`` ``[B, T]``. Writes the scalar ``loss``. Records
-    ``entropy_bonus/coef``, ``c`` of the optimiser step.
+    ``entropy_bonus/coef``, ``c`` of the optimiser step, also while the bonus is not active.
 
     Args:
         entropy_coef: initial ``c``, in reward units per nat.
@@ -99,7 +99,8 @@ class AdaptiveEntropyLoss(TokenLoss):
         self.target = target
         self.step = step
         self.maximum = maximum
-        # NaN: no measurement yet; it is not below any target.
+        # ``last`` is the mean entropy of the last step with tokens; ``total`` is this step's sum
+        # over ``count`` tokens. NaN: no measurement yet; it is not below any target.
         initial = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
         for name, value in initial.items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))

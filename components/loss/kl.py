@@ -30,8 +30,9 @@ from rlcomp.metrics import record
 class _KLInLoss(TokenLoss):
     """Base class of KL penalties in the loss: ``loss = beta * sum_t w_t * KL_t``.
 
-    ``w_t`` = ``loss_weight``. A subclass computes ``KL_t`` in :meth:`kl`. Records ``kl/in_loss``,
-    the mean of ``KL_t``, nats per token.
+    ``w_t`` = ``loss_weight``. A subclass computes ``KL_t`` in :meth:`kl`. If present, ``kl_weight``
+    ``[B]`` multiplies the penalty of its row. Records ``kl/in_loss``, the mean of ``KL_t`` without
+    this factor, nats per token.
 
     Args:
         controller: the controller of beta.
@@ -71,8 +72,8 @@ class KLLoss(_KLInLoss):
     ``loss = beta * sum_t w_t * k(d_t)`` with ``d_t = log pi(a_t) - log pi_ref(a_t)`` and ``w_t`` =
     ``loss_weight``; ``k1(d) = d``, ``k2(d) = d^2 / 2``, ``k3(d) = exp(-d) - 1 + d``.
 
-    Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``. Writes the scalar
-    ``loss``.
+    Reads ``response_mask``, ``log_probs``, ``ref_log_probs`` ``[B, T]``, and ``kl_weight`` ``[B]``
+    if present, a factor of the row's penalty. Writes the scalar ``loss``.
 
     Args:
         controller: the controller of beta.
@@ -112,7 +113,8 @@ class KLFullLoss(_KLInLoss):
     micro-batch for each distribution and the gradient.
 
     Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
-    ``[B, T, V]``. Writes the scalar ``loss``.
+    ``[B, T, V]``, and ``kl_weight`` ``[B]`` if present, a factor of the row's penalty. Writes the
+    scalar ``loss``.
 
     Args:
         controller: the controller of beta.
@@ -147,8 +149,8 @@ class KLRatioLoss(_KLInLoss):
     On-policy, and for a token without a recorded log-prob (NaN), its value is 1 but its gradient is
     not 0.
 
-    Reads ``response_mask``, ``log_probs``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``.
-    Writes the scalar ``loss``.
+    Reads ``response_mask``, ``log_probs``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
+    ``kl_weight`` ``[B]`` if present, a factor of the row's penalty. Writes the scalar ``loss``.
 
     Args:
         controller: the controller of beta.

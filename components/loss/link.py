@@ -1,6 +1,7 @@
 """Links of preference losses: the loss of a pair as a function of the scores of its answers.
 
-``s`` is the logistic function; ``u_w`` and ``u_l`` are the scores of chosen and rejected answer.
+``s`` is the logistic function; ``u_w`` and ``u_l`` are the scores of chosen and rejected answer,
+``m = u_w - u_l``.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class PreferenceLoss(PairLoss):
 
     ``l_u`` = ``pair_loss`` is the link's loss of both scores, ``l'_u`` = ``flipped_loss`` the loss
     with a flipped label. ``w_u`` are the weights of a mean over the pairs of the optimiser step,
-    ``v_t`` the weights of a mean over the tokens of the step's chosen answers, ``c`` =
-    ``pair_coef``, ``mu`` = ``nll_coef``.
+    ``v_t`` the weights of a mean over the tokens of the step's chosen answers, in which a token
+    counts by its pair's ``w_u``; ``c`` = ``pair_coef``, ``mu`` = ``nll_coef``.
 
     A method such as DPO is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
     order.

@@ -65,13 +65,14 @@ class OrdinalRegression(RowLoss):
         self.rate = rate
         start = uniform_thresholds(len(levels))
         self.register_buffer("start", torch.tensor(start), persistent=False)
-        # Thresholds in units of the rate: the lowest one, then the logarithms of the gaps.
+        # Changes by training, divided by ``rate``: of the lowest threshold, then of the logarithms
+        # of the gaps.
         self.moved = nn.Parameter(torch.zeros(len(start)))
 
     start: Tensor
 
     def thresholds(self) -> tuple[Tensor, Tensor]:
-        """Return the lowest threshold, and the gaps between thresholds, ``[K - 2]``."""
+        """Return the lowest threshold, a scalar, and the gaps between thresholds, ``[K - 2]``."""
         moved = self.rate * self.moved
         return self.start[0] + moved[0], self.start.diff() * moved[1:].exp()
 

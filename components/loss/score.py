@@ -137,10 +137,11 @@ class DivergenceScore(Score):
 
     With ``h = sum_t log(pi_t / pi_ref_t)``: ``forward_kl`` is ``u = 1 - e^-h``,
     ``jensen_shannon`` is ``u = log 2 + log s(h)``, ``alpha`` is
-    ``u = (e^((alpha - 1) h) - 1) / (alpha - 1)``.
+    ``u = (e^((alpha - 1) h) - 1) / (alpha - 1)``; ``s`` is the logistic function. Exponents above
+    40 count as 40.
 
     Reads ``log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Writes ``score`` ``[B]``,
-    nats, with gradient.
+    with gradient.
 
     Args:
         divergence: ``forward_kl``, ``jensen_shannon`` or ``alpha``.

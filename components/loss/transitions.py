@@ -103,7 +103,7 @@ class TransitionLoss(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalars that this call uses, in a new TensorDict."""
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # Only passes with gradient count as calls of ``period``.
             self.calls += 1
         values = self._compute(batch)
         entries = [key for key in values.keys() if self._is_used(key)]
@@ -176,7 +176,8 @@ class ConservativeLoss(TransitionLoss):
     draws uniform actions from [-1, 1] for any bounds; a test shows both differences.)
 
     Reads the entries of :class:`~components.loss.transitions.TransitionLoss`. Writes its scalars
-    and ``loss_cql``.
+    and ``loss_cql``, the weighted term. Records ``loss/cql``, the term without ``w``, at every
+    call.
 
     Args:
         objective: function of the networks that returns torchrl's ``SACLoss``.
@@ -214,6 +215,7 @@ class ConservativeLoss(TransitionLoss):
             objective=objective,
             networks=networks,
             gamma=gamma,
+            # Without ``loss_cql``, which torchrl's loss does not have: the base class refuses it.
             period={entry: calls for entry, calls in period.items() if entry != "loss_cql"},
         )
         self.period = dict(period)

@@ -2,6 +2,7 @@
 
 ``reward``, ``group_id`` (int64), ``valid`` (bool) and the results of functions of groups are
 ``[B]``. Rewards are in reward units. A ``k`` of None is the number of valid responses of the group.
+NumericalError if a valid reward is not finite.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Branching rollouts (ARPO): probability of a branch, and advantages of the rows of a tree."""
+"""Branching rollouts (ARPO): probability of a branch, and advantages of the rows of a tree.
+
+Functions of rewards raise NumericalError if a valid reward is not finite.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from rlcomp.functional.group_statistics import Groups
 def normalised_entropy(logits: Tensor) -> Tensor:
     """Compute the entropy divided by its maximum, ``[N]``: ``H = -sum_v p_v log p_v / log V``.
 
-    ``logits`` are ``[N, V]``; the result is at least float32, from 0 to 1.
+    ``logits`` are ``[N, V]``, ``V`` at least 2; the result is at least float32, from 0 to 1.
 
     Source: Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2; over the whole vocabulary.
 
@@ -53,6 +56,7 @@ def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
                 [0, 2, 4]])
     """
     node, columns, nodes = group_id, list[Tensor](), 0
+    # A prefix is the id of the prefix before it and one token.
     for column in tokens.T:
         _, node = torch.unique(torch.stack([node, column], 1), dim=0, return_inverse=True)
         columns.append(node + nodes)

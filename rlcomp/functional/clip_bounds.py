@@ -128,8 +128,8 @@ def search_bounds(
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
     """Compute ``(A - mean A) (log pi - mean log pi)`` per token, both means over the mask.
 
-    The rows are of the whole optimiser step. The result is ``[B, T]``, at least float32, 0 outside
-    the mask.
+    The rows are of the whole optimiser step. The result is ``[B, T]``, at least float32, detached,
+    0 outside the mask.
 
     Source: Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
 
@@ -150,7 +150,7 @@ def _centred(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def share_count(mask: Tensor, share: float) -> int:
-    """Count the tokens in a share of the mask: ``max(1, floor(share * N))``.
+    """Count a share of the ``N`` tokens in the mask, at least 1: ``max(1, floor(share * N))``.
 
     Source: Cui et al. 2025 (Clip-Cov: r N), arXiv:2505.22617, section 4.2; rounded as in verl.
 
@@ -164,9 +164,9 @@ def share_count(mask: Tensor, share: float) -> int:
 def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
     """Select the ``count`` largest eligible values; ties with the last of them are all selected.
 
-    Return a bool mask ``[B, T]``. Values within 1e-5 tie: responses with a common prefix have equal
-    values up to rounding. The selection then depends neither on the order of rows nor on how they
-    were batched.
+    Return a bool mask ``[B, T]``, all False if no value is eligible. Values within 1e-5 tie:
+    responses with a common prefix have equal values up to rounding. The selection then depends
+    neither on the order of rows nor on how they were batched.
 
     Source: Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
 

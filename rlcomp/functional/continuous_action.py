@@ -40,7 +40,7 @@ def time_grid(num_steps: int) -> Tensor:
 def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
     """Compute ``s_t = a sqrt(t / (1 - t))``; at ``t = 1`` the denominator uses the next time.
 
-    ``level`` is ``a``. The shape is that of ``time`` broadcast with ``after``.
+    ``1 - t`` is 0 there. ``level`` is ``a``. ``time`` and ``after`` broadcast.
 
     Source: Liu et al. 2025 (Flow-GRPO), arXiv:2505.05470, section 4.2.
 

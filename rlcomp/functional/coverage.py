@@ -94,7 +94,7 @@ def coverage_difference(
 
 
 def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
-    """Find the sign changes of the difference, ascending in k; a difference of 0 is skipped.
+    """Find the sign changes of ``differences``, which ascend in k; a difference of 0 is skipped.
 
     A crossing is significant if, on both sides, the interval of some k excludes 0 within the run of
     equal signs next to it.

@@ -1,6 +1,6 @@
 """Losses of distillation, and the alignment of two tokenizers' spans.
 
-Log-probs are in nats, without gradient in the teacher's.
+Log-probs are in nats. :func:`divergence` and :func:`distillation_advantage` detach the teacher's.
 """
 
 from __future__ import annotations

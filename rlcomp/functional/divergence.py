@@ -2,7 +2,8 @@
 
 Log-probs are in nats, ``[B, T]``. Each estimator is a function of ``d = log pi - log ref``. The
 last column names the function whose gradient an estimator has in expectation, as a loss on samples
-of the policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0.
+of the policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0; ``sg``
+stops the gradient.
 
 ============  ===================  ========================
 name          value                expected gradient of

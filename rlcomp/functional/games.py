@@ -1,4 +1,8 @@
-"""Values of games: tournaments, matrix games, and PretrainZero's mask game."""
+"""Values of games: tournaments, matrix games, and PretrainZero's mask game.
+
+In the mask game a generator proposes spans of a text to mask, and a predictor fills each masked
+span several times.
+"""
 
 from __future__ import annotations
 

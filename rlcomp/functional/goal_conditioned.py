@@ -91,5 +91,6 @@ def geometric_positions(position: Tensor, last: Tensor, uniform: Tensor, gamma: 
     """
     remaining = last - position + 1
     within = 1 - gamma ** remaining.double()  # probability that the draw ends within the episode
+    # Inversion: the share of draws with k < x is (1 - gamma^x) / within.
     offset = torch.log1p(-uniform.double() * within) / math.log(gamma)
     return position + torch.minimum(offset.long(), remaining - 1)

@@ -63,6 +63,7 @@ def reachable_leaves(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
         if node is not None and node not in nodes:
             nodes.add(node)
             todo += [before for before, _ in node.next_functions]
+    # The node that accumulates a leaf's gradient holds the leaf as ``variable``.
     reached = {id(getattr(node, "variable", None)) for node in nodes}
     return {id(leaf) for leaf in leaves} & reached
 

@@ -227,6 +227,7 @@ def weighted_token_baseline(
     ``W``, ``mask`` and the result are ``[B, T]``, the result in units of the returns. For the
     optimal baseline ``W`` is the summed :func:`squared_score_norm` up to the token. The result is
     exactly 0 outside the mask, and where the responses with a token at ``t`` have equal returns.
+    The baseline is 0 where all weights are 0.
 
     Source: Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
     """

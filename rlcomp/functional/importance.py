@@ -111,6 +111,7 @@ def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
         >>> normaliser(torch.tensor([[1.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool), "token")
         tensor(2.)
     """
+    # Of a sequence count its first token alone.
     selected = mask if level == "token" else mask & (mask.cumsum(1) == 1)
     number = selected.sum()
     mean = masked(weight, selected).sum() / number.clamp(min=1)

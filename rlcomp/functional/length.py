@@ -135,7 +135,8 @@ def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
 def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -> Tensor:
     """Compute GRPO-LEAD's accuracy reward: ``exp(-alpha * z)`` if correct, else -1.
 
-    ``z`` is the length z-score among the correct responses of the group.
+    ``z`` is the length z-score among the correct responses of the group. A row without a valid
+    reward gets -1, too.
 
     Source: Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.
 

@@ -29,6 +29,7 @@ def lattice(objectives: int, levels: int) -> Tensor:
         >>> lattice(2, 3).tolist()
         [[3, 0], [2, 1], [1, 2], [0, 3]]
     """
+    # Stars and bars: K - 1 bars at any of these places divide ``levels`` stars into K parts.
     places = levels + objectives - 1
     bars = torch.tensor(
         [(-1, *bars, places) for bars in combinations(range(places), objectives - 1)]
@@ -62,6 +63,7 @@ def nearest_point(weights: Tensor, levels: int) -> Tensor:
     steps = exact / total * levels
     floor = steps.floor()
     missing = levels - floor.sum(-1, keepdim=True)
+    # The second argsort turns the order into ranks: 0 is the largest remainder.
     rank = (floor - steps).argsort(stable=True).argsort(-1)
     return (floor + (rank < missing)).long()
 

@@ -204,7 +204,10 @@ def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
 
 
 def _with_class(others: _Counts, size: int, j: int, room: int) -> _Counts:
-    """Extend the ways to draw by one class of wrong answers, with at most ``j`` of them."""
+    """Extend the ways to draw by one class of ``size`` wrong answers, with at most ``j`` of them.
+
+    No way draws more than ``room`` answers.
+    """
     ways: _Counts = {}
     for (drawn, ties), count in others.items():
         for i in range(min(size, j, room - drawn) + 1):

@@ -1,8 +1,8 @@
 """Preference losses of pairs, as functions of scores (:mod:`rlcomp.functional.preference_score`).
 
 A score of the chosen (``u_w``) or rejected answer (``u_l``) is a log-ratio to the reference, a
-log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function. Scores and losses
-of ``U`` pairs are ``[U]``; ``argument`` ``z`` is ``[U]`` and dimensionless.
+log-prob or log-odds, in nats. ``m = u_w - u_l``; ``s`` is the logistic function, ``b`` is ``beta``.
+Scores and losses of ``U`` pairs are ``[U]``; ``argument`` ``z`` is ``[U]`` and dimensionless.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def hinge_loss(argument: Tensor) -> Tensor:
 
 
 def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
-    """Compute EXO's loss of a pair: reverse KL from the smoothed label to the preference.
+    """Compute EXO's loss of a pair: reverse KL of the policy's preference to the smoothed label.
 
     ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``, and
     ``epsilon`` ``eps`` the probability that the label is wrong. ``argument`` is ``beta m``.

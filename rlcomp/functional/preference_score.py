@@ -49,6 +49,8 @@ def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> T
 def power_transform(mean: Tensor, alpha: float) -> Tensor:
     """Compute AlphaPO's ``(1 - exp(-alpha a)) / alpha``, or ``a`` (SimPO) where ``alpha`` is 0.
 
+    An exponent above 40 counts as 40, and then has no gradient.
+
     Source: Gupta et al. 2025 (AlphaPO), arXiv:2501.03884, eq. 5.
 
     Examples:
@@ -97,8 +99,8 @@ def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) ->
 
     ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon),
     ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha divergence, ``alpha`` other than 1). The
-    reverse KL's score is ``h``. Exponents above 40 count as 40. ``alpha`` is read only by the alpha
-    divergence.
+    reverse KL's score is ``h``. Exponents above 40 count as 40, without a gradient. ``alpha`` is
+    read only by the alpha divergence.
 
     Source: Wang et al. 2023 (f-DPO), arXiv:2309.16240, table 1; signs and constants as in trl
     1.16.0.

@@ -81,7 +81,7 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 
     0 if the prediction is not the text of a number of leading tokens. ``truth`` is cut to its
     compared length: a longer prediction is wrong. ``ends`` are the ends of the tokens of ``truth``,
-    in bytes.
+    in bytes; tokens without bytes do not count.
 
     Source: Dong et al. 2025 (RPT), arXiv:2506.08007, the prefix matching reward.
 
@@ -99,7 +99,7 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 def begins_with_first(prediction: bytes, truth: bytes, ends: Collection[int]) -> bool:
     """Test if a prediction starts with the complete first token of the true continuation.
 
-    Arguments are as in :func:`matched_tokens`; tokens without bytes do not count.
+    Arguments are as in :func:`matched_tokens`.
 
     Source: Dong et al. 2025 (RPT), arXiv:2506.08007: the first-token reward, its baseline.
 

@@ -25,7 +25,8 @@ def step_advantage(
     step on its last token, marked by ``step_end``.
 
     Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups with fewer than two answers with
-    a rewarded step, and if all steps of the group have the same reward.
+    a rewarded step, and if all steps of the group have the same reward. There is no mask: a token
+    of the prompt has the sum of all steps.
 
     Source: Shao et al. 2024, arXiv:2402.03300, section 4.1.3 (process supervision).
 
@@ -38,6 +39,7 @@ def step_advantage(
                 [-0.5774, -0.5774]])
     """
     judged = valid.bool() & step_end.any(1)
+    # Number of judged answers in the row's group; the rewards do not matter for it.
     peers = Groups(torch.zeros_like(group_id), group_id, judged).count.to(group_id.device)
     ends = step_end & (judged & (peers >= 2))[:, None]
     rows = ends.nonzero()[:, 0]

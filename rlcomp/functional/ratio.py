@@ -1,6 +1,6 @@
 """Importance ratios, their distances and their mismatch.
 
-Log ratios and log-probs are in nats, ``[B, T]``.
+Log ratios and log-probs are in nats, ``[B, T]``. ``sg`` stops the gradient.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ holes; results are 0 outside it. ``value`` is the value of the state before the 
 ``last_value`` ``[B]`` that after the last step (None: 0). ``gamma`` is a discount per step inside
 the mask.
 
-ShapeError if tensors differ in shape; NumericalError if an entry inside the mask is not finite.
+The estimators, :func:`reward_to_go` to :func:`vtrace`, raise ShapeError if tensors differ in shape
+and NumericalError if an entry inside the mask is not finite. The recurrences do not check.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def next_value(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tens
         >>> next_value(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[True, False, True]]))
         tensor([[2., 2., 0.]])
     """
+    # The least column after t inside the mask; column ``width`` holds ``last`` and always counts.
     width = values.shape[1]
     column = torch.arange(width + 1, device=values.device).expand(len(values), -1)
     end = mask.new_ones(len(mask), 1)

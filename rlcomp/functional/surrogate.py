@@ -1,7 +1,8 @@
 """Surrogates of the policy objective, per token.
 
 ``ratio`` is pi / pi_old, dimensionless. ``advantage`` and surrogates are in reward units
-(:func:`weighted_log_probs`: reward units times nats). Shapes are ``[B, T]``.
+(:func:`weighted_log_probs`: reward units times nats). Shapes are ``[B, T]``. ``sg`` stops the
+gradient.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 ``reward``, ``value`` and results are ``[E, K]``, in reward units: K turns of E episodes. ``exists``
 is the mask of the turns that an episode has, the first ones; results are 0 elsewhere. ``gamma`` is
-a discount per turn, not per token. GAE over turns is :func:`rlcomp.functional.returns.gae`.
+a discount per turn, not per token. Tensors are on the CPU. GAE over turns is
+:func:`rlcomp.functional.returns.gae`.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ def gigpo_steps(
         epsilon: added to the standard deviation; None for no division.
 
     Returns:
-        The advantage, 0 in groups of one visit and of equal returns; and the size of the step group
-            of each turn, 0 for turns without one.
+        The advantage, 0 in groups of one visit and of equal returns, and with ``others`` where no
+            other episode visits the state; and the size of the step group of each turn, 0 for turns
+            without one.
 
     Source: Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is an addition.
     """

@@ -33,6 +33,10 @@ class BAPO(LossPart):
     ``[B, T]``. Writes ``surrogate`` ``[B, T]``. Prepares ``ratio_floor``, ``ratio_ceiling``
     ``[B]``.
 
+    Records under ``trust_region/``: ``clip_fraction_low`` and ``clip_fraction_high``, the shares of
+    clipped tokens; and of the search ``ratio_floor`` and ``ratio_ceiling``, its bounds,
+    ``positive_share``, the share that they reach, and ``search_steps``.
+
     Args:
         share: rho_0, target share of tokens with positive advantage in the sum of ``p_t m_t``.
         measure: ``gradient``: ``m_t = r_t |A_t|`` on unclipped tokens; raising either bound
@@ -96,7 +100,7 @@ class BAPO(LossPart):
         self.ceiling_start = ceiling_start
         self.ceiling_end = ceiling_end
         self.ceiling_step = ceiling_step
-        self.bounds = Bounds(floor_start, ceiling_start, math.nan, 0)
+        self.bounds = Bounds(floor_start, ceiling_start, math.nan, 0)  # of the last search
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Search the bounds on all rows of the step; write the same ones to every row."""

@@ -1,4 +1,9 @@
-"""Trust regions by clipping."""
+"""Trust regions by clipping.
+
+All but NoTrustRegion record ``trust_region/clip_fraction_low`` and
+``trust_region/clip_fraction_high``: the shares of tokens with A < 0 below the floor and with A > 0
+above the ceiling (CISPO: any A).
+"""
 
 from __future__ import annotations
 
@@ -91,6 +96,8 @@ class DualClip(LossPart):
     advantage at ``c``; dual clip does not.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+    Records ``trust_region/clip_fraction_dual``, the share of tokens with ``A_t < 0`` and
+    ``r_t > c``.
 
     Args:
         clip_low: eps_low, in [0, 1).

@@ -20,14 +20,16 @@ class ClipCov(LossPart):
 
     ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;
     ``I_clip`` = ``max(1, floor(share * N))`` tokens drawn uniformly from
-    ``{t: cov_low < Cov_t < cov_high, t not clipped}``, with
+    ``{t: cov_low < Cov_t < cov_high, t not clipped}`` (all of them if they are fewer), with
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step.
 
     These tokens lower the entropy most.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_clip.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_clip. Records
+    ``trust_region/selected_fraction``, the share of I_clip, and ``trust_region/clip_fraction_low``
+    and ``trust_region/clip_fraction_high``, the shares of tokens that PPO clips.
 
     Args:
         clip_low: eps_low, in [0, 1).
@@ -110,11 +112,13 @@ class KLCov(LossPart):
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step; ``beta`` = ``kl_coef``.
 
-    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 0`` are
-    never selected. At ``r_t = 1`` (up to rounding) the penalty has no gradient.
+    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 1e-5``
+    (0 up to rounding) are never selected. At ``r_t = 1`` (up to rounding) the penalty has no
+    gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL. Records
+    ``trust_region/selected_fraction``, the share of I_KL.
 
     Args:
         share: size of I_KL as a share of the step's tokens.

@@ -32,7 +32,9 @@ class DPPO(LossPart):
     ``old_log_probs=rollout`` the divergence is to the sampling policy, as in the paper.
 
     Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
-    Writes ``surrogate`` ``[B, T]``. Records the shares of masked tokens and the mean divergence.
+    Writes ``surrogate`` ``[B, T]``. Records ``trust_region/clip_fraction_low`` and
+    ``trust_region/clip_fraction_high``, the shares of masked tokens that moved down and up, and
+    ``trust_region/divergence``, the mean ``D_t``.
 
     Args:
         divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
@@ -88,11 +90,13 @@ class KLPenalty(LossPart):
     ``KL(pi_old || pi)``, unbiased in value and gradient on samples of ``pi_old``.
 
     Adaptive: after each optimiser step with mean KL per token ``d``, ``beta <- 2 beta`` if
-    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8].
-    ``d`` is measured in the forward pass of the step, before its update. It is 0 in the first step
-    on a batch: adaptation needs several optimiser steps per batch.
+    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8]. A
+    ``d`` below 1e-4 of ``d_target`` leaves ``beta`` as it is. ``d`` is measured in the forward pass
+    of the step, before its update. It is 0 in the first step on a batch: adaptation needs several
+    optimiser steps per batch.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+    Records ``trust_region/kl``, ``d``, and ``trust_region/kl_coef``, the step's ``beta``.
 
     Args:
         kl_coef: beta, or with ``adaptive`` its initial value, in units of advantage per nat.
@@ -166,8 +170,10 @@ class M2PO(LossPart):
     than PPO clips. Masked tokens stay in the denominator of the loss.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
-    Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records their share of all
-    tokens, and the second moment of ``T`` with and without the selected tokens.
+    Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records
+    ``trust_region/selected_fraction``, their share of all tokens, and the mean ``(log r_t)^2`` over
+    ``T``, ``trust_region/second_moment``, and over its tokens with ``M_t = 1``,
+    ``trust_region/second_moment_kept``.
 
     Args:
         tau: largest mean of ``(log r)^2`` over ``T``, nats squared.

@@ -65,7 +65,7 @@ class VESPO(LossPart):
     sides. The value of ``l_t`` has no meaning.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
-    ``surrogate`` ``[B, T]``. Records the mean weight.
+    ``surrogate`` ``[B, T]``. Records ``trust_region/weight``, the mean weight ``phi``.
 
     Args:
         shape_positive: k for ``A >= 0``: how fast small ratios fade.

@@ -1,4 +1,8 @@
-"""Weights that correct for a mismatch of policies."""
+"""Weights that correct for a mismatch of policies.
+
+Weights record ``weight/mean`` and ``weight/second_moment`` (mean square), filters
+``weight/dropped_<filter>`` (share of tokens), DivergenceFilter ``weight/divergence`` (mean k).
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,7 @@ class DivergenceFilter(LossPart):
         low: the least accepted estimate, nats; null: no bound.
 
     Source:
-        verl, rollout correction (rejection sampling); estimators: Schulman 2020, "Approximating KL
-        divergence".
+        verl, rollout correction; estimators: Schulman 2020, "Approximating KL divergence".
     """
 
     equation = (
@@ -93,12 +96,9 @@ class MaskedWeight(LossPart):
     ``c_t = rho_t * 1[low <= rho_t <= high]`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the
     product or geometric mean of ``rho`` over the sequence (``level``).
 
-    Dropped tokens stay in the denominator of the loss. It needs ``old_log_probs=recomputed``: with
-    ``old_log_probs=rollout`` every weight is 1.
-
-    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean and second
-    moment of the weight, and the share of dropped tokens.
+    Dropped tokens stay in the denominator of the loss. With ``old_log_probs=rollout`` every weight
+    is 1. Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
         level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
@@ -148,8 +148,8 @@ class TruncatedWeight(LossPart):
     It needs ``old_log_probs=recomputed``: with ``old_log_probs=rollout`` every weight is 1.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the mean and second
-    moment of the weight; the effective sample size is ``mean^2 / second_moment``.
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. The effective sample size is
+    ``mean^2 / second_moment``.
 
     Args:
         level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
@@ -194,8 +194,7 @@ class SelfNormalisedWeight(TruncatedWeight):
 
     ``c_t = w_t / mean(w)`` with ``w_t`` the weight of :class:`TruncatedWeight`.
 
-    The mean is over the tokens of the optimiser step. With ``level`` ``sequence`` or
-    ``sequence_mean`` the mean is over its sequences.
+    The mean is over the tokens of the optimiser step; with another ``level``, over its sequences.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: ``w_t`` is 1),
     ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Prepares ``weight_scale``
@@ -229,8 +228,7 @@ class GeometricFilter(LossPart):
 
     ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
 
-    The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
-    the loss.
+    The geometric mean does not grow with the length. The denominator keeps dropped sequences.
 
     Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if not recorded: log-ratio 0),
     ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.

@@ -1,4 +1,7 @@
-"""Weights of rows and tokens."""
+"""Weights of rows and tokens.
+
+Filters record the share of dropped tokens, ``weight/dropped_<filter>``.
+"""
 
 from __future__ import annotations
 
