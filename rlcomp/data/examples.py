@@ -252,8 +252,9 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     """Return a new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
 
     Returns:
-        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``; ``columns``, where an example
-        has any (:func:`rlcomp.batch.decode_columns`).
+        ``prompt``, ``answer`` and ``answer_ends`` (true on the last byte of each part in
+        ``Example.answer_ends``, by default of the whole answer), shape ``[P, W]``; ``columns``,
+        where an example has any (:func:`rlcomp.batch.decode_columns`).
     """
     answer = encode_texts([example.answer for example in examples])
     ends = torch.zeros(answer.shape, dtype=torch.bool)

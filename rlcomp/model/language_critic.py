@@ -30,8 +30,8 @@ class LanguageCritic(LanguageModel):
     so far, ``p(w | s)`` the probability that the next token is the first token of the word ``w``,
     and ``v_w`` the word's value.
 
-    The copy starts from the policy at its first phase. It is trained like a language model:
-    ``loss=sft`` on states and words (``value_targets``).
+    The copy gets the policy's weights again when the first phase with it begins. It is trained like
+    a language model: ``loss=sft`` on states and words (``value_targets``).
 
     Args:
         model: the policy's model; it is not changed.

@@ -68,7 +68,7 @@ def load_node(
         trust: as for :func:`load_policy`.
 
     Raises:
-        CheckpointError: as :func:`load_policy`.
+        CheckpointError: as :func:`load_policy`, or the run has no such node of this class.
     """
     checkpoint = open_checkpoint(path)
     with _chain_limit(checkpoint.path):
@@ -151,7 +151,8 @@ def pretrained_model(
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit, or the model embeds preferences.
+        ConfigError: ``path`` is None, the tokenizer or the context does not fit, or the model of a
+            folder embeds preferences.
         CheckpointError: as :func:`load_policy`.
     """
     path = _require_path("model", path)
@@ -179,6 +180,7 @@ def pretrained_tokenizer(
         trust: as for :func:`load_policy`.
 
     Raises:
+        ConfigError: ``path`` is None.
         CheckpointError: as :func:`load_policy`.
         DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
     """
@@ -190,7 +192,10 @@ def pretrained_tokenizer(
 
 
 def base_model_path(config: DictConfig) -> str | None:
-    """Return the path of a run's base model: a folder, run or hub name; None for random weights."""
+    """Return the path of a run's base model: a folder, run or hub name.
+
+    None if the run's model was not loaded from one path: random weights, or a soup.
+    """
     loaders = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
     if OmegaConf.select(config, "model._target_") not in loaders:
         return None

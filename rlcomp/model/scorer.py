@@ -96,7 +96,10 @@ class Scorer(BackboneCopy):
         return read_values(self.backbone, self._transformer, self.score_head, rows).sum(1)
 
     def _answer_ends(self, batch: TensorDict) -> TensorDict:
-        """Return rows with one more column; ``response_mask`` is true after the token to read."""
+        """Return rows with one more column; ``response_mask`` is true after the token to read.
+
+        That is the token of ``h``. A row without a token has no such column.
+        """
         answers = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
         tokens, mask = answers["tokens"], answers["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
@@ -241,7 +244,7 @@ class PolicyCopy(LanguageModel):
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:
-        """Copy the policy's current weights, once."""
+        """Copy the policy's current weights, once, and count an update."""
         if not bool(self.started):
             self.model.load_state_dict(self.policy.model.state_dict())
             self.started.fill_(True)

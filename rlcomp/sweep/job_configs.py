@@ -54,7 +54,7 @@ def with_job_configs(context: HydraContext) -> HydraContext:
 
 
 def describe_refused(refused: RefusedOverrides, configs: Sequence[DictConfig]) -> str:
-    """Describe the faults of overrides, with the nearest names in the configs of jobs."""
+    """Describe the faults of overrides, a line each, with near names in the configs of jobs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below
 
@@ -91,7 +91,8 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         master: the sweep's own config.
 
     Raises:
-        ConfigErrors: no job knows or reads an override, or an option does not exist.
+        ConfigErrors: no job knows or reads an override.
+        ConfigError: an option does not exist.
     """
     loader: Any = context.config_loader
     overrides = overrides_of(arguments, loader)
@@ -118,6 +119,9 @@ def _texts_to_check(override: Override, loader: ConfigLoaderImpl, master: DictCo
     """Return the texts of an override that :func:`check_known` composes.
 
     Each option of a group has other keys and is composed; of other values only the first.
+
+    Raises:
+        ConfigError: a group has no such option.
     """
     texts, group = texts_of(override), override.key_or_group
     if not override.is_sweep_override() or not override.is_discrete_sweep():

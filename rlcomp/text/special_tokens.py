@@ -69,7 +69,7 @@ class MarkedTextCodec:
         return ids or [int(eos if bos is None else bos)]
 
     def encode(self, text: str, preceding: str = "") -> list[int]:
-        """Return the ids of a text that follows the ``preceding`` one.
+        """Return the ids of a marked text that follows the ``preceding`` one; '' if it is first.
 
         DataError if it holds a character that the tokenizer cannot write.
         """

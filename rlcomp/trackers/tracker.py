@@ -54,7 +54,7 @@ class Tracker(Protocol):
         """Return the position of this tracker, for the checkpoint."""
 
     def rewind(self, position: dict[str, Any]) -> None:
-        """Return to the position of the checkpoint."""
+        """Return to the position of the checkpoint; called before :meth:`start`."""
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the run, either complete or by an error."""
