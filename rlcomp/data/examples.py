@@ -69,6 +69,7 @@ def split_examples(
     held_out, num_bad, repeats = split == "held_out", 0, 0
     chosen: dict[tuple[str, str], Example] = {}
     indices = permutation(len(task), seed, "held out" if held_out else "training")
+    # A search for held-out examples of a share of 0 would read the whole task.
     examples = map(task.example, indices if task.held_out > 0 or not held_out else ())
     for example in examples:
         if example.is_held_out(task.held_out) != held_out:

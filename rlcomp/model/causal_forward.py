@@ -139,7 +139,10 @@ class CausalForward:
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:
-        """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``."""
+        """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``.
+
+        Arguments are those of :func:`rlcomp.engine.scoring.compute_logit_functions`.
+        """
         suppressed = self.suppressed_on(scored.states.device)
         return compute_logit_functions(scored, makers, differentiable, decoding, suppressed)
 

@@ -89,6 +89,7 @@ class LanguageCritic(LanguageModel):
 
     def _values(self, batch: TensorDict) -> Tensor:
         first_ids = [ids[0] for ids in self.word_ids.values()]
+        # The softmax of log-probs normalises them over the words.
         probs = self.log_distribution(batch)[..., first_ids].softmax(-1)
         return probs @ torch.tensor([*self.words.values()], device=probs.device)
 

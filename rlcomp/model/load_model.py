@@ -42,12 +42,13 @@ def load_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictCon
 
     Args:
         path: a checkpoint, or a run's directory for its newest one.
-        trust: whether the config may name code that rlcomp does not ship; such code is run.
+        trust: whether the config may name code that rlcomp does not ship, which is run, or models
+            of the hub, which are downloaded.
 
     Raises:
         CheckpointError: the checkpoint has no config (only the command line writes it); the config
-            names such code, or describes another model; the run has no language model; or its chain
-            of base models is a cycle or too long.
+            names such code or models without ``trust``, or describes another model; the run has no
+            language model; or its chain of base models is a cycle or too long.
     """
     policy, config, _ = load_node(path, "policy", LanguageModel, trust)
     return policy, config
@@ -113,6 +114,7 @@ def _build_node(
         raise CheckpointError(f"{checkpoint.path}: {fault}; train it again, or take rlcomp 0.1")
     if "sampler_engine" in config:
         config["sampler_engine"] = None  # the run's server serves only the run
+    # A node with parts of other groups is refused, unless it is trusted.
     node = saved_node(config, name, file, trust, (*POLICY, "value", "scorer"))
     if node is None:
         raise CheckpointError(missing)
@@ -232,7 +234,7 @@ def load_prompt_format(
         trust: as for :func:`load_policy`.
 
     Raises:
-        CheckpointError: the config names code that rlcomp does not ship.
+        CheckpointError: the config names code that rlcomp does not ship, without ``trust``.
         ConfigError: the chat template cannot be used.
     """
     node = saved_node(config, "prompt", file, trust, (*POLICY, "prompt"))

@@ -239,6 +239,7 @@ class PolicyCopy(LanguageModel):
         )
         # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
+        # The constructor takes stop tokens as texts, and the policy has their ids.
         self.generation.stops = policy.stops
         # A buffer, so that a resumed run does not copy the weights again.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))

@@ -67,7 +67,7 @@ def describe_refused(refused: RefusedOverrides, configs: Sequence[DictConfig]) -
     ]
     choices = _choices(configs[-1])
     recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
-    line = None
+    line = None  # several configs have no one command line
     if len(configs) == 1 and choices:
         line = CommandLine(recipe, directories, configs[-1], choices)
     return "\n".join(explain_composition(error, directories, keys, line) for _, error in refused)
@@ -108,6 +108,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         unused &= {override_of[text] for text in (*unread(config, job), *errors)}
         if not unknown and not unused:
             return
+    # What follows is about the last job: its config, texts and errors.
     if not unknown:
         texts = [text for text in job if override_of[text] in unused]
         raise ConfigErrors(messages(check_unread(config, texts, _choices(config))))

@@ -34,8 +34,13 @@ class Space:
         arguments: overrides, as on the command line.
         config_loader: finds the options that match a ``glob``.
 
+    Attributes:
+        searched: the overrides with several values, by key.
+        seeds: ``seed=N`` for each run of a trial; an empty text without a seed.
+        fixed: the other overrides, ``key=value``.
+
     Raises:
-        ConfigError: no override except seeds has several values.
+        ConfigError: no override except seeds has several values, or ``seed`` is an interval.
     """
 
     def __init__(self, arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> None:

@@ -50,7 +50,7 @@ class ThoughtEnd:
         (self.ids,) = encode_all(tokenizer, [text])
         self.end_bytes = text.encode()
         self._table = token_bytes(tokenizer)
-        if len(self.ids) == 1:
+        if len(self.ids) == 1:  # a special token has no bytes in the table
             self._table[self.ids[0]] = self.end_bytes
         self._eos = int(tokenizer.eos_token_id)
 

@@ -73,7 +73,7 @@ class MarkedTextCodec:
 
         DataError if it holds a character that the tokenizer cannot write.
         """
-        # Split at each marked part, with one group of the pattern.
+        # The one group of the pattern makes every second piece a spelled special token.
         pieces = self._marked.split(text)
         pieces_ids = [self._encode_part(pieces[0], preceding)]
         for index in range(1, len(pieces), 2):

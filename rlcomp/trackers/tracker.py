@@ -20,6 +20,7 @@ _REMEDY = (
     "another directory, resume=CHECKPOINT directory=NEW"
 )
 
+# What a step shows as an example, such as a response with its reward, by column.
 Sample = Mapping[str, object]
 
 
