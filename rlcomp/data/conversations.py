@@ -62,7 +62,7 @@ class Conversation(NamedTuple):
         return json.dumps([self.messages, self.tools], ensure_ascii=False)
 
     def column(self) -> dict[str, object]:
-        """Return the value of the example's column ``conversation``."""
+        """Return the value of the example's column ``conversation``, without empty parts."""
         parts = {"messages": self.messages, "completion": self.completion, "tools": self.tools}
         return {name: part for name, part in parts.items() if part}
 
@@ -72,11 +72,12 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
 
     The messages are in the column ``prompt_field``, or in ``messages`` or ``prompt`` if there is
     none. The response is the column ``completion`` (messages, or a text), or else a final
-    assistant turn.
+    assistant turn; a column named ``prompt`` must not end in one.
 
     Raises:
-        DataError: a message has no known role or no text (an image, say), or the last message is
-            not a user's or a tool's; the message names the row.
+        DataError: a message has no known role or no text (an image, say), the last message before
+            the response is not a user's or a tool's, the messages have another format, or another
+            column cannot be used (tools, media, ``conversation``); the error names the row.
     """
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
     name = next((name for name in names if _is_message_list(row.columns.get(name))), None)

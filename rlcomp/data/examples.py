@@ -69,6 +69,7 @@ def split_examples(
     held_out, num_bad, repeats = split == "held_out", 0, 0
     chosen: dict[tuple[str, str], Example] = {}
     indices = permutation(len(task), seed, "held out" if held_out else "training")
+    # A search for held-out examples of a share of 0 would read the whole task.
     examples = map(task.example, indices if task.held_out > 0 or not held_out else ())
     for example in examples:
         if example.is_held_out(task.held_out) != held_out:
@@ -252,8 +253,9 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     """Return a new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
 
     Returns:
-        ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``; ``columns``, where an example
-        has any (:func:`rlcomp.batch.decode_columns`).
+        ``prompt``, ``answer`` and ``answer_ends`` (true on the last byte of each part in
+        ``Example.answer_ends``, by default of the whole answer), shape ``[P, W]``; ``columns``,
+        where an example has any (:func:`rlcomp.batch.decode_columns`).
     """
     answer = encode_texts([example.answer for example in examples])
     ends = torch.zeros(answer.shape, dtype=torch.bool)

@@ -48,7 +48,8 @@ class HeldOutAnswers(Component):
 
     Raises:
         ConfigError: the policy does not stop where the prompt format ends a response, the reward
-            compares an answer with others, or it has no verdict although one is needed.
+            compares an answer with others or has no verdict although one is needed, or the split
+            has no example with a good answer.
         DataError: a held-out prompt and its response may exceed the policy's context.
     """
 

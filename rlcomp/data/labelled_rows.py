@@ -124,8 +124,8 @@ def step_rows(
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``step_end`` (of labelled steps) and
-        ``step_label`` ``[B, T]``, and the prompt's keys. If one token completes several steps, the
-        lowest label counts.
+        ``step_label`` (0 elsewhere) ``[B, T]``, and the prompt's keys. If one token completes
+        several steps, the lowest label counts.
 
     Raises:
         DataError: an example has no valid columns ``steps`` and ``step_labels``.

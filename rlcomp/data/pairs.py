@@ -44,9 +44,9 @@ def pair_rows(
             column ``step`` is true, both answers are steps of a longer one and have no EOS.
 
     Returns:
-        ``tokens``, ``attention_mask``, ``response_mask`` ``[2U, T]``, ``chosen``, ``group_id``
-        ``[2U]`` (equal prompts share one), and the prompt's keys
-        (:func:`rlcomp.data.examples.prompt_batch`).
+        Of ``U`` examples: ``tokens``, ``attention_mask``, ``response_mask`` ``[2U, T]``,
+        ``chosen``, ``group_id`` ``[2U]`` (examples with the same held-out key, usually the prompt,
+        share one), and the prompt's keys (:func:`rlcomp.data.examples.prompt_batch`).
 
     Raises:
         DataError: an example has no rejected answer.
@@ -62,6 +62,8 @@ def pair_rows(
 
 def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> list[Demonstration]:
     """Return the rows of pairs: of each example the chosen answer, then the rejected one.
+
+    The answers of an example with a true column ``step`` lose their last token, which ends them.
 
     Raises:
         DataError: an example has no rejected answer.
@@ -86,6 +88,7 @@ def _answers_of_pair(example: Example) -> list[tuple[Response, Mapping[str, obje
         messages = rejected
         if isinstance(rejected, str):
             messages = [{"role": "assistant", "content": rejected}]
+        # The prompt format takes the answer from the conversation, not from the text.
         columns = {**example.columns, CONVERSATION: {**conversation, "completion": messages}}
         return [(chosen, example.columns), ("", columns)]
     if not isinstance(rejected, str):

@@ -20,7 +20,7 @@ def permutation(length: int, seed: int, name: str) -> Iterator[int]:
         >>> sorted(permutation(10, 0, "epoch 0")) == list(range(10))
         True
     """
-    half = max((length - 1).bit_length() + 1, 2) // 2
+    half = max((length - 1).bit_length() + 1, 2) // 2  # of the bits of an index, rounded up
     keys = [named_seed(seed, f"{name}/{turn}") for turn in range(4)]  # a key for each round
     for start in range(length):
         index = _feistel(start, half, keys)

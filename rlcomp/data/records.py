@@ -41,7 +41,8 @@ class Row(NamedTuple):
     """One row of a data set.
 
     Attributes:
-        place: its location, for messages: ``file:line``.
+        place: its location, for messages: ``file:line``, or the number of the row where a data set
+            has no lines.
         columns: its values by column.
     """
 

@@ -36,6 +36,8 @@ def changes_of_diffs(folder: Path, diffs: Sequence[Path]) -> Iterator[Change]:
 def read_folder(folder: Path) -> dict[str, str]:
     """Return the texts of a folder by path, without links, hidden, compiled or binary files.
 
+    Files larger than 800,000 bytes are left out too.
+
     Raises:
         DataError: there is no such folder, or it has more files than a repository may have.
     """
@@ -95,7 +97,10 @@ class _Git:
         return process.stdout
 
     def tree(self, commit: str) -> dict[str, str]:
-        """Return the texts of a commit by path, without hidden files."""
+        """Return the texts of a commit by path, without links, hidden, binary or very large files.
+
+        Reading stops where the files become too many or too large for a repository.
+        """
         texts: dict[str, str] = {}
         size = 0
         for entry in self("ls-tree", "-r", "-z", "-l", "--full-tree", commit).split(b"\0")[:-1]:

@@ -24,7 +24,7 @@ class Change:
     Attributes:
         name: name of the diff or the commit.
         issue: text of the issue.
-        before: the repository before the change.
+        before: the repository before the change: its texts by path.
         diff: the change, with its tests.
     """
 

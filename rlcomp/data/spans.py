@@ -113,7 +113,7 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
 def context_start(document: Tokenised, start: int, max_context: int) -> int:
     """Return the offset where the last ``max_context`` tokens before a byte begin.
 
-    The offset is moved forward to the start of a character.
+    The offset is moved forward to the start of a character. It is 0 if there are fewer tokens.
 
     Examples:
         >>> context_start(Tokenised("aébc", ids=range(5), ends=[1, 2, 3, 4, 5]), 4, 2)
@@ -211,6 +211,8 @@ def _is_maskable(text: str, span: Span) -> bool:
 class SpanTask(metaclass=Checked):
     """Task with one example for each chosen span of a corpus.
 
+    Subclasses define ``example``.
+
     Attributes:
         prompt_field: the field of ``template``, for the prompt's text.
         response_fields: the fields of ``response``.
@@ -268,7 +270,7 @@ class SpanTask(metaclass=Checked):
         return self.response.format(thought=thought, target=target, continuation=continuation)
 
     def masked(self, index: int) -> tuple[str, str]:
-        """Return the document of a span, and the span without white space at its ends."""
+        """Return the document of a span, and the normalised span (:func:`normalised_span`)."""
         document, span = self.spans[index]
         target = document.text.encode()[span.start : span.stop].decode()
         return document.text, normalised_span(target)

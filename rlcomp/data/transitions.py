@@ -36,7 +36,9 @@ def read_transitions(path: str) -> TensorDict:
 
     Returns:
         ``[R]`` steps under torchrl's names: ``observation``, ``action``, and under ``next``
-        ``observation``, ``reward``, ``done``, ``terminated``, ``truncated``.
+        ``observation``, ``[R, numbers]`` each, float32; ``next`` also has ``reward``, float32, and
+        ``done``, ``terminated``, ``truncated``, bool, ``[R, 1]`` each. A terminated step is not
+        truncated.
 
     Raises:
         DataError: there is no such file, an entry is missing, unknown or malformed, sizes differ,

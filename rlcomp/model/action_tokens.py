@@ -24,9 +24,10 @@ Bins = Annotated[int, Ge(2)]
 class ActionTokenPolicy(Component):
     """Policy that draws each number of an action as one of ``n`` bins, a token of the row.
 
-    A row is an episode; each step is ``D`` tokens of the observation and ``A`` of the action. Token
-    0 is padding; then follow the bins of observations, then those of actions. Given the
-    observation, the numbers of an action are independent: ``log pi(a|s) = sum_A log p_A(bin|s)``.
+    A row is an episode of ``H`` steps; each step is ``D`` tokens of the observation and ``A`` of
+    the action, so that ``T = H (D + A)``. Token 0 is padding; then follow the bins of observations,
+    then those of actions. Given the observation, the ``A`` numbers of an action are independent:
+    ``log pi(a|s)`` is the sum of the log-probs of their bins.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]`` (true on the tokens of actions). Writes
     ``log_probs`` and ``entropy`` ``[B, T]``, nats, like a language model; in a learner ``entropy``

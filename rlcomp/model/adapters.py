@@ -168,6 +168,7 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
         rounded.weight = layers.Params4bit(weight, requires_grad=False, quant_type="nf4")
         rounded.bias = module.bias
         parent, _, child = name.rpartition(".")
+        # bitsandbytes rounds a weight when it is moved, also to the device where it is.
         setattr(model.get_submodule(parent), child, rounded.to(weight.device))
     # peft and rlcomp's engine read this flag.
     model.is_loaded_in_4bit = True

@@ -143,7 +143,8 @@ def read_values(
 def split_rows(rows: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
     """Yield pieces of rows for passes without gradient.
 
-    A piece has at most ``tokens`` tokens, and never more than 32,768; None: 32,768.
+    A piece has at most ``tokens`` tokens, and never more than 32,768; None: 32,768. A prompt that
+    rows share counts once, and a single row may exceed the limit.
     """
     budget = _NO_GRAD_TOKENS if tokens is None else min(tokens, _NO_GRAD_TOKENS)
     return (rows[indices] for indices in split_by_tokens(rows, budget))

@@ -95,13 +95,13 @@ class CausalForward:
         return None if suppressed is None else suppressed.to(device)
 
     def budget(self) -> int:
-        """Return the number of tokens that one pass without gradient reads."""
+        """Return the maximum number of tokens that one pass without gradient reads."""
         if self.packs:
             return _NO_GRAD_TOKENS
         return min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self.signature.vocabulary)
 
     def split(self, columns: TensorDict, budget: int) -> list[Tensor]:
-        """Return indices of rows, in pieces of at most ``budget`` tokens."""
+        """Return indices of rows, in pieces of at most ``budget`` tokens, or of a single row."""
         if self.packs:
             return split_by_tokens(columns, budget)
         return split_by_length(columns["response_mask"], budget)
@@ -139,7 +139,10 @@ class CausalForward:
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:
-        """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``."""
+        """Return the values ``[B, T, ...]`` of logit functions, 0 outside ``response_mask``.
+
+        Arguments are those of :func:`rlcomp.engine.scoring.compute_logit_functions`.
+        """
         suppressed = self.suppressed_on(scored.states.device)
         return compute_logit_functions(scored, makers, differentiable, decoding, suppressed)
 

@@ -132,7 +132,7 @@ class ActorCritic(LanguageModel):
         self.value_head = ValueHead(model)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write log-probs and values of the response tokens, in one forward pass."""
+        """Write the values and the entries of :class:`LanguageModel`, in one forward pass."""
         states: list[Tensor] = []
         hook = self.model.get_decoder().register_forward_hook(
             lambda _, __, output: states.append(output.last_hidden_state)

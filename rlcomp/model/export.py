@@ -41,7 +41,7 @@ def export_policy(
     tokens and its suppressed tokens.
 
     Args:
-        policy: the policy; merging adapters changes it in place.
+        policy: the policy; its model gets the new generation config and merged adapters.
         folder: an existing, empty folder.
         merge: whether to merge adapters into the model. Otherwise only the adapters are written,
             and transformers reads the generation config of their base model: pass the folder's

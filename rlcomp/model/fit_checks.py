@@ -42,6 +42,11 @@ def check_vocabulary(
 def check_context(path: str, context_length: int | None, limit: int | None) -> None:
     """Check that a model's context is long enough.
 
+    Args:
+        path: path of the model, for the message.
+        context_length: maximum number of tokens of the run; None: no check.
+        limit: the model's own limit; None: it has none.
+
     Raises:
         ConfigError: the context is too short; the message names both numbers.
     """

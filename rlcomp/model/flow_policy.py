@@ -54,7 +54,7 @@ class FlowPolicy(Component):
     reads = ("tokens", "response_mask", "flow_state", "flow_next")
     writes = ("log_probs", "entropy")
 
-    steps_taken: Tensor
+    steps_taken: Tensor  # updates of the weights, not steps of the SDE
     grid: Tensor
 
     def __init__(

@@ -130,7 +130,10 @@ class Generation:
         version: int,
         generator: torch.Generator,
     ) -> SampledResponses:
-        """Update the weights of a sampler engine and sample with it."""
+        """Update the weights of a sampler engine and sample with it.
+
+        ``responses`` is the request of :meth:`sample`; the engine gets a request of its own form.
+        """
         cpu, model = torch.device("cpu"), self.forward.model
         suppressed = self.forward.suppressed_on(cpu, self.stops, responses.suppressed_tokens)
         routers = routers_of(model) if responses.decoding.keep_routing == "rollout" else []

@@ -30,8 +30,8 @@ class LanguageCritic(LanguageModel):
     so far, ``p(w | s)`` the probability that the next token is the first token of the word ``w``,
     and ``v_w`` the word's value.
 
-    The copy starts from the policy at its first phase. It is trained like a language model:
-    ``loss=sft`` on states and words (``value_targets``).
+    The copy gets the policy's weights again when the first phase with it begins. It is trained like
+    a language model: ``loss=sft`` on states and words (``value_targets``).
 
     Args:
         model: the policy's model; it is not changed.
@@ -89,6 +89,7 @@ class LanguageCritic(LanguageModel):
 
     def _values(self, batch: TensorDict) -> Tensor:
         first_ids = [ids[0] for ids in self.word_ids.values()]
+        # The softmax of log-probs normalises them over the words.
         probs = self.log_distribution(batch)[..., first_ids].softmax(-1)
         return probs @ torch.tensor([*self.words.values()], device=probs.device)
 

@@ -38,8 +38,8 @@ class LanguageModel(Component):
     The model stays in eval mode, even while it is trained: with dropout the probability of a token
     would differ between sampling and training, and the ratio of an on-policy step would not be 1.
 
-    Ids without a token in the tokenizer (padded vocabularies), and the pad token unless it ends a
-    response, have probability 0, in sampling and in scoring.
+    Ids without a token in the tokenizer (padded vocabularies), preference tokens, and the pad token
+    unless it ends a response, have probability 0, in sampling and in scoring.
 
     Scoring under filters and with recorded choices: :class:`rlcomp.model.row_scoring.RowScoring`.
 
@@ -65,7 +65,8 @@ class LanguageModel(Component):
     Raises:
         ConfigError: the tokenizer has no EOS token or more tokens than the model; the model is not
             causal or has no cache; a stop token is not a token of the tokenizer; under
-            ``keep_routing``, the model has no known routers, or checkpoints its layers.
+            ``keep_routing``, the model has no known routers, or checkpoints its layers; or the
+            sampler engine refuses the model or the decoding.
         DataError: the EOS of the model's ``generation_config`` is no id of the model.
     """
 
@@ -154,9 +155,9 @@ class LanguageModel(Component):
             return self.log_probs(batch)
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Compute :meth:`score` and the routed experts ``[B, T, L, E]``, uint8, unknown in padding.
+        """Compute :meth:`score` and the routed experts ``[B, T, L, E]``, uint8, 255 if unknown.
 
-        Routes in the batch are not replayed.
+        ``E`` experts of each of ``L`` layers. Routes in the batch are not replayed.
 
         Raises:
             ConfigError: ``decoding.keep_routing`` is ``none``.
@@ -243,9 +244,9 @@ class LanguageModel(Component):
     ) -> TensorDict:
         """Sample ``group_size`` responses to every prompt.
 
-        EOS is an action: ``tokens`` ends with it, and it has a log-prob. Arguments and rows are
-        those of :meth:`rlcomp.interfaces.policy.Policy.generate`;
-        :func:`rlcomp.text.answers.answer_prompts` takes texts.
+        EOS is an action with a log-prob; a response that is not truncated ends with a stop token.
+        Arguments and rows: :meth:`rlcomp.interfaces.policy.Policy.generate`. Texts:
+        :func:`rlcomp.text.answers.answer_prompts`.
 
         Raises:
             ConfigError: ``group_size`` or ``max_new_tokens`` is below 1, or as
@@ -270,8 +271,8 @@ class LanguageModel(Component):
     ) -> SamplingSession:
         """Return a session of turns, one row per prompt.
 
-        Its first turn samples the tokens of :meth:`generate` with the same generator. Arguments are
-        those of :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
+        Its first turn samples the tokens of :meth:`generate` with the same generator. Arguments:
+        :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
 
         Raises:
             ConfigError: the policy cannot sample in turns, or as :meth:`check_prompts`.

@@ -42,12 +42,13 @@ def load_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictCon
 
     Args:
         path: a checkpoint, or a run's directory for its newest one.
-        trust: whether the config may name code that rlcomp does not ship; such code is run.
+        trust: whether the config may name code that rlcomp does not ship, which is run, or models
+            of the hub, which are downloaded.
 
     Raises:
         CheckpointError: the checkpoint has no config (only the command line writes it); the config
-            names such code, or describes another model; the run has no language model; or its chain
-            of base models is a cycle or too long.
+            names such code or models without ``trust``, or describes another model; the run has no
+            language model; or its chain of base models is a cycle or too long.
     """
     policy, config, _ = load_node(path, "policy", LanguageModel, trust)
     return policy, config
@@ -68,7 +69,7 @@ def load_node(
         trust: as for :func:`load_policy`.
 
     Raises:
-        CheckpointError: as :func:`load_policy`.
+        CheckpointError: as :func:`load_policy`, or the run has no such node of this class.
     """
     checkpoint = open_checkpoint(path)
     with _chain_limit(checkpoint.path):
@@ -113,6 +114,7 @@ def _build_node(
         raise CheckpointError(f"{checkpoint.path}: {fault}; train it again, or take rlcomp 0.1")
     if "sampler_engine" in config:
         config["sampler_engine"] = None  # the run's server serves only the run
+    # A node with parts of other groups is refused, unless it is trusted.
     node = saved_node(config, name, file, trust, (*POLICY, "value", "scorer"))
     if node is None:
         raise CheckpointError(missing)
@@ -151,7 +153,8 @@ def pretrained_model(
     Raises:
         DataError: there is no readable model at the path; the hub cannot be reached; or the weights
             do not fill the model.
-        ConfigError: the tokenizer or the context does not fit, or the model embeds preferences.
+        ConfigError: ``path`` is None, the tokenizer or the context does not fit, or the model of a
+            folder embeds preferences.
         CheckpointError: as :func:`load_policy`.
     """
     path = _require_path("model", path)
@@ -179,6 +182,7 @@ def pretrained_tokenizer(
         trust: as for :func:`load_policy`.
 
     Raises:
+        ConfigError: ``path`` is None.
         CheckpointError: as :func:`load_policy`.
         DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
     """
@@ -190,7 +194,10 @@ def pretrained_tokenizer(
 
 
 def base_model_path(config: DictConfig) -> str | None:
-    """Return the path of a run's base model: a folder, run or hub name; None for random weights."""
+    """Return the path of a run's base model: a folder, run or hub name.
+
+    None if the run's model was not loaded from one path: random weights, or a soup.
+    """
     loaders = (f"{__name__}.pretrained_model", "rlcomp.model.build.load_causal_lm")
     if OmegaConf.select(config, "model._target_") not in loaders:
         return None
@@ -227,7 +234,7 @@ def load_prompt_format(
         trust: as for :func:`load_policy`.
 
     Raises:
-        CheckpointError: the config names code that rlcomp does not ship.
+        CheckpointError: the config names code that rlcomp does not ship, without ``trust``.
         ConfigError: the chat template cannot be used.
     """
     node = saved_node(config, "prompt", file, trust, (*POLICY, "prompt"))

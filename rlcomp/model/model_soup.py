@@ -38,7 +38,9 @@ def soup(
     Raises:
         ConfigError: ``weights`` has other names than ``runs``, or another sum; or a run had another
             tokenizer.
-        CheckpointError: a run's config names such code.
+        CheckpointError: a run's config names such code, or as
+            :func:`rlcomp.model.load_model.load_policy`.
+        DataError: there is no readable model at a path.
         ShapeError: the models differ in a tensor.
 
     Source:

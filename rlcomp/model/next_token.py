@@ -77,7 +77,10 @@ def _check_fits(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> None:
 
 
 def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the row indices of each pass: similar lengths, the longest first."""
+    """Yield the row indices of each pass: similar lengths, the longest first.
+
+    Rows of fewer than two tokens are left out: they have no next token to predict.
+    """
     order = sorted((n for n, row in enumerate(rows) if len(row) > 1), key=lambda n: -len(rows[n]))
     while order:
         count = max(1, _TOKENS // len(rows[order[0]]))
@@ -88,9 +91,10 @@ def _batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
 def _entropies(
     model: PreTrainedModel, rows: Sequence[Sequence[int]], top_k: int, renormalise: bool
 ) -> Tensor:
-    """Compute the next token's entropy at each position, ``[B, T]``.
+    """Compute the next token's entropy at each position, ``[B, T]``, of rows, the longest first.
 
-    Padding is on the right, where no token of a causal model attends to it.
+    Padding is on the right, where no token of a causal model attends to it. The columns are read in
+    pieces, with a KV cache, so that the logits of one piece are in memory at once.
     """
     width = len(rows[0])
     tokens = torch.tensor([[*row] + [0] * (width - len(row)) for row in rows], device=model.device)

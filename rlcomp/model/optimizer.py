@@ -171,7 +171,10 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         self._share_state()
 
     def _share_state(self) -> None:
-        """Give both optimisers the groups and the state of this one."""
+        """Give both optimisers the groups and the state of this one.
+
+        A schedule or a checkpoint changes only those of this one.
+        """
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 

@@ -85,7 +85,7 @@ def _check_counts(file: Path, value: object, name: str = "") -> None:
 
 
 def _check_sources(path: str, config: PreTrainedConfig) -> None:
-    """Check that a config chooses neither other code to read the weights nor another file.
+    """Refuse a config of quantised weights, which other code reads, or of weights in another file.
 
     Raises:
         DataError: names the setting.
@@ -122,8 +122,8 @@ def read_weights(
         dtype: torch's name of the weights' dtype.
 
     Raises:
-        DataError: the weights are missing, pickled, unreadable or elsewhere; or the config
-            describes a model out of proportion to them.
+        DataError: the weights are missing, pickled, unreadable or elsewhere; a folder's weights are
+            larger than the memory, or its config describes a model out of proportion to them.
     """
     limit = _allocation_limit(Path(path), dtype) if Path(path).is_dir() else nullcontext()
     message = f"{message} that its config describes"
@@ -193,6 +193,9 @@ def _check_header(file: Path) -> None:
     """Check the size of a safetensors header, the first 8 bytes of the file.
 
     ``safe_open`` itself refuses a header larger than the file.
+
+    Raises:
+        ValueError: the header is too large.
     """
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")

@@ -90,6 +90,7 @@ def _layer(inputs: int, width: int, layer_norm: bool) -> nn.Sequential:
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, outputs)
-    # The default weights have that law: U(-b, b) with b = fan_in^-1/2 has variance b^2 / 3.
+    # torch's default weights are those of ResidualNetwork: U(-b, b) with b = fan_in^-1/2 has
+    # variance b^2 / 3.
     nn.init.zeros_(layer.bias)
     return layer

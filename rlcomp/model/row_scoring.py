@@ -126,7 +126,11 @@ class RowScoring:
         return torch.cat(parts)[torch.cat(order).argsort()]
 
     def split_rows(self, columns: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
-        """Yield parts of the rows with at most ``tokens`` tokens, for passes without gradient."""
+        """Yield parts of the rows for passes without gradient.
+
+        A part has at most ``tokens`` tokens, and never more than a pass reads; None: as many as a
+        pass reads. A single row may have more.
+        """
         budget = self.forward.budget()
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
@@ -143,7 +147,10 @@ class RowScoring:
     def log_probs_and_routes(
         self, columns: TensorDict, width: int, decoding: Decoding
     ) -> tuple[Tensor, Tensor]:
-        """Compute log-probs ``[B, T]`` and the routed experts ``[B, T, L, E]``.
+        """Compute log-probs ``[B, T]`` and the routed experts ``[B, T, L, E]``, uint8.
+
+        Padding, and a token that predicts no other one, may have the expert
+        :data:`rlcomp.engine.routing.UNKNOWN`.
 
         Args:
             columns: result of :meth:`columns`; recorded routes are not replayed.

@@ -96,7 +96,10 @@ class Scorer(BackboneCopy):
         return read_values(self.backbone, self._transformer, self.score_head, rows).sum(1)
 
     def _answer_ends(self, batch: TensorDict) -> TensorDict:
-        """Return rows with one more column; ``response_mask`` is true after the token to read."""
+        """Return rows with one more column; ``response_mask`` is true after the token to read.
+
+        That is the token of ``h``. A row without a token has no such column.
+        """
         answers = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
         tokens, mask = answers["tokens"], answers["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
@@ -236,12 +239,13 @@ class PolicyCopy(LanguageModel):
         )
         # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
+        # The constructor takes stop tokens as texts, and the policy has their ids.
         self.generation.stops = policy.stops
         # A buffer, so that a resumed run does not copy the weights again.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:
-        """Copy the policy's current weights, once."""
+        """Copy the policy's current weights, once, and count an update."""
         if not bool(self.started):
             self.model.load_state_dict(self.policy.model.state_dict())
             self.started.fill_(True)

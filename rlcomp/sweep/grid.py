@@ -21,8 +21,8 @@ from rlcomp.sweep.preflight import warn_of_refused_jobs
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf  # noqa: E402
 
-# Subclass of Grid with the name of Hydra's own sweeper, in the package that Hydra searches for
-# plugins.
+# Subclass of Grid in the package that Hydra searches for plugins. It has the name of Hydra's own
+# sweeper, by which jobs_of_sweep knows a grid.
 TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
 
 

@@ -54,7 +54,7 @@ def with_job_configs(context: HydraContext) -> HydraContext:
 
 
 def describe_refused(refused: RefusedOverrides, configs: Sequence[DictConfig]) -> str:
-    """Describe the faults of overrides, with the nearest names in the configs of jobs."""
+    """Describe the faults of overrides, a line each, with near names in the configs of jobs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below
 
@@ -67,7 +67,7 @@ def describe_refused(refused: RefusedOverrides, configs: Sequence[DictConfig]) -
     ]
     choices = _choices(configs[-1])
     recipe = [f"recipe={choices['recipe']}"] if "recipe" in choices else []
-    line = None
+    line = None  # several configs have no one command line
     if len(configs) == 1 and choices:
         line = CommandLine(recipe, directories, configs[-1], choices)
     return "\n".join(explain_composition(error, directories, keys, line) for _, error in refused)
@@ -91,7 +91,8 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         master: the sweep's own config.
 
     Raises:
-        ConfigErrors: no job knows or reads an override, or an option does not exist.
+        ConfigErrors: no job knows or reads an override.
+        ConfigError: an option does not exist.
     """
     loader: Any = context.config_loader
     overrides = overrides_of(arguments, loader)
@@ -107,6 +108,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         unused &= {override_of[text] for text in (*unread(config, job), *errors)}
         if not unknown and not unused:
             return
+    # What follows is about the last job: its config, texts and errors.
     if not unknown:
         texts = [text for text in job if override_of[text] in unused]
         raise ConfigErrors(messages(check_unread(config, texts, _choices(config))))
@@ -118,6 +120,9 @@ def _texts_to_check(override: Override, loader: ConfigLoaderImpl, master: DictCo
     """Return the texts of an override that :func:`check_known` composes.
 
     Each option of a group has other keys and is composed; of other values only the first.
+
+    Raises:
+        ConfigError: a group has no such option.
     """
     texts, group = texts_of(override), override.key_or_group
     if not override.is_sweep_override() or not override.is_discrete_sweep():

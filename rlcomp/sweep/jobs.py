@@ -81,7 +81,7 @@ def check_count(overrides: Sequence[Override], product: bool = False) -> None:
 
 
 def _count(override: Override) -> int:
-    """Count the values of an override without listing them."""
+    """Count the values of an override without listing them; 1 for an interval."""
     value = override.value()
     if isinstance(value, RangeSweep):
         start, stop = value.start, value.stop
@@ -129,7 +129,11 @@ def requested_overrides(directory: Path) -> list[str]:
 
 
 def jobs_of_sweep(directory: Path) -> list[list[str]]:
-    """Return the overrides of every job of a sweep; empty if only its sweeper knows them."""
+    """Return the overrides of every job of a sweep.
+
+    Empty if the directory has no ``multirun.yaml``, if no key is varied, or if only the sweeper
+    knows the jobs (a search).
+    """
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
     file = directory / "multirun.yaml"

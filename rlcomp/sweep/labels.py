@@ -46,7 +46,10 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
 
 
 def _methods(overrides: Sequence[str], groups: Collection[str]) -> list[str]:
-    """Return the options of the command line, ``group=option``, except for removed ones."""
+    """Return the options of the command line, ``group=option``.
+
+    Removed ones are left out, and groups that do not change results (``_NO_METHODS``).
+    """
     return [
         text.lstrip("+")
         for text in overrides

@@ -14,7 +14,7 @@ from rlcomp.config.resolve import check_plan, typed_messages
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, describe_refused
 
-_MAX_CONFIGS = 60  # each takes a third of a second to compose
+_MAX_CONFIGS = 60  # with so many overrides checked, the check ends; a job takes a third of a second
 _MAX_SHOWN = 5  # jobs in a warning
 
 
@@ -23,8 +23,8 @@ def warn_of_refused_jobs(
 ) -> None:
     """Warn of jobs with a config that will be refused; the others run.
 
-    Every value is checked in the first job that has it, not every combination. Faults of data or
-    model are reported when the job is built.
+    Every value is checked in the first job that has it, not every combination, until about 60
+    overrides are checked. Faults of data or model are reported when the job is built.
 
     Args:
         jobs: the overrides of each job, in order.
@@ -32,7 +32,7 @@ def warn_of_refused_jobs(
         master: the sweep's own config.
         varied: the swept keys.
     """
-    first: dict[str, int] = {}
+    first: dict[str, int] = {}  # the first job with each fault
     accepted, rejected = set[str](), set[str]()
     for number in _jobs_with_each_value(jobs):
         faults = _faults(loader, master, jobs[number])
@@ -55,7 +55,7 @@ def warn_of_refused_jobs(
 
 
 def _jobs_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
-    """Yield the indices of jobs that together contain each override.
+    """Yield the indices of jobs that together contain each override, or at least 60 of them.
 
     Examples:
         >>> [*_jobs_with_each_value([["a=1", "b=1"], ["a=1", "b=2"], ["a=2", "b=1"], ["a=2"]])]
@@ -84,7 +84,7 @@ def _remedies(
 
 
 def _job_name(job: Sequence[str], varied: Sequence[str]) -> str:
-    """Return the job's values of the varied keys."""
+    """Return the job's values of the varied keys; ``all`` if it has none."""
     return " ".join(word for word in job if word.lstrip("+").partition("=")[0] in varied) or "all"
 
 

@@ -34,8 +34,13 @@ class Space:
         arguments: overrides, as on the command line.
         config_loader: finds the options that match a ``glob``.
 
+    Attributes:
+        searched: the overrides with several values, by key.
+        seeds: ``seed=N`` for each run of a trial; an empty text without a seed.
+        fixed: the other overrides, ``key=value``.
+
     Raises:
-        ConfigError: no override except seeds has several values.
+        ConfigError: no override except seeds has several values, or ``seed`` is an interval.
     """
 
     def __init__(self, arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> None:
@@ -138,7 +143,9 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         """Search, print the best point, and write ``search.json`` to the sweep's directory.
 
         Raises:
-            ConfigError: the search space is empty, or runs do not record the metric.
+            ConfigError: the search space is empty, the directory holds another search, no run knows
+                an override, or runs do not record the metric.
+            Interrupted: a run was interrupted; the same command line continues the search.
             UserError: every trial failed.
             RlcompError: some trials failed; the best point is printed first.
         """
@@ -194,7 +201,7 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         return new
 
     def _run(self, trials: Sequence[Sequence[Sequence[str]]], first: int) -> list[float | None]:
-        """Launch the jobs of trials; return the value of each trial, None if it failed.
+        """Launch the jobs of trials; return the mean over each trial's runs, None if a run failed.
 
         ``first`` is the number of the first trial.
         """
@@ -211,7 +218,10 @@ class Search(Sweeper, metaclass=_CheckedPlugin):
         ]
 
     def _value(self, result: JobReturn) -> float | None:
-        """Return the metric of a run; None if the run failed: it has reported the reason."""
+        """Return the last value of the metric in a run; None if the run failed or that is null.
+
+        A failed run has reported the reason. An interrupted run interrupts the search.
+        """
         from rlcomp.files.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:

@@ -31,7 +31,7 @@ def answer_prompts(
 ) -> TensorDict:
     """Sample ``group_size`` answers to every text.
 
-    EOS is an action like any other: it is in ``tokens`` with its log-prob, as the last token.
+    EOS is an action with a log-prob; an answer that is not truncated ends with a stop token.
 
     Args:
         policy: the policy; its tokenizer encodes the prompts and decodes the answers.
@@ -49,7 +49,7 @@ def answer_prompts(
             texts ``prompt`` and ``response`` (without special tokens) ``[B, W]``.
 
     Raises:
-        ConfigError: the prompts are one text, or the policy breaks the interface.
+        ConfigError: the prompts are one text, a size is below 1, or the policy breaks its rules.
         DataError: there are no prompts, or a prompt cannot be tokenised or leaves no room for
             ``max_new_tokens``.
     """
@@ -164,8 +164,9 @@ def _has_holes(mask: Tensor) -> bool:
 def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
     """Encode prompts and answers as rows, for supervised learning and for scoring.
 
-    As :func:`rlcomp.text.rows.encode_rows`, on the policy's device. DataError if a text cannot be
-    tokenised, or a row is longer than the policy's context.
+    As :func:`rlcomp.text.rows.encode_rows`, on the policy's device. DataError if there are no
+    prompts, a text cannot be tokenised, or a row is longer than the policy's context. ConfigError
+    if the prompts are one text.
     """
     _check_prompts(prompts)
     rows = encode_rows(policy.tokenizer, prompts, responses)
@@ -227,9 +228,9 @@ def continue_rows(
         generator: random generator on the CPU.
 
     Returns:
-        ``B * continuations`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[., T]`` (of
-            the whole response), ``response`` texts, ``truncated``, ``group_id`` (the row of the
-            batch), and the entries that belong to the prompt.
+        ``B * continuations`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[., T]`` and
+            the texts ``response``, of the whole response with its first ``cuts`` tokens;
+            ``truncated``, ``group_id`` (row of the batch), and the entries that belong to prompts.
     """
     prompts, prefixes = state_ids(batch, cuts)
     source = torch.arange(len(prompts)).repeat_interleave(continuations)

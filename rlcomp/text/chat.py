@@ -44,7 +44,7 @@ class ChatPrompt(metaclass=Checked):
     In demonstrations every assistant turn is trained, from the end of its header to the token that
     ends it. Some templates rewrite a turn when later turns follow (Qwen3 and DeepSeek drop its
     thought). Such a turn is not the text that the policy would write there: it is not trained, and
-    a warning is logged.
+    a warning says so once.
 
     Args:
         tokenizer: tokenizer of the policy.

@@ -57,7 +57,10 @@ class ChatDialogue:
         return [*self._openings[observed.text]]
 
     def reply(self, observed: Observation, turn_ids: Sequence[int]) -> list[int]:
-        """Return the ids between a turn of the policy, ``turn_ids``, and its next turn."""
+        """Return the ids between a turn of the policy, ``turn_ids``, and its next turn.
+
+        DataError as in :func:`frame_after_answer`, or if the tokenizer cannot write it.
+        """
         chat = self.make_chat(turns_of(ANSWER_PLACEHOLDER, self.role, observed.text))
         end, frame = frame_after_answer(self.template, chat)
         # From a special token on, ids do not depend on the text before it.
@@ -112,9 +115,9 @@ def frame_after_answer(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
 def check_appends(template: ChatTemplate, make_chat: MakeChat, role: str) -> None:
     """Check that a template appends to its earlier text, as the ids of episodes require.
 
-    The check uses conversations of three turns. It warns of a template that drops the thoughts of
-    earlier turns: in episodes they stay. ConfigError if the template rewrites anything else, or
-    does not write messages of the ``role``.
+    The check uses conversations of two answers, each with an observation after it. It warns of a
+    template that drops the thoughts of earlier turns: in episodes they stay. ConfigError if the
+    template rewrites anything else, or does not write messages of the ``role``.
     """
     for text in (ANSWER_PLACEHOLDER, _THOUGHT + ANSWER_PLACEHOLDER):
         try:
@@ -148,7 +151,11 @@ def check_appends(template: ChatTemplate, make_chat: MakeChat, role: str) -> Non
 def _three_turns(
     template: ChatTemplate, make_chat: MakeChat, role: str, answer: str
 ) -> tuple[Chat, str, str]:
-    """Return a chat of three turns, its text as episodes append it, and as one rendering."""
+    """Return a chat up to the policy's third turn, its text as appended, and as one rendering.
+
+    Question, then twice an answer and an observation. Episodes append to the prompt's ids; the one
+    rendering shows what the template makes of the whole chat.
+    """
     turns = turns_of(answer, role, _OBSERVATION_PLACEHOLDER)
     prompt = make_chat(turns[:1]).prompt_text()
     before = make_chat(turns).prompt_text().partition(answer)[0]

@@ -43,6 +43,7 @@ class Spans:
         ids, lengths = [token for piece in pieces for token in piece], [*map(len, pieces)]
         whole = chat.ids(self.text)
         if ids != whole:  # some tokenizers put a space in front of every text
+            # No token crosses a border if the ids up to each border begin those of the whole text.
             prefixes = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
             if all(whole[: len(prefix)] == prefix for prefix in prefixes):
                 counts = [*map(len, prefixes), len(whole)]

@@ -50,7 +50,7 @@ class ThoughtEnd:
         (self.ids,) = encode_all(tokenizer, [text])
         self.end_bytes = text.encode()
         self._table = token_bytes(tokenizer)
-        if len(self.ids) == 1:
+        if len(self.ids) == 1:  # a special token has no bytes in the table
             self._table[self.ids[0]] = self.end_bytes
         self._eos = int(tokenizer.eos_token_id)
 
@@ -176,7 +176,7 @@ class StepTokens:
         return decode_rows(self.tokenizer, [ids])[0]
 
     def counts(self, ids: Sequence[int], text: str, steps: Sequence[str]) -> list[int]:
-        """Count the tokens of the text up to the end of each step; at least 1.
+        """Count the tokens of the text up to the end of each step; at least 1 if it has text.
 
         ``steps`` are consecutive parts of the ``text`` of ``ids``, from its beginning.
         """
@@ -187,7 +187,10 @@ class StepTokens:
         return [bisect_left(ends, stop) + 1 for stop in stops]
 
     def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
-        """Return the bytes up to the end of each token; None if these are not the text's bytes."""
+        """Return the number of bytes up to the end of each token.
+
+        None if the bytes of tokens are not known, or are not those of the text.
+        """
         if self._table is None:
             return None
         parts = [self._table[token] for token in ids]

@@ -69,11 +69,11 @@ class MarkedTextCodec:
         return ids or [int(eos if bos is None else bos)]
 
     def encode(self, text: str, preceding: str = "") -> list[int]:
-        """Return the ids of a text that follows the ``preceding`` one.
+        """Return the ids of a marked text that follows the ``preceding`` one; '' if it is first.
 
         DataError if it holds a character that the tokenizer cannot write.
         """
-        # Split at each marked part, with one group of the pattern.
+        # The one group of the pattern makes every second piece a spelled special token.
         pieces = self._marked.split(text)
         pieces_ids = [self._encode_part(pieces[0], preceding)]
         for index in range(1, len(pieces), 2):

@@ -30,9 +30,11 @@ _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.pr
 
 
 def try_tokenizer(file: str) -> str | None:
-    """Return the fault of a ``tokenizer.json`` with huge outputs or endless matching; else None.
+    """Return the fault of a ``tokenizer.json``; None if it has none of these faults.
 
-    Other faults are reported when the tokenizer is loaded.
+    It is no JSON object, adds too many tokens, or makes huge outputs or endless matches. Other
+    faults are reported when the tokenizer is loaded. The call also starts the import of the
+    renderer of chat templates (:func:`_import_renderer`).
     """
     try:
         config = json_object(Path(file))
@@ -92,7 +94,7 @@ def _rule_growth(content: str, pattern: str | None) -> float:
 
 
 def _pattern(rule: Mapping[str, Any]) -> str | None:
-    """Return the text that a rule replaces; None for a regular expression."""
+    """Return the text that a rule replaces; None for a regular expression or an empty text."""
     pattern = rule.get("pattern")
     text = pattern.get("String") if isinstance(pattern, Mapping) else None
     return text if isinstance(text, str) and text else None

@@ -36,7 +36,12 @@ class TwoOptions:
             plain text if it has none.
         least_mass: least ``p(first) + p(second)``; with less there is no verdict.
         no_verdict: warns once of questions without a verdict, with the reason.
-        batch_size: questions in one forward pass.
+        batch_size: questions in one forward pass; each has a row for every spelling.
+
+    Raises:
+        ConfigError: the tokenizer does not define the bytes of its tokens, or the prompt format
+            cannot be used.
+        DataError: the tokenizer cannot write an option.
     """
 
     def __init__(

@@ -89,9 +89,9 @@ def _link_target(file: Path) -> str:
 def json_object(file: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a folder.
 
-    DataError if the file is too large or too deep, if it holds something other than an object, if a
-    name is in it twice, if it has a NaN, or (except in ``tokenizer.json``) if it has a text longer
-    than any template.
+    DataError if the file cannot be read, is too large or too deep, if it holds something other than
+    an object, if a name is in it twice, if it has a NaN, or (except in ``tokenizer.json``) if it
+    has a text longer than any template.
     """
     try:
         value = parse_json(

@@ -20,6 +20,7 @@ _REMEDY = (
     "another directory, resume=CHECKPOINT directory=NEW"
 )
 
+# What a step shows as an example, such as a response with its reward, by column.
 Sample = Mapping[str, object]
 
 
@@ -54,7 +55,7 @@ class Tracker(Protocol):
         """Return the position of this tracker, for the checkpoint."""
 
     def rewind(self, position: dict[str, Any]) -> None:
-        """Return to the position of the checkpoint."""
+        """Return to the position of the checkpoint; called before :meth:`start`."""
 
     def finish(self, error: BaseException | None = None) -> None:
         """End the run, either complete or by an error."""

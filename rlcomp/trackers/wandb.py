@@ -35,8 +35,8 @@ class WandB:
         tags: methods of this run.
 
     Attributes:
-        config: the run's config.
-        report_files: returns the pictures and pages of a finished run.
+        config: the run's config; the caller sets it before :meth:`start`.
+        report_files: returns the pictures and pages of a finished run; set likewise.
     """
 
     name = "wandb"
@@ -201,7 +201,7 @@ class WandB:
         self.run.log(media, step=self.total)
         artifact = wandb.Artifact(f"run-{self.id}-report", type="report")
         for file in files:
-            artifact.add_file(str(file), policy="immutable")
+            artifact.add_file(str(file), policy="immutable")  # W&B need not copy it
         self.run.log_artifact(artifact)
 
     def _close(self, error: BaseException | None) -> None:
@@ -225,6 +225,7 @@ def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -
     from wandb.sdk.wandb_init import _attach
 
     for folder in _folders(directory) - before:
+        # Connects this process to a run that W&B's process still holds.
         run = _attach(attach_id=re.sub(r".*run-\d+_\d+-", "", folder.name))
         run.summary["error"] = f"{type(error).__name__}: {error}"
         run.finish(exit_code=exit_code(error))
