@@ -90,8 +90,9 @@ class EndpointPairJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs behind an endpoint: ``p(first) / (p(first) + p(second))``.
 
     ``p`` is the probability of the first token, summed over the spellings of an option (``**1**``,
-    ``"1``). None if both options together have less than ``least_mass``, or if there is no answer;
-    one warning then shows the model's answer.
+    ``"1``). None if both options together have less than ``least_mass``, if an answer under
+    ``read=text`` begins with neither, or if there is no answer; one warning then shows the model's
+    answer.
 
     Args:
         endpoint: the endpoint of the judging model.

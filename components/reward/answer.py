@@ -52,7 +52,7 @@ class ExactMatch(TextReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the gold text, if ``column`` is set."""
+        """Return the column of the gold text, if ``column`` is set."""
         return frozenset({self.column} if self.column else ())
 
     def score_row(self, row: Mapping[str, object]) -> float:

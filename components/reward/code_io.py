@@ -99,7 +99,7 @@ class CodeCalls(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of inputs, outputs and the function's name."""
+        """Return the columns of inputs, outputs and the function's name."""
         return column_names(self.inputs, self.outputs, self.entry_point)
 
     def tests_of(self, row: Mapping[str, object]) -> _Calls:
@@ -202,7 +202,7 @@ class CodeStdio(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the pairs."""
+        """Return the column of the pairs."""
         return column_names(self.pairs)
 
     def tests_of(self, row: Mapping[str, object]) -> Pairs:

@@ -128,6 +128,8 @@ class MajorityVote(Component):
     def _record_gold_agreement(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
+        # ``labels``: a vote of the majority, by the first row of its group; ``groups``: number of
+        # groups, also of those without a vote.
         correct = torch.tensor(self._verdicts(batch.copy()), device=reward.device)
         record("reward/agreement", (correct == (reward > 0)).float())
         labelled: list[bool] = []

@@ -32,9 +32,10 @@ class StepAndOutcomeReward(Component):
 
     Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and
     ``columns`` (``{name: [B, W]}``) if present. Runs the outcome's reward, writes its four
-    keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` (``[B, W]``)
-    if the outcome's reward writes it. Records ``reward/steps``, the mean over the steps, and the
-    metrics of :func:`rlcomp.interfaces.reward.write_reward` for the outcome.
+    keys ``[B]``, ``token_reward`` and ``step_end`` (ends of judged steps) ``[B, T]``, and
+    ``invalid_reason`` (``[B, W]``) if the outcome's reward writes it. Records ``reward/steps``, the
+    mean over valid responses of ``steps``, and the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the outcome.
 
     Args:
         outcome: the reward of the whole response.
@@ -78,7 +79,7 @@ class StepAndOutcomeReward(Component):
 
     @property
     def has_verdict(self) -> bool:
-        """True if the outcome's reward has a verdict."""
+        """Return True if the outcome's reward has a verdict."""
         return name_without_verdict(self.outcome) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:

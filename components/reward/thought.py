@@ -106,6 +106,7 @@ class ThoughtLikelihood(Component):
         limit = self.policy.context_length
         fits = rows["attention_mask"].sum(1) <= (limit or math.inf)
         valid = fits & rows["response_mask"].any(1)
+        # Rows that do not fit are invalid; they are cut so that the model accepts the batch.
         entries = {key: entry[:, :limit] for key, entry in rows.items()}
         device = self.policy.device
         cut = TensorDict(entries, batch_size=rows.batch_size).to(device)

@@ -221,7 +221,10 @@ class RoutesTokens(Policy, Protocol):
     """A policy that may be a mixture of experts with recorded routes."""
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Compute log-probs ``[B, T]`` and ``routed_experts`` ``[B, T, L, E]`` in one pass."""
+        """Compute log-probs ``[B, T]`` and ``routed_experts`` ``[B, T, L, E]`` in one pass.
+
+        ``L`` is the number of layers with experts, ``E`` the number of experts of a token.
+        """
         ...
 
 
