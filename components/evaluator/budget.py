@@ -51,8 +51,8 @@ class BudgetForcing(HeldOutAnswers):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        ConfigError: there are no budgets; or as in
-            :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        ConfigError: there are no budgets, or the tokenizer does not give the bytes of its tokens;
+            or as in :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
         DataError: the tokenizer cannot write ``think_end``, or a held-out prompt and its response
             may exceed the policy's context.
 

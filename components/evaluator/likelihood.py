@@ -218,7 +218,8 @@ class NextTokenEvaluator(Component):
         name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
-        ConfigError: a text of ``suppressed_tokens`` is not one token.
+        ConfigError: a text of ``suppressed_tokens`` is not one token, or the tokenizer does not
+            give the bytes of its tokens.
     """
 
     def __init__(

@@ -27,9 +27,9 @@ class TeacherReference(Reference):
     The teacher may have any size. It is frozen in phases whose learners do not name it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and if present
-    ``rollout_log_probs`` ``[B, T]`` and ``sampling_mask`` ``[B, T, V/8]``, the tokens that passed
-    the sampler's filters. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under the
-    teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
+    ``rollout_log_probs`` ``[B, T]`` and ``sampling_mask`` ``[B, T, V/8]``, a bit for each token
+    that passed the sampler's filters. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient,
+    under the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
     teacher's temperature before any filter.
 
     Records ``teacher/tokens``, the number of response tokens that the teacher scored, and
@@ -174,6 +174,9 @@ class SpanTeacher(Component):
     Args:
         policy: the student.
         teacher: the teacher, with its own tokenizer; reads the prompt as plain text.
+
+    Raises:
+        ConfigError: a tokenizer does not give the bytes of its tokens.
 
     Source:
         Boizard et al. 2024 (universal logit distillation), arXiv:2402.12030, for distillation

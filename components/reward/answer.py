@@ -25,8 +25,9 @@ class ExactMatch(TextReward):
     ``exact_match``.
 
     Args:
-        where: place of the answer: the ``whole`` response; or after the thought and only once,
-            ``boxed`` as ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``.
+        where: place of the answer: the ``whole`` response; or after the thought ``boxed`` as
+            ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``, where two different answers
+            count as none.
         strip: whether white space around both texts is ignored; around a ``boxed`` or ``tagged``
             answer it always is.
         column: column of the examples with the gold text, such as the only right reasoning

@@ -28,8 +28,9 @@ class WeightedSum(Component):
     A row is valid only if all of its parts are valid. Runs its parts, each on a copy of the batch.
     Writes ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
     ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) if a part writes it.
-    Records ``reward/<part>``, over the rows where the part is valid, and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward` for the sum.
+    Records ``reward/<part>``, over the rows where the part is valid, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the sum, and of its parts only the metrics of
+    calls (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         parts: rewards by name.
@@ -129,8 +130,9 @@ class RewardByColumn(Component):
     ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) if weights
     are given, and ``invalid_reason`` (``[B, W]``) if a reward writes it. Records
     ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows; the second if the
-    domain's reward has a verdict), ``reward/<domain>/invalid_fraction`` and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward`.
+    domain's reward has a verdict), ``reward/<domain>/invalid_fraction``, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`, and of the rewards only the metrics of calls
+    (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         routes: the rewards by domain.

@@ -186,7 +186,10 @@ class FunctionReward(PooledReward):
         )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row; write the reward entries and the reasons of invalid rows."""
+        """Score every row; write the reward entries and the reasons of invalid rows.
+
+        A row whose environment failed gets the reason of a row that the function does not judge.
+        """
         scored = super().forward(batch)
         valid, reasons = scored["reward_valid"].tolist(), decode_texts(scored["invalid_reason"])
         if not all(ok or reason for ok, reason in zip(valid, reasons, strict=True)):

@@ -78,6 +78,7 @@ class JudgedSegment(Component):
         correct_from: least score of a correct response.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: the tokenizer cannot write ``think_end``, or the judge's score is not in [0, 1].
 
     Source:

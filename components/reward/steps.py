@@ -34,8 +34,9 @@ class StepAndOutcomeReward(Component):
     ``columns`` (``{name: [B, W]}``) if present. Runs the outcome's reward, writes its four
     keys ``[B]``, ``token_reward`` and ``step_end`` (ends of judged steps) ``[B, T]``, and
     ``invalid_reason`` (``[B, W]``) if the outcome's reward writes it. Records ``reward/steps``, the
-    mean over valid responses of ``steps``, and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward` for the outcome.
+    mean over valid responses of ``steps``, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the outcome, and of the outcome's reward only
+    the metrics of calls (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         outcome: the reward of the whole response.

@@ -50,6 +50,7 @@ class ThoughtLikelihood(Component):
         think_end: the text that ends a thought.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: the tokenizer cannot write ``think_end`` or a continuation.
 
     Source:
@@ -145,6 +146,7 @@ class InformationGain(ThoughtLikelihood):
         think_end: the text that ends a thought.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: a prompt does not end with ``think_start``, or the tokenizer cannot write a text.
 
     Source:

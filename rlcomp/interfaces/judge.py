@@ -55,6 +55,7 @@ class NoVerdict:
 
     Attributes:
         path: config path of the judge, followed by a dot, for remedies; empty without a config.
+        judge: config path and class of the judge, for messages.
         reason: reason with the judge's name; empty if every question so far had a verdict.
     """
 
@@ -88,7 +89,8 @@ class GivesReasons(Protocol):
 def write_reasons(batch: TensorDict, judge: object) -> TensorDict:
     """Write ``invalid_reason`` ``[B, W]``: a reason for rows without a valid reward, else empty.
 
-    It is the reason of the judge's first missing verdict, or that the judge gave no verdict.
+    It is the reason of the judge's first missing verdict, or that the judge gave no verdict; rows
+    whose environment failed get it, too.
     """
     reason = judge.no_verdict.reason if isinstance(judge, GivesReasons) else ""
     reason = (
