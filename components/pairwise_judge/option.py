@@ -35,7 +35,8 @@ class OptionLogProbJudge(metaclass=Checked):
         prompt: prompt format; None: the chat template of the model's tokenizer, or plain text.
 
     Raises:
-        ConfigError: the template lacks a field, or one option begins with the other.
+        ConfigError: the template lacks a field, one option begins with the other, or the model's
+            tokenizer does not give the bytes of its tokens.
 
     Source:
         Lee et al. 2023 (RLAIF), arXiv:2309.00267, section 2.1 (soft labels).

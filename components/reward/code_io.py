@@ -143,7 +143,8 @@ class CodeStdio(CodeReward):
     """Reward 1 if the response's program writes the right output for every input, else 0.
 
     Each input has its own run, which must end normally. Expected outputs never enter the sandbox.
-    :func:`rlcomp.verify.code.same_output` compares outputs by lines and ignores white space.
+    :func:`rlcomp.verify.code.same_output` compares outputs by lines and ignores the width of white
+    space and empty lines at both ends.
 
     Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
 
