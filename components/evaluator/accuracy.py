@@ -24,13 +24,14 @@ from rlcomp.metrics import record, record_sample
 class Accuracy(HeldOutAnswers):
     """Evaluator of sampled and greedy accuracy and pass@k on held-out prompts.
 
-    Records ``evaluation/sampled`` (avg@k: the mean over all samples), ``evaluation/greedy``,
-    ``evaluation/pass@k`` for k = 1, 2, 4, ... up to ``samples_per_prompt``, each with a 95 %
-    interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers (one yes or no per
-    prompt), the bootstrap's for the others. Answers whose reward is not valid are left out, and so
-    are prompts without a valid answer (with fewer than k, for pass@k). The share of invalid answers
-    is ``evaluation/invalid_fraction``. Each level (``by``) has the same metrics, such as
-    ``evaluation/<level>/greedy``. The first ``num_shown`` greedy answers are saved as samples.
+    Records ``evaluation/sampled`` (avg@k: the mean over prompts of the share of right samples),
+    ``evaluation/greedy``, ``evaluation/pass@k`` for k = 1, 2, 4, ... up to ``samples_per_prompt``,
+    each with a 95 % interval (``_low``, ``_high``) over prompts: Wilson's if every prompt has 0 or
+    1, as for the greedy answers, otherwise the bootstrap's. Answers whose reward is not valid are
+    left out, and so are prompts without a valid answer (with fewer than k, for pass@k). The share
+    of invalid answers is ``evaluation/invalid_fraction``. Each level (``by``) has the same metrics,
+    such as ``evaluation/<level>/greedy``. The first ``num_shown`` greedy answers are saved as
+    samples.
 
     For a reward without a verdict (:func:`rlcomp.interfaces.reward.name_without_verdict`)
     ``greedy`` and ``sampled`` are means of the reward, recorded also under its name

@@ -32,10 +32,11 @@ class BudgetForcing(HeldOutAnswers):
     Records for each budget ``<name>/accuracy@b`` (with a 95 % interval over prompts, ``_low``,
     ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end; 0 for a response that
     is not cut and has no end of a thought), ``<name>/forced@b`` (share of cut responses) and
-    ``<name>/tokens_per_right@b`` (tokens of all responses, appended ones included, divided by the
-    number of right ones). Records for the responses without a budget ``<name>/length_right`` and
-    ``<name>/length_wrong``, mean tokens. Records ``<name>/invalid_fraction`` over the responses
-    without a budget and the cut responses of every budget.
+    ``<name>/tokens_per_right@b`` (tokens of all judged responses, appended ones included, divided
+    by the number of right ones; nothing if none is right). Records for the responses without a
+    budget ``<name>/length_right`` and ``<name>/length_wrong``, mean tokens. Records
+    ``<name>/invalid_fraction`` over the responses without a budget and the cut responses of every
+    budget.
 
     Args:
         policy: the model that answers, with its own sampling settings.
@@ -50,8 +51,8 @@ class BudgetForcing(HeldOutAnswers):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        ConfigError: there are no budgets; or as in
-            :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        ConfigError: there are no budgets, or the tokenizer does not give the bytes of its tokens;
+            or as in :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
         DataError: the tokenizer cannot write ``think_end``, or a held-out prompt and its response
             may exceed the policy's context.
 

@@ -170,6 +170,7 @@ class ActionTokenSuccess(Component):
             self.environment.set_seed(self.seed)
             start = self.environment.begin_groups(1)
             rows = play_rows(self.environment, self.policy, start, sampler, self.goal_reward)
+            # 1 for a row with a step at the goal, after which its episode is over; 0 otherwise.
             record(f"{self.name}/{kind}", rows["turn_reward"].sum(1))
         return batch
 
@@ -207,6 +208,7 @@ class ShiftedDynamics(Component):
                 "be set: take one of the environments in torch (environment=torch_cartpole, "
                 "pendulum, track, reach)"
             )
+        # Setting them once refuses an unknown parameter now, not at the first evaluation.
         for values in shifts.values():
             environment.set_dynamics(values)
         environment.set_dynamics({})

@@ -19,8 +19,8 @@ class FlowEvaluator(Component):
     Records ``evaluation/reward`` and ``evaluation/in_mode`` (share that the reward calls correct)
     of the ODE's samples, ``evaluation/sde_in_mode``, this share of the SDE's samples, and
     ``evaluation/sde_shift``: the total variation ``1/2 sum_m |p_m - q_m|`` between the shares of
-    the modes under both. It must be about 0 before any training; otherwise the SDE does not sample
-    the flow's distribution. Every evaluation draws the same noise.
+    the modes under both. ``sde_shift`` must be about 0 before any training; otherwise the SDE does
+    not sample the flow's distribution. Every evaluation draws the same noise.
 
     Args:
         policy: the flow.
@@ -51,6 +51,7 @@ class FlowEvaluator(Component):
         """Evaluate and record; ignores the training batch."""
         generator = torch.Generator().manual_seed(self.seed)
         by_ode = self.policy.flow(self.num_samples, self.num_steps, generator)
+        # The SDE gives the states of the whole path; the last one is the sample.
         by_sde = self.policy.draw(self.num_samples, generator)[0][:, -1]
         scored = self._score(by_ode)
         record("evaluation/reward", scored["reward"], where=scored["reward_valid"])

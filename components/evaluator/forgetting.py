@@ -40,9 +40,9 @@ class _Measurement(NamedTuple):
 class Forgetting(HeldOutAnswers):
     """Evaluator of the change of accuracy and loss on a task that is not trained on.
 
-    The baseline is measured when the phase begins and is part of checkpoints. ``loss`` is the mean
-    of ``-log pi(token | tokens before it)`` over the tokens of the demonstrations, EOS included, in
-    nats at temperature 1.
+    The baseline is measured when the phase begins and is part of checkpoints; without one, the
+    first evaluation is the baseline. ``loss`` is the mean of ``-log pi(token | tokens before it)``
+    over the tokens of the demonstrations, EOS included, in nats at temperature 1.
 
     Records ``<name>/accuracy``, ``<name>/accuracy_before`` and ``<name>/accuracy_change`` (the mean
     difference over prompts judged both times, paired, with a 95 % bootstrap interval, ``_low`` and
@@ -92,6 +92,7 @@ class Forgetting(HeldOutAnswers):
             prompt=prompt,
         )
         shown = demonstrations(self.prompt, self.examples)
+        # A demonstration holds its response, so that ``none`` of its tokens are still to come.
         lengths, none = [len(row.ids) for row in shown], [0] * len(shown)
         check_room(lengths, none, policy.context_length, self.policy_prompts.__getitem__)
         self.demonstrations = demonstration_rows(policy.tokenizer, shown)

@@ -57,6 +57,7 @@ class Perplexity(HeldOutAnswers):
     Raises:
         ConfigError: there is no reference; or as in
             :class:`rlcomp.data.held_out_answers.HeldOutAnswers`.
+        DataError: a held-out prompt and its response may exceed the policy's context.
 
     Source:
         Yue et al. 2025, arXiv:2504.13837, section 4.1 (PPL of trained samples under the base).
@@ -202,8 +203,8 @@ class NextTokenEvaluator(Component):
     The context is the prompt without the text that starts a thought. Records ``<name>/direct``, the
     share of positions at which the most likely token is the first one of the true continuation,
     with Wilson's 95 % interval (``_low``, ``_high``); and ``<name>/nats``, the mean of
-    ``-log p(first token | context)`` at temperature 1. If the token ends within a character,
-    the tokens of the rest of that character are included.
+    ``-log p(first token | context)`` at temperature 1. If the first token ends within a character,
+    ``nats`` includes the tokens of the rest of that character; ``direct`` does not.
 
     Args:
         policy: the model that continues the text.
@@ -217,7 +218,8 @@ class NextTokenEvaluator(Component):
         name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
-        ConfigError: a text of ``suppressed_tokens`` is not one token.
+        ConfigError: a text of ``suppressed_tokens`` is not one token, or the tokenizer does not
+            give the bytes of its tokens.
     """
 
     def __init__(
@@ -237,6 +239,7 @@ class NextTokenEvaluator(Component):
         examples = held_out_examples(task, num_prompts, torch.initial_seed())
         self.contexts = [example.prompt.removesuffix(think_start) for example in examples]
         self.truth = prompt_batch(examples)
+        # ``argmax`` finds the first marked byte: the last byte of the answer's first token.
         answers = zip(self.truth["answer"], self.truth["answer_ends"].int().argmax(1), strict=True)
         self.firsts = [bytes(row[: int(end) + 1].tolist()) for row, end in answers]
         self.suppressed_tokens = [_one_token(policy.tokenizer, text) for text in suppressed_tokens]

@@ -27,10 +27,10 @@ class ObjectivesEvaluator(Accuracy):
     """Evaluator of accuracy, of the returns of every objective and of their hypervolume.
 
     Records the metrics of :class:`Accuracy` on held-out prompts; ``evaluation/return/<objective>``,
-    the mean reward of the sampled answers, with a 95 % bootstrap interval over prompts (``_low``,
-    ``_high``), unweighted and before any shaping; ``evaluation/hypervolume``, the volume that these
-    returns dominate above the reference point. Answers without an objective's reward do not count
-    for it.
+    the mean reward of the sampled answers, with a 95 % interval over prompts (``_low``, ``_high``;
+    as for ``Accuracy``), unweighted and before any shaping; ``evaluation/hypervolume``, the volume
+    that these returns dominate above the reference point. Answers without an objective's reward do
+    not count for it.
 
     A policy that is conditioned on a preference is evaluated with equal weights, and then, with one
     sampled answer per prompt, with every preference of a grid. Then

@@ -55,7 +55,7 @@ class RewardModelPairs(Component):
         prompt: prompt format, as in training; None: plain text.
 
     Raises:
-        DataError: an example has no rejected answer, or all of them are ties.
+        DataError: an example has no rejected answer, or all pairs are ties.
 
     Source:
         Guo et al. 2017, arXiv:1706.04599, for calibration.

@@ -82,7 +82,7 @@ class RolloutLog(Component):
         groups = list(dict.fromkeys(batch["group_id"].tolist()))[: self.num_groups]
         if "answers_group_id" in batch.keys():
             first = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
-            groups += batch["answers_group_id"][first].tolist()
+            groups += batch["answers_group_id"][first].tolist()  # no row is in group -1
         present = [key for key in (*self.reads, *self.optional) if key in batch.keys()]
         selected = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
         rows = batch.select(*present)[selected]

@@ -37,7 +37,7 @@ class SelfPlayWinRate(Component):
 
     Records ``<name>/win_rate`` over all copies, ``<name>/win_rate_oldest`` and
     ``<name>/win_rate_newest`` against the oldest and the newest copy; nothing at the first
-    evaluation. A policy that circles beats the newest copy but not the oldest.
+    evaluation. A policy that only cycles among strategies beats the newest copy but not the oldest.
 
     Args:
         player: the player of the matches, with the same policy in both seats.
@@ -131,10 +131,11 @@ class VerdictQuality(Component):
     ``<name>/right``, the share of right answers, and ``<name>/verdict_right``, the share of right
     verdicts. A solver that is nearly always right leaves nothing to reject. So the judge also reads
     fixed answers, the same at every evaluation: ``<name>/given/judged``, the share with a
-    verdict; ``<name>/given/accuracy`` and ``<name>/given/accepted_wrong`` over all; and over the
-    judged ones ``<name>/given/auc``, the area under the ROC curve of
-    ``log p(accept) - log p(reject)`` after the sampled reasoning, at temperature 1 (absent if all
-    are right or all are wrong).
+    verdict; ``<name>/given/accuracy``, the share with the right verdict; and
+    ``<name>/given/accepted_wrong``, the accepted share of the wrong answers. Both count a missing
+    verdict as not accepted and not right. Over the judged answers it records ``<name>/given/auc``,
+    the area under the ROC curve of ``log p(accept) - log p(reject)`` after the sampled reasoning,
+    at temperature 1 (absent if all are right or all are wrong).
 
     Args:
         player: player of the matches; seat 1 is the judge.
@@ -149,8 +150,8 @@ class VerdictQuality(Component):
 
     Raises:
         ConfigError: matches have fewer than two turns, an answer of ``verdicts`` is neither option,
-            or the environment refuses the options.
-        DataError: the environment has no facts ``right`` and ``verdict_right``.
+            or :func:`rlcomp.interfaces.verdicts.verdict_options` refuses the options.
+        DataError: (when called) the environment has no facts ``right`` and ``verdict_right``.
     """
 
     def __init__(

@@ -93,6 +93,7 @@ class ValueQuality(Component):
         rows = self._responses(generator)
         lengths = rows["response_mask"].sum(1).cpu()
         cuts = (torch.rand(len(lengths), generator=generator) * lengths).long()
+        # ``argmax`` finds the first token of the response; ``cuts`` counts tokens from there.
         position = rows["response_mask"].int().argmax(1) + cuts.to(rows["tokens"].device)
         value = self.critic.values(rows).detach().gather(1, position[:, None])
         outcome, valid = self._outcomes(rows, cuts, generator)

@@ -35,7 +35,8 @@ class OptionLogProbJudge(metaclass=Checked):
         prompt: prompt format; None: the chat template of the model's tokenizer, or plain text.
 
     Raises:
-        ConfigError: the template lacks a field, or one option begins with the other.
+        ConfigError: the template lacks a field, one option begins with the other, or the model's
+            tokenizer does not give the bytes of its tokens.
 
     Source:
         Lee et al. 2023 (RLAIF), arXiv:2309.00267, section 2.1 (soft labels).
@@ -90,8 +91,9 @@ class EndpointPairJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs behind an endpoint: ``p(first) / (p(first) + p(second))``.
 
     ``p`` is the probability of the first token, summed over the spellings of an option (``**1**``,
-    ``"1``). None if both options together have less than ``least_mass``, or if there is no answer;
-    one warning then shows the model's answer.
+    ``"1``). None if both options together have less than ``least_mass``, if an answer under
+    ``read=text`` begins with neither, or if there is no answer; one warning then shows the model's
+    answer.
 
     Args:
         endpoint: the endpoint of the judging model.

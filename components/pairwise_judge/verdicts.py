@@ -49,6 +49,7 @@ class RecordedJudge(metaclass=Checked):
 def _verdict(row: Row) -> tuple[tuple[str, str, str], float | None]:
     """Return the prompt and the answers of a row, and its probability."""
     prompt, first, second = (_text(row, name) for name in _TEXTS)
+    # A missing column is NaN, which is refused below; null is a pair without a verdict.
     probability = row.columns.get("probability", math.nan)
     if probability is None:
         return (prompt, first, second), None

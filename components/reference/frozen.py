@@ -169,6 +169,7 @@ class AdapterOffReference(Reference):
 
     def log_probs(self, batch: TensorDict) -> Tensor:
         """Return the log-prob of each response token under the base model."""
+        # Recorded expert routes belong to the policy's weights; another model takes its own.
         with adapters_off(self.policy.model):
             return self.policy.log_probs(batch.exclude("routed_experts"))
 
@@ -200,4 +201,5 @@ class PretrainedReference(Reference):
 
     def log_probs(self, batch: TensorDict) -> Tensor:
         """Return the log-prob of each response token under the other model."""
+        # As in AdapterOffReference, without the policy's expert routes.
         return self.scorer.log_probs(batch.exclude("routed_experts"))

@@ -26,9 +26,10 @@ class TeacherReference(Reference):
 
     The teacher may have any size. It is frozen in phases whose learners do not name it.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if present. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
-    the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and if present
+    ``rollout_log_probs`` ``[B, T]`` and ``sampling_mask`` ``[B, T, V/8]``, a bit for each token
+    that passed the sampler's filters. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient,
+    under the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
     teacher's temperature before any filter.
 
     Records ``teacher/tokens``, the number of response tokens that the teacher scored, and
@@ -65,6 +66,7 @@ class TeacherReference(Reference):
 
     def log_probs(self, batch: TensorDict) -> Tensor:
         """Return the log-prob of each response token under the teacher."""
+        # Recorded expert routes belong to the student's weights; the teacher takes its own.
         return self.teacher.log_probs(batch.exclude("routed_experts"))
 
     def log_distribution(self, batch: TensorDict) -> Tensor:
@@ -125,7 +127,7 @@ class DomainTeachers(Component):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column with the name of the domain."""
+        """Return the column with the name of the domain."""
         return frozenset({self.column})
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -173,6 +175,9 @@ class SpanTeacher(Component):
         policy: the student.
         teacher: the teacher, with its own tokenizer; reads the prompt as plain text.
 
+    Raises:
+        ConfigError: a tokenizer does not give the bytes of its tokens.
+
     Source:
         Boizard et al. 2024 (universal logit distillation), arXiv:2402.12030, for distillation
         across tokenizers; the sum over common spans is the chain rule.
@@ -208,7 +213,7 @@ class SpanTeacher(Component):
                 _token_ends(self._student_bytes, batch["tokens"][row][student_mask], utf8),
                 teacher[row, teacher_mask],
                 _token_ends(self._teacher_bytes, rows["tokens"][row][teacher_mask], utf8),
-                len(utf8) + 1,
+                len(utf8) + 1,  # EOS ends here; ends beyond it are never common
             )
         batch["ref_log_probs"] = reference
         record_total("teacher/tokens", float(rows["response_mask"].sum()))

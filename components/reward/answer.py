@@ -25,8 +25,9 @@ class ExactMatch(TextReward):
     ``exact_match``.
 
     Args:
-        where: place of the answer: the ``whole`` response; or after the thought and only once,
-            ``boxed`` as ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``.
+        where: place of the answer: the ``whole`` response; or after the thought ``boxed`` as
+            ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``, where two different answers
+            count as none.
         strip: whether white space around both texts is ignored; around a ``boxed`` or ``tagged``
             answer it always is.
         column: column of the examples with the gold text, such as the only right reasoning
@@ -52,7 +53,7 @@ class ExactMatch(TextReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the gold text, if ``column`` is set."""
+        """Return the column of the gold text, if ``column`` is set."""
         return frozenset({self.column} if self.column else ())
 
     def score_row(self, row: Mapping[str, object]) -> float:
@@ -76,7 +77,7 @@ class Numeric(TextReward):
 
     :func:`rlcomp.verify.number.committed_number` reads the number. Several different numbers
     (``6 or 7``, ``x=6=7``) are no answer. Gold answers are read in the same way, so that they may
-    be whole solutions. A gold answer without a number makes the row invalid.
+    be whole solutions. A gold answer without a single number makes the row invalid.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``numeric``.
@@ -171,7 +172,7 @@ class ShortAnswer(TextReward):
     :func:`rlcomp.verify.short_answer.short_answer` compares them.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
-    ``short_answer``. A gold answer without any word makes the row invalid.
+    ``short_answer``. Blank gold answers do not count; without any other the row is invalid.
 
     Args:
         metric: ``exact``: 1 if the words are equal; ``f1``: F1 of the words; ``contains``: 1 if the
@@ -250,7 +251,7 @@ class PatchSimilarity(TextReward):
     """Reward equal to the similarity of the response's patch and the true one; -1 for no patch.
 
     ``R = 2 M / T`` in [0, 1], with ``M`` characters in matching blocks and ``T`` characters of both
-    patches.
+    patches. :func:`rlcomp.verify.edits.patch_similarity` compares long patches by lines.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``patch_similarity``. The answer is the true patch; an empty one makes the row invalid.

@@ -144,9 +144,9 @@ def _detections(entries: object) -> tuple[list[Any], list[float], list[str]] | N
 class KeyFrames(TextReward):
     """Reward of key frames: F1 of the response's frames, each true one matched at most once.
 
-    ``R = 2 M / (given + true)`` with ``M`` pairs whose distance is at most the tolerance. The
-    answer is a JSON list of times or indices; anything else scores 0. Needs the column
-    ``true_frames``, a list in the same unit.
+    ``R = 2 M / (given + true)`` with ``M`` pairs whose distance is at most the tolerance; 1 if both
+    lists are empty. The answer is a JSON list of times or indices; anything else scores 0. Needs
+    the column ``true_frames``, a list in the same unit.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``key_frames``.

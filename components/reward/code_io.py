@@ -99,7 +99,7 @@ class CodeCalls(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of inputs, outputs and the function's name."""
+        """Return the columns of inputs, outputs and the function's name."""
         return column_names(self.inputs, self.outputs, self.entry_point)
 
     def tests_of(self, row: Mapping[str, object]) -> _Calls:
@@ -143,7 +143,8 @@ class CodeStdio(CodeReward):
     """Reward 1 if the response's program writes the right output for every input, else 0.
 
     Each input has its own run, which must end normally. Expected outputs never enter the sandbox.
-    :func:`rlcomp.verify.code.same_output` compares outputs by lines and ignores white space.
+    :func:`rlcomp.verify.code.same_output` compares outputs by lines and ignores the width of white
+    space and empty lines at both ends.
 
     Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
 
@@ -202,7 +203,7 @@ class CodeStdio(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the pairs."""
+        """Return the column of the pairs."""
         return column_names(self.pairs)
 
     def tests_of(self, row: Mapping[str, object]) -> Pairs:

@@ -103,7 +103,7 @@ class CodeTests(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of the tests, and the other columns that are named."""
+        """Return the columns of the tests, and the other columns that are named."""
         return column_names(self.tests, self.entry_point, self.setup, self.prefix)
 
     def tests_of(self, row: Mapping[str, object]) -> UnitTests:
@@ -148,7 +148,7 @@ def _texts(row: Mapping[str, object], name: str | None, *, min_count: int = 1) -
 
 
 def _tested_function(test: str, setup: str, name: str) -> str:
-    """Return the name of the first function that a test calls and the setup does not define.
+    """Return the first function that a test calls and that neither Python nor the setup defines.
 
     Args:
         test: source of the test.

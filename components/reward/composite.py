@@ -28,8 +28,9 @@ class WeightedSum(Component):
     A row is valid only if all of its parts are valid. Runs its parts, each on a copy of the batch.
     Writes ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
     ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) if a part writes it.
-    Records ``reward/<part>``, over the rows where the part is valid, and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward` for the sum.
+    Records ``reward/<part>``, over the rows where the part is valid, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the sum, and of its parts only the metrics of
+    calls (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         parts: rewards by name.
@@ -38,8 +39,8 @@ class WeightedSum(Component):
             that only shapes (a length, a format) has no verdict.
 
     Raises:
-        ConfigError: there are no parts, the weights have other names, or ``correct_by`` names no
-            part.
+        ConfigError: there are no parts, the weights have other names, ``correct_by`` names no part,
+            or it is null although there are several parts.
     """
 
     reads = ()
@@ -64,7 +65,7 @@ class WeightedSum(Component):
 
     @property
     def has_verdict(self) -> bool:
-        """True if the deciding part has a verdict."""
+        """Return True if the deciding part has a verdict."""
         return name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -89,7 +90,7 @@ class WeightedSum(Component):
 
 
 def _first_reasons(reasons: list[Tensor]) -> Tensor:
-    """Return the first reason of each row."""
+    """Return the first reason of each row that is not empty; an empty text without one."""
     rows = zip(*(decode_texts(each) for each in reasons), strict=True)
     return encode_texts([next(filter(None, row), "") for row in rows]).to(reasons[0].device)
 
@@ -128,9 +129,10 @@ class RewardByColumn(Component):
     (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN if a row's domain has no such part),
     ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) if weights
     are given, and ``invalid_reason`` (``[B, W]``) if a reward writes it. Records
-    ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows),
-    ``reward/<domain>/invalid_fraction`` and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward`.
+    ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows; the second if the
+    domain's reward has a verdict), ``reward/<domain>/invalid_fraction``, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`, and of the rewards only the metrics of calls
+    (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         routes: the rewards by domain.
@@ -167,18 +169,18 @@ class RewardByColumn(Component):
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
         self.column = column
-        # Every batch gets the key, or none does, because batches with other domains are joined.
+        # Every batch gets ``invalid_reason``, or none does: batches of other domains are joined.
         keys_of_routes = [{*route.writes, *route.may_write} for route in routes.values()]
         self._writes_reasons = any("invalid_reason" in keys for keys in keys_of_routes)
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column with the name of the domain."""
+        """Return the column with the name of the domain."""
         return frozenset({self.column})
 
     @property
     def has_verdict(self) -> bool:
-        """True if every domain's reward has a verdict."""
+        """Return True if every domain's reward has a verdict."""
         return all(name_without_verdict(route) is None for route in self.routes.values())
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -258,7 +260,7 @@ class ShuffledReward(Component):
 
     @property
     def has_verdict(self) -> bool:
-        """True if the inner reward has a verdict."""
+        """Return True if the inner reward has a verdict."""
         return name_without_verdict(self.reward) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:

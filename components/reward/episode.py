@@ -19,11 +19,12 @@ from rlcomp.interfaces.turns import episode_index
 class EpisodeReturn(Component):
     """Reward equal to the episode's return ``R = sum_k r_k`` of the environment's rewards.
 
-    The sum is over all rows of the episode (``trajectory_id``). A row whose sum is infinite in
-    float32 is invalid.
+    The sum is over all rows of the episode (``trajectory_id``). A row whose sum is NaN or infinite
+    in float32 is invalid.
 
-    Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
-    ``correct`` and ``reward_valid`` ``[B]``.
+    Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``
+    (``{episode_return: [B]}``), ``correct`` and ``reward_valid`` ``[B]``. Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         correct_from: least return of a right episode.
@@ -79,8 +80,9 @@ class ProofMembership(Component):
 
     All tactics of an unproven goal get 0.
 
-    Reads ``on_proof`` ``[B]``. Writes ``reward``, ``rewards``, ``correct`` and ``reward_valid``
-    ``[B]``.
+    Reads ``on_proof`` ``[B]``. Writes ``reward``, ``rewards`` (``{on_proof: [B]}``), ``correct``
+    and ``reward_valid`` (always True) ``[B]``. Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
     """
 
     reads = ("on_proof",)

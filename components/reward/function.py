@@ -64,9 +64,10 @@ class FunctionReward(PooledReward):
         calls: the reward pool; by default the calls run in this process, without a limit.
 
     Raises:
-        ConfigError: the function cannot be imported or called by name, or its parameters cannot be
-            read; (when called) it needs a column that the example lacks, returns no number, or
-            returns several parts with weights without ``correct_by``.
+        ConfigError: the function cannot be imported or called by name, its parameters cannot be
+            read, or a function object is ``async``; (when called) it needs a column that the
+            example lacks, returns no number, or returns several parts with weights without
+            ``correct_by``.
         DataError: a function in the process returns a number that is infinite in float32.
 
     Examples:
@@ -111,23 +112,23 @@ class FunctionReward(PooledReward):
 
     @property
     def has_verdict(self) -> bool:
-        """True if a part decides what is correct."""
+        """Return True if a part decides what is correct."""
         return self.correct_by is not None
 
     @property
     def called_directly(self) -> bool:
-        """True if the argument is a function object."""
+        """Return True if the argument is a function object."""
         return not isinstance(self.function, (str, Unbuilt))
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of the task that the function needs."""
+        """Return the columns of the task that the function needs."""
         available = (*EXTRA_ARGUMENTS, "answer") if self.signature.whole_batch else TextReward.reads
         return frozenset(self.signature.needed) - {*available, "seed"}
 
     @property
     def function_name(self) -> str:
-        """The dotted path of the function, or the name of a function object."""
+        """Return the dotted path of the function, or the name of a function object."""
         if isinstance(self.function, Unbuilt):
             return self.function.target
         if isinstance(self.function, str):
@@ -137,14 +138,16 @@ class FunctionReward(PooledReward):
 
     @property
     def scorer(self) -> str:
-        """The function with file and line, for messages about its scores."""
+        """Return the function with file and line, for messages about its scores."""
         return f"FunctionReward: {self.function_name}{_location(self.function)}"
 
     def trial(self, batch: TensorDict) -> str | None:
         """Score rows with a copy in new workers, so that calls have no side effect on the run.
 
-        Three kinds of functions are not tried: a function object, which may have a state; a
-        function that cannot be copied; and a function that names ``completion_ids``.
+        Return the fault if the calls of all rows failed (for the whole batch: its call), else None.
+        Warn of rows that the function does not judge. Three kinds of functions are not tried: a
+        function object, which may have a state; a function that cannot be copied; and a function
+        that names ``completion_ids``.
 
         Raises:
             UserError: a call would stop the run.
@@ -183,7 +186,10 @@ class FunctionReward(PooledReward):
         )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row; write the reward entries and the reasons of invalid rows."""
+        """Score every row; write the reward entries and the reasons of invalid rows.
+
+        A row whose environment failed gets the reason of a row that the function does not judge.
+        """
         scored = super().forward(batch)
         valid, reasons = scored["reward_valid"].tolist(), decode_texts(scored["invalid_reason"])
         if not all(ok or reason for ok, reason in zip(valid, reasons, strict=True)):
@@ -209,6 +215,7 @@ class FunctionReward(PooledReward):
         for name in sorted(self.signature.needed):
             if name not in row:
                 raise ConfigError(f"FunctionReward: {missing_argument_message(name, row)}")
+        # The texts are passed only if they are named; ``**`` gets columns alone.
         hidden = {*TextReward.reads} - {*self.signature.named}
         names = [name for name in row if name not in hidden and self.signature.takes(name)]
         return {name: row[name] for name in names}

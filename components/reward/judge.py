@@ -78,6 +78,7 @@ class JudgedSegment(Component):
         correct_from: least score of a correct response.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: the tokenizer cannot write ``think_end``, or the judge's score is not in [0, 1].
 
     Source:
@@ -236,7 +237,7 @@ class Rubric(JudgedReward):
 
 
 def _share(verdicts: Mapping[str, float | None], criteria: Mapping[str, float]) -> float | None:
-    """Return the weighted share of the criteria that are met; None if a verdict is missing."""
+    """Return the weighted share of the met criteria, in [0, 1]; None if a verdict is missing."""
     total = 0.0
     for criterion, probability in verdicts.items():
         if probability is None:
@@ -269,5 +270,6 @@ def _criterion_weight(entry: Any) -> tuple[str, float] | None:  # noqa: ANN401 -
     weight: object = 1.0
     if isinstance(entry, dict):
         text, weight = entry.get("criterion"), entry.get("weight", 1.0)
+    # ``type``, because True is an int; through a text, because mypy sees an object.
     fits = isinstance(text, str) and text and type(weight) in (int, float)
     return (str(text), float(str(weight))) if fits else None

@@ -58,8 +58,9 @@ class MajorityVote(Component):
     (False only if the environment failed). Records ``reward/majority_ratio`` (mean over groups),
     ``reward/label_correct`` (share of groups whose majority is right by the gold answer),
     ``reward/agreement`` (share of rows with the same verdict by the gold answer),
-    ``reward/unread`` (share of rows without an answer) and the metrics of
-    :func:`rlcomp.interfaces.reward.write_reward`.
+    ``reward/unread`` (share of rows without an answer), the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`, and of the verifier only the metrics of calls
+    (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         reward: the verifier.
@@ -128,6 +129,8 @@ class MajorityVote(Component):
     def _record_gold_agreement(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
     ) -> None:
+        # ``labels``: a vote of the majority, by the first row of its group; ``groups``: number of
+        # groups, also of those without a vote.
         correct = torch.tensor(self._verdicts(batch.copy()), device=reward.device)
         record("reward/agreement", (correct == (reward > 0)).float())
         labelled: list[bool] = []

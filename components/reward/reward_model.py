@@ -95,9 +95,10 @@ class ScorerReward(Component):
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False for a score that is
-    not finite). Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`,
-    ``reward/disagreement``, the standard deviation over the members, and, with ``normalised``,
-    ``reward/raw_score``, the mean over the members before normalisation, on a fixed scale.
+    not finite and for a row without tokens). Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`, ``reward/disagreement``, the standard deviation
+    over the members, and, with ``normalised``, ``reward/raw_score``, the mean over the members
+    before normalisation, on a fixed scale.
 
     Args:
         scorers: the members, at least one.

@@ -95,7 +95,7 @@ class Ruler(Component):
         return write_reasons(batch, self)
 
     def _shuffle(self, texts: set[str]) -> list[str]:
-        ordered = sorted(texts)
+        ordered = sorted(texts)  # the order of a set of texts differs between processes
         order = torch.randperm(len(ordered), generator=self.generator).tolist()
         return [ordered[index] for index in order]
 

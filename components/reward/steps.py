@@ -32,9 +32,11 @@ class StepAndOutcomeReward(Component):
 
     Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and
     ``columns`` (``{name: [B, W]}``) if present. Runs the outcome's reward, writes its four
-    keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` (``[B, W]``)
-    if the outcome's reward writes it. Records ``reward/steps``, the mean over the steps, and the
-    metrics of :func:`rlcomp.interfaces.reward.write_reward` for the outcome.
+    keys ``[B]``, ``token_reward`` and ``step_end`` (ends of judged steps) ``[B, T]``, and
+    ``invalid_reason`` (``[B, W]``) if the outcome's reward writes it. Records ``reward/steps``, the
+    mean over valid responses of ``steps``, the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward` for the outcome, and of the outcome's reward only
+    the metrics of calls (:func:`rlcomp.interfaces.pooled_reward.record_calls`).
 
     Args:
         outcome: the reward of the whole response.
@@ -78,7 +80,7 @@ class StepAndOutcomeReward(Component):
 
     @property
     def has_verdict(self) -> bool:
-        """True if the outcome's reward has a verdict."""
+        """Return True if the outcome's reward has a verdict."""
         return name_without_verdict(self.outcome) is None
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -224,8 +224,9 @@ class Gibberish(Component):
 class LanguageConsistency(TextReward):
     """Reward equal to the share of the response, thought included, in the required language.
 
-    ``R = letters of lines in the language / letters of all lines``. A response is correct if all
-    of its lines with letters are in the language; a response without letters cannot be judged.
+    ``R = letters of lines in the language / letters of all lines``; lines of fewer than 20 letters
+    are joined (:func:`rlcomp.verify.language.language_share`). A response is correct if ``R`` is 1;
+    a response without letters cannot be judged.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; name in ``rewards``:
     ``language_consistency``.

@@ -50,6 +50,7 @@ class ThoughtLikelihood(Component):
         think_end: the text that ends a thought.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: the tokenizer cannot write ``think_end`` or a continuation.
 
     Source:
@@ -106,6 +107,7 @@ class ThoughtLikelihood(Component):
         limit = self.policy.context_length
         fits = rows["attention_mask"].sum(1) <= (limit or math.inf)
         valid = fits & rows["response_mask"].any(1)
+        # Rows that do not fit are invalid; they are cut so that the model accepts the batch.
         entries = {key: entry[:, :limit] for key, entry in rows.items()}
         device = self.policy.device
         cut = TensorDict(entries, batch_size=rows.batch_size).to(device)
@@ -144,6 +146,7 @@ class InformationGain(ThoughtLikelihood):
         think_end: the text that ends a thought.
 
     Raises:
+        ConfigError: the tokenizer does not give the bytes of its tokens.
         DataError: a prompt does not end with ``think_start``, or the tokenizer cannot write a text.
 
     Source:

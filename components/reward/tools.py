@@ -46,7 +46,8 @@ class ToolStar(FactReward):
 
     The form is wrong if a turn was malformed or the last one has no answer at ``where``. A
     right answer also earns ``bonus`` if two different tools returned a result; a call without a
-    result does not count. ``correct`` depends on the answer alone.
+    result does not count. ``correct`` depends on form and answer, not on the bonus. A row with
+    blank gold answers only is invalid.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the parts are
     ``accuracy``, ``form`` (-1 or 0) and ``tools`` (1 if the bonus is earned), so that the reward
@@ -94,7 +95,8 @@ class AutoRefine(FactReward):
     weight of notes. ``gated``: ``R = max(f, w)`` if ``f > 0``, else ``w h``; ``product``:
     ``R = f h``; ``sum``: ``R = f + w h``. In the paper's ``gated``, an answer that shares a word
     with the gold one may earn less than a wrong one with good notes; the maximum corrects that. An
-    answer is right if its words are the gold ones; notes do not matter for that.
+    answer is right if its words are the gold ones; notes do not matter for that. A row with
+    blank gold answers only is invalid.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the parts are
     ``reward`` (the combination), ``exact``, ``f1`` and ``noted``. Whether the notes hold the answer

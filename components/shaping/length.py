@@ -1,4 +1,8 @@
-"""Shaping by the length of a response."""
+"""Shaping by the length of a response.
+
+Each part records ``reward/<part>`` and ``reward/shaped``
+(:func:`rlcomp.interfaces.stages.write_shaped_reward`).
+"""
 
 from __future__ import annotations
 
@@ -162,8 +166,8 @@ class L1Max(Component):
 
     ``R = 1[correct] * clip(alpha * (L* - L) + delta, 0, 1)`` with ``L*`` = ``target_length``.
 
-    State the target in the prompt (``task.prompt_template``). A correct response that is too long
-    gets 0, like a wrong one.
+    State the target in the prompt (``task.prompt_template``). A correct response that is
+    ``delta / alpha`` tokens too long gets 0, like a wrong one.
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_max`` of ``rewards``.

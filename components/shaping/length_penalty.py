@@ -1,4 +1,8 @@
-"""Length penalties on correct responses."""
+"""Length penalties on correct responses.
+
+Each part records ``reward/<part>`` and ``reward/shaped``
+(:func:`rlcomp.interfaces.stages.write_shaped_reward`).
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,8 @@ class AdaptiveLengthPenalty(Component):
 
     ``R <- R - lambda L / L_max`` for correct responses; then ``lambda`` rises by ``step`` if the
     accuracy is at least ``target``, and falls by ``step`` if not, within ``[0, max_weight]``. The
-    accuracy is a moving average, ``a <- decay a + (1 - decay) mean(correct)`` over valid rows.
+    accuracy is a moving average, ``a <- decay a + (1 - decay) mean(correct)`` over valid rows; the
+    first batch with a valid row sets it. A batch without one updates nothing.
 
     This is a dual ascent for the shortest responses with an accuracy of ``target``. Wrong responses
     have no penalty, because a penalty would reward short wrong answers. Weight and accuracy are
@@ -112,6 +117,7 @@ class AdaptiveLengthPenalty(Component):
         self.max_weight = max_weight
         self.decay = decay
         self.register_buffer("weight", torch.tensor(weight, dtype=torch.float64))
+        # NaN: no batch yet.
         self.register_buffer("accuracy", torch.tensor(torch.nan, dtype=torch.float64))
 
     def forward(self, batch: TensorDict) -> TensorDict:

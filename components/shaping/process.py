@@ -229,6 +229,8 @@ def turn_bounds(turn_id: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         >>> first.int(), last.int()
         (tensor([[0, 1, 0, 0, 1]], dtype=torch.int32), tensor([[0, 0, 1, 0, 1]], dtype=torch.int32))
     """
+    # A token is the first of its turn if all earlier turns are smaller, and the last if all later
+    # turns are larger; tokens outside the mask count as -1 before it and as the maximum after it.
     turn = torch.where(mask, turn_id, -1)
     before = turn.cummax(1).values.roll(1, 1)
     before[:, 0] = -1

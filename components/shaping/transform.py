@@ -1,4 +1,8 @@
-"""Transforms of rewards: running normalisation, noise, permutation."""
+"""Transforms of rewards: running normalisation, noise, permutation.
+
+The first two record ``reward/<part>`` and ``reward/shaped``
+(:func:`rlcomp.interfaces.stages.write_shaped_reward`).
+"""
 
 from __future__ import annotations
 

@@ -103,7 +103,11 @@ class Adapter(metaclass=_AdapterMeta):
         """Return the peer's answer to an action; None if it is not a valid action."""
 
     def step(self, action: str) -> Turn:
-        """Return the peer's answer to the action in ``action``, the text of the policy's turn."""
+        """Return the peer's answer to the action in ``action``, the text of the policy's turn.
+
+        Without a valid action the answer is ``unreadable``, with the anchor of the last valid one:
+        the state of the peer is the same.
+        """
         peer_action = self._read_action(action)
         turn = None if peer_action is None else self.answer(peer_action)
         if turn is None:
@@ -113,7 +117,7 @@ class Adapter(metaclass=_AdapterMeta):
         return turn
 
     def _read_action(self, text: str) -> str | None:
-        """Return the action in the text of a turn; None if the pattern does not match."""
+        """Return the action in the text of a turn; None if the pattern or group 1 has no match."""
         if self.action_pattern is not None:
             matches = list(re.finditer(self.action_pattern, text))
             return matches[-1][1] if matches else None
@@ -167,7 +171,7 @@ def world_seed(example: Example, seed: int) -> int:
 def action_number(action: str, names: Sequence[str]) -> str | int:
     """Return the number of a discrete action by its name or, without names, from its digits.
 
-    Any other action is returned unchanged.
+    Any other action, and a number of ten digits or more, is returned unchanged.
 
     Examples:
         >>> action_number("down", ["left", "down"]), action_number("3", [])
@@ -192,7 +196,7 @@ def observation_text(observation: object) -> str:
 
 
 def _to_json_type(value: Any) -> Any:  # noqa: ANN401
-    """Convert an array, a number of NumPy or a record of pydantic to JSON types."""
+    """Convert an array, a number of NumPy or a record of pydantic to JSON types; others to text."""
     for name in ("tolist", "model_dump"):
         if callable(method := getattr(value, name, None)):
             return method()

@@ -20,7 +20,8 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     stage wrote it. Dense rewards are not part of the baseline.
 
     Records ``advantage/abs``, the mean absolute advantage of a response token, and
-    ``advantage/zero_fraction``, the share of responses whose advantage is 0 at every token.
+    ``advantage/zero_fraction``, the share of non-empty responses whose advantage is 0 at every
+    token. Both count responses without a valid reward, whose advantage is 0.
 
     Raises:
         KeyError: the batch has no ``response_mask``.
@@ -118,6 +119,7 @@ def rewards_per_token(batch: TensorDict) -> Tensor:
         invalid reward; dense rewards stay.
     """
     mask, reward = batch["response_mask"], batch["reward"].detach()
+    # The sum from the end counts the response tokens that are left: 1 at the last one.
     last = mask & (mask.flip(1).cumsum(1).flip(1) == 1)
     rewards = masked(reward[:, None].expand(mask.shape), last & batch["reward_valid"][:, None])
     if "token_reward" in batch.keys():

@@ -31,7 +31,8 @@ def batch_arguments(
         batch: ``[B]`` rows, with ``tokens`` and ``response_mask`` ``[B, T]`` for
             ``completion_ids``.
         rows: texts and columns of the rows.
-        seed: value of the function's argument ``seed``, unless the task has a column ``seed``.
+        seed: value of the function's parameter ``seed``, unless the task has a column ``seed``.
+            Without a parameter of this name the function does not get it, not even in ``**``.
 
     Raises:
         ConfigError: the function needs a column that no row has, or token ids that the batch
@@ -96,7 +97,8 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
 def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:
     """Split the outcome of a call for the whole batch into an outcome for each row.
 
-    A failure is the outcome of every row. The metrics that the call logged go to the first row.
+    A failure is the outcome of every row. Each row has the seconds and tries of the whole call; the
+    metrics that the call logged go to the first row.
 
     Args:
         outcome: outcome of the call; a value must be a list.

@@ -90,8 +90,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     steps: Tensor
     rewards: Tensor
     trajectory: Tensor
-    # Number of entries of a state (S); number of discrete actions, or bounds of every entry of a
-    # continuous action.
+    # Number of entries of a state (S); number of discrete actions, or bounds of each of the
+    # ``action_size`` entries of a continuous action.
     size: int
     action: int | tuple[float, float]
     action_size: int = 1
@@ -106,6 +106,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self.register_buffer("state", torch.zeros(num_envs, self.size))
         for name, kind in (("steps", torch.int64), ("rewards", torch.float32)):
             self.register_buffer(name, torch.zeros(num_envs, 1, dtype=kind))
+        # The first reset adds ``num_envs``, so that ids begin at 0.
         self.register_buffer("trajectory", torch.arange(num_envs).view(-1, 1) - num_envs)
         self.randomise = randomise
         self.fixed_dynamics: dict[str, float] = {}
@@ -123,7 +124,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     @property
     def dynamics(self) -> dict[str, Parameter]:
-        """Return the current parameters of the dynamics, by name; drawn ones have shape ``[N]``."""
+        """Return the current parameters of the dynamics, by name; drawn ones are ``[N]``."""
         nominal: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, column] for column, name in enumerate(self.ranges)}
         return {**nominal, **drawn, **self.fixed_dynamics}
@@ -159,7 +160,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         return {"observation": self.observe(state)}
 
     def present(self) -> TensorDict:
-        """Return the current observation of every copy."""
+        """Return the current observation and counts of every copy, with all flags False."""
         return self._output(torch.zeros(self.num_envs, 1, dtype=torch.bool))
 
     def check_groups(self, group_size: int) -> None:

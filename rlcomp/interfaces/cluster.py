@@ -40,7 +40,7 @@ class PromptRange:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Request for a rollout; the weights of ``version`` and the request determine the result.
+    """Request for a rollout; under ``fixed`` it and the weights ``version`` determine the result.
 
     Attributes:
         number: index among the requests of a run, from 0.
@@ -71,8 +71,8 @@ class RolloutReply:
         version: version of the policy that answered.
         rows: output of the last stage, on the CPU.
         ledger: recorded metrics.
-        seconds: wall-clock time; under ``schedule=free`` the working time since the previous
-            reply.
+        seconds: wall-clock time of the stages; under ``schedule=free`` the working time since the
+            worker's previous reply.
         part: the prompt of the rows under ``schedule=free``; None under ``fixed``.
     """
 
@@ -173,8 +173,8 @@ class RefillingPolicy(Policy, Protocol):
 class Cluster(metaclass=Checked):
     """Base class of clusters: starts workers, sends weights and requests, receives replies.
 
-    A worker answers its requests in order, each with the weights of the request, even if newer ones
-    are published.
+    Under ``fixed`` a worker answers its requests in order, each with the weights of the request,
+    even if newer ones are published.
 
     Args:
         workers: number of processes.
@@ -194,7 +194,7 @@ class Cluster(metaclass=Checked):
         links: connections to the workers, in order; empty before the start and after the end.
     """
 
-    ends_with_run = True
+    ends_with_run = True  # a run closes it at its end (rlcomp.workers.pool.EndsWithRun)
 
     def __init__(
         self,

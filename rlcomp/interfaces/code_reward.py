@@ -34,7 +34,8 @@ class CodeReward(TextReward):
     - ``linter``: 1 if the linter has no complaints; only with ``lint``.
 
     A program that did not pass gets the limits as ``run_time`` and ``peak_memory``, and 0 as
-    ``linter``, so that failing early never increases the reward. Faults of a program never make its
+    ``linter``, so that failing early never increases the reward. A response without a program is
+    such a failure, with 0 as ``passed_share`` and ``compiles``. Faults of a program never make its
     row invalid; failures of the machine stop the run. Each distinct job of a batch runs once.
 
     A subclass reads the tests of a row (:meth:`tests_of`), creates jobs from a program and its

@@ -46,7 +46,7 @@ class EarlyStop(Component):
         super().__init__()
         self.metric = metric
         self.better: Literal["higher", "lower"] = better
-        # The best value (``best``), and what a subclass keeps; :meth:`check_state` checks it.
+        # The best value (``best``), and what a subclass keeps, which :meth:`check_state` checks.
         self.state: dict[str, Any] = {}
         # Names of the metrics that steps of this phase have recorded.
         self.known: set[str] = set()
@@ -67,9 +67,12 @@ class EarlyStop(Component):
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
         """Return the reason to end the phase after this step; None to continue.
 
+        The best value in ``state`` does not yet include this step's.
+
         Args:
             batch: batch of the step.
-            value: value of ``metric``; None if this step did not measure it.
+            value: value of ``metric``; None if this step did not measure it, or if it is not
+                finite.
         """
         raise NotImplementedError
 
@@ -123,7 +126,7 @@ class EarlyStop(Component):
         return {**measure, "state": self.state, "known": sorted(self.known)}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the state; a best value of another measure is ignored."""
+        """Restore the state; for another ``metric`` or ``better`` only the known metrics."""
         check_fields(state, ("metric", "better", "state", "known"))
         known, progress = field(state, "known", list[str]), field(state, "state", dict)
         measure = (field(state, "metric", str), field(state, "better", str))

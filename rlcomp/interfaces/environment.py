@@ -156,8 +156,9 @@ def check_stops(environment: Environment) -> tuple[str, ...]:
     """Check that an environment has all methods; return the texts that end a turn.
 
     Raises:
-        TypeError: the environment lacks a method; or the stops are not texts, or are a single text,
-            so that each of its characters would end a turn.
+        TypeError: the environment lacks a method, or its ``reset`` takes Gymnasium's ``options``;
+            or the stops are not texts, or are a single text, so that each of its characters would
+            end a turn.
         ValueError: a stop text is empty, or holds a lone surrogate.
     """
     methods, kind = ("reset", "step", "facts", "close"), type(environment).__name__

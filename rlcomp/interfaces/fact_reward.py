@@ -23,7 +23,7 @@ class FactReward(TextReward):
     Reads ``facts`` (``{name: [B]}``, NaN where missing) and the keys of a text reward.
 
     Attributes:
-        facts_read: the facts that a score needs.
+        facts_read: names of the facts that a score needs, at least one.
 
     Raises:
         ConfigError: (when called) the environment has no such fact.

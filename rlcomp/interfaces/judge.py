@@ -55,6 +55,7 @@ class NoVerdict:
 
     Attributes:
         path: config path of the judge, followed by a dot, for remedies; empty without a config.
+        judge: config path and class of the judge, for messages.
         reason: reason with the judge's name; empty if every question so far had a verdict.
     """
 
@@ -86,7 +87,11 @@ class GivesReasons(Protocol):
 
 
 def write_reasons(batch: TensorDict, judge: object) -> TensorDict:
-    """Write the judge's reason as ``invalid_reason`` ``[B, W]`` of rows without a valid reward."""
+    """Write ``invalid_reason`` ``[B, W]``: a reason for rows without a valid reward, else empty.
+
+    It is the reason of the judge's first missing verdict, or that the judge gave no verdict; rows
+    whose environment failed get it, too.
+    """
     reason = judge.no_verdict.reason if isinstance(judge, GivesReasons) else ""
     reason = (
         reason
@@ -137,12 +142,14 @@ def option_preferences(
         questions: complete questions.
         options: two texts.
         read: read the probabilities of the answer's first token, or the beginning of the answer.
-        least_mass: least mass of both options together; below it the answer is None.
-        alternatives: number of first tokens whose log-prob is requested.
+        least_mass: least probability of both options together; below it the preference is None.
+            ``read=text`` does not use it.
+        alternatives: number of first tokens whose log-prob is requested, for ``log_probs``.
         no_verdict: reports answers that choose neither option.
 
     Returns:
-        One preference per question; None if there is no answer, or if it chooses neither option.
+        One preference per question, 1 or 0 for ``text``; None if there is no answer, if it chooses
+        neither option, or if its reply has no log-probs while another one has.
 
     Raises:
         ConfigError: ``read`` is ``log_probs``, but no reply has log-probs.

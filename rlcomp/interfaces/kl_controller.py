@@ -45,6 +45,8 @@ class KLController(nn.Module, metaclass=Checked):
     def coef_then_observe(self, kl: Tensor, mask: Tensor) -> float:
         """Return the current coefficient; then update it from the KL of this batch.
 
+        Records ``kl/coef``, the returned coefficient.
+
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
             mask: shape ``[B, T]``, bool.

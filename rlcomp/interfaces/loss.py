@@ -42,7 +42,7 @@ class LossPart(Component):
             check_key(cls.__name__, key, cls.own_keys())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Compute the step-level keys ``step_keys`` from all rows of an optimiser step."""
+        """Return the entries ``step_keys`` alone, from all rows of an optimiser step."""
         return batch.select()
 
     def prepared(self, batch: TensorDict) -> TensorDict:
@@ -82,7 +82,7 @@ class Loss(Component):
         return any(part.step_keys and part.needs_forward for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Compute the entries that depend on all rows of an optimiser step, one per row."""
+        """Return the entries alone that depend on all rows of an optimiser step, one per row."""
         return batch.select()
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
@@ -99,7 +99,7 @@ class Loss(Component):
         return None
 
     def weighted(self, batch: TensorDict) -> TensorDict:
-        """Return the batch with the entries of ``prepare``; compute them if they are missing."""
+        """Return the batch with the entries of ``prepare``, computed without metrics if missing."""
         if self.weight_key in batch.keys():
             return batch
         with torch.no_grad(), recording():
@@ -150,7 +150,7 @@ class TokenLoss(Loss):
         return view.copy().set("response_mask", mask)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Write ``loss_weight`` ``[B, T]``; subclasses add step-level keys of parts."""
+        """Return ``loss_weight`` ``[B, T]`` alone; subclasses add step-level keys of parts."""
         return self.reduction(batch.copy()).select("loss_weight")
 
 
@@ -173,7 +173,7 @@ class RowLoss(Loss):
         super().__init_subclass__(**kwargs)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Write ``row_weight`` of every row, ``[B]``."""
+        """Return ``row_weight`` of every row, ``[B]``, alone."""
         device = next(iter(batch.values(include_nested=True, leaves_only=True))).device
         valid = torch.ones(batch.batch_size, dtype=torch.bool, device=device)
         if "reward_valid" in batch.keys():

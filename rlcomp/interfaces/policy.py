@@ -113,8 +113,8 @@ class Policy(ScoresRows, Protocol):
         Returns:
             ``B = P * group_size`` rows: ``tokens``, ``attention_mask``, ``response_mask``,
             ``rollout_log_probs``, ``policy_version`` ``[B, T]``; ``group_id``, ``truncated``
-            ``[B]``; ``sampling_mask`` ``[B, T, V/8]`` if ``decoding`` replays
-            (:func:`rlcomp.text.rows.rollout_rows` makes them).
+            ``[B]``; ``sampling_mask`` ``[B, T, ceil(V / 8)]``, a bit for each token that passed the
+            filters, if ``decoding`` replays (:func:`rlcomp.text.rows.rollout_rows` makes them).
         """
         ...
 
@@ -221,7 +221,10 @@ class RoutesTokens(Policy, Protocol):
     """A policy that may be a mixture of experts with recorded routes."""
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Compute log-probs ``[B, T]`` and ``routed_experts`` ``[B, T, L, E]`` in one pass."""
+        """Compute log-probs ``[B, T]`` and ``routed_experts`` ``[B, T, L, E]`` in one pass.
+
+        ``L`` is the number of layers with experts, ``E`` the number of experts of a token.
+        """
         ...
 
 

@@ -26,10 +26,11 @@ Row = Mapping[str, object]
 class PooledReward(TextReward):
     """Text reward by a function that runs for each row in worker processes, under limits.
 
-    A subclass names the ``function`` by its dotted path; :meth:`arguments` returns its arguments
-    for a row. The function returns a number, a mapping of named parts, or None if it cannot judge.
-    A call that fails (limit of time, memory or output, death of its process, exception) makes its
-    row invalid, and the run continues: ``reward_check`` stops a run with too many of them.
+    A subclass sets ``function``; :meth:`arguments` returns its arguments for a row. The function
+    returns a number, a mapping of named parts, or None if it cannot judge. A call that fails (limit
+    of time, memory or output, death of its process, exception, score that is infinite in float32)
+    makes its row invalid, and the run continues: ``reward_check`` stops a run with too many of
+    them.
 
     Reads the keys of :class:`rlcomp.interfaces.reward.TextReward`. Writes its keys and
     ``invalid_reason`` (``[B, W]`` uint8 texts). Also records ``reward/failed/<kind>`` (rows; only
@@ -39,10 +40,11 @@ class PooledReward(TextReward):
 
     Args:
         timeout: limit of a call, in seconds.
-        calls: executes the calls; None: this process does.
+        calls: executes the calls; None: this process does, without limits.
 
     Attributes:
-        function: dotted path.
+        function: dotted path of the function, an object of a class that is still to be built, or
+            a function object, for a subclass that calls it directly.
     """
 
     writes: ClassVar[tuple[Key, ...]] = (*TextReward.writes, "invalid_reason")

@@ -1,4 +1,4 @@
-"""Preferences over objectives, and pairs of answers."""
+"""Base classes of losses of preference pairs: score, link function and loss; helpers of pairs."""
 
 from __future__ import annotations
 

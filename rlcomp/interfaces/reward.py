@@ -237,7 +237,7 @@ def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
     """Return the valid rows whose environment did not fail (``episode_error``), ``[B]``, bool."""
     if "episode_error" not in batch.keys():
         return valid
-    remaining: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)
+    remaining: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)  # empty text
     return remaining
 
 

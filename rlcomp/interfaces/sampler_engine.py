@@ -59,7 +59,7 @@ class SamplerEngine(Protocol):
     """Sampler in place of our own decode loop (``sampler_engine=``)."""
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse a model that the engine cannot sample, or a decoding without log-probs.
+        """Refuse a model that the engine cannot sample, or a decoding whose log-probs it lacks.
 
         Raises:
             ConfigError: the message names the setting and the remedy.

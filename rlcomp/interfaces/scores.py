@@ -76,10 +76,10 @@ class Scores:
         }
 
     def check_named(self, names: Iterable[str]) -> None:
-        """Refuse names of parts that no row has; without any judged row every name is accepted.
+        """Refuse names of parts that no row has had so far; without a judged row accept every name.
 
         Raises:
-            ConfigError: no row has a part of this name.
+            ConfigError: no row of this or an earlier batch has a part of this name.
         """
         for name in names if self.batch_names else ():
             if name not in self.names:
@@ -113,6 +113,9 @@ class Scores:
 
         Args:
             weights: weights by part; 1 for other parts.
+
+        Raises:
+            DataError: a sum is infinite in float32.
         """
         return [self._total(row, weights) for row in self.rows]
 

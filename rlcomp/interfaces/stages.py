@@ -1,4 +1,4 @@
-"""Phase actions, the base of collectors, and functions that shaping and randomisation share."""
+"""Phase actions, the base of collectors, and functions that several concepts share."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def named_ranges(
         nominal: nominal value of every parameter of the environment.
         ranges: ``[low, high]`` of each random parameter; empty: all parameters are random.
         default_range: function of a nominal value that returns the range around it.
-        minimum: exclusive lower bound of every range.
+        minimum: exclusive lower bound of the given ranges; default ranges are not checked.
 
     Raises:
         ConfigError: a parameter is unknown, or a range is not ``[low, high]`` with ``low <= high``

@@ -79,6 +79,7 @@ class FunctionTool:
 
         Raises:
             ToolError: an argument has another type than its annotation.
+            TypeError: the arguments do not fit the parameters of the function.
         """
         bound = self.__signature__.bind(*values, **named)
         for name, value in bound.arguments.items():

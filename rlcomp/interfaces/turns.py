@@ -67,6 +67,8 @@ class TurnTable:
         reward: reward of each turn by the environment, shape ``[E, K]``.
         anchor: id of the state before the turn, int64, shape ``[E, K]``; -1: unknown.
         turns: ``K``.
+        turn: turn of each token, int64, shape ``[B, T]``; -1 outside ``response_mask``.
+        episode: episode of each row, int64, shape ``[B]``.
     """
 
     def __init__(self, batch: TensorDict) -> None:
@@ -119,6 +121,7 @@ class TurnTable:
         """
         reward = self.reward
         if outcome:
+            # The sum from the end counts the turns that are left: 1 at the last one.
             last = self.exists & (self.exists.flip(1).cumsum(1).flip(1) == 1)
             reward = reward + torch.where(last, self.outcome[:, None], torch.zeros_like(reward))
         return torch.where(self.counted, reward, torch.zeros_like(reward))

@@ -87,6 +87,7 @@ class AnswerVerifier:
 
     def __init__(self, reward: TextReward | Unbuilt, path: str) -> None:
         part: Any = load(reward.target, reward.arguments) if isinstance(reward, Unbuilt) else reward
+        # A reward with its own ``forward`` reads more of the batch than the texts of a row.
         if not isinstance(part, TextReward) or type(part).forward is not TextReward.forward:
             raise ConfigError(
                 f"{path} is a {type(part).__name__}: must be a reward that scores single texts by "
@@ -99,7 +100,7 @@ class AnswerVerifier:
         """Return True if the reward accepts a response to the prompt of an example.
 
         Raises:
-            DataError: the reward returns something other than a number.
+            DataError: the reward returns something other than a number, or NaN.
         """
         row = {"prompt": example.prompt, "response": response, "answer": example.answer}
         columns = {name: value for name, value in example.columns.items() if value is not None}
@@ -209,7 +210,7 @@ def comparison_rows(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
 
     Args:
         rows: prompts and columns of the problems.
-        pairs: the index of a row, and two answers.
+        pairs: the index of a row, and two answers; at least one pair.
 
     Returns:
         ``[N]`` rows, one per pair, with the entries that a judge of texts reads; ``answer_ends``
@@ -239,7 +240,8 @@ def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> l
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``.
         rows: rows of the problems.
-        pairs: the index of a row, and two answers.
+        pairs: the index of a row, and two answers; at least one pair. A pair without a verdict is
+            False.
     """
     questions = comparison_rows(rows, pairs)
     all_rows = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
