@@ -35,9 +35,10 @@ class EpisodeCollector(Collector):
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records for each episode ``episode/turns``, ``episode/environment_reward`` (the sum over its
-    turns), ``episode/failed``, ``episode/observed`` (tokens after the first turn of a row that were
-    not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
+    Records for each episode ``rollout/length`` (sampled tokens), ``rollout/truncated``,
+    ``episode/turns``, ``episode/environment_reward`` (the sum over its turns), ``episode/failed``,
+    ``episode/observed`` (tokens after the first sampled token of a row that were not sampled) and
+    each fact as ``facts/<name>``, without NaN; and ``rollout/tokens``, the sampled tokens of all.
 
     Args:
         group_size: episodes per prompt.

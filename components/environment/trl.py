@@ -25,8 +25,8 @@ from rlcomp.workers.function_call import load
 class TRL(metaclass=Checked):
     """Adapter of a TRL environment, which has ``reset(**row)`` and public methods as tools.
 
-    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; its
-    text is never cut. A turn calls tools by
+    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; the
+    text that it returns is never cut. A turn calls tools by
     ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` and gets their results in
     ``<tool_response>`` tags. A turn without a call ends the episode; its reward is
     ``get_reward()``, if there is one. Wrong arguments and a ValueError have a result with the error

@@ -247,7 +247,7 @@ class StepLabels(Demonstrations):
     Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``step_end`` (of the steps with a label) and ``step_label`` ``[B, T]``, ``group_id`` ``[B]``
     (one for each row); ``reward`` and ``reward_valid`` ``[B]``; and ``columns``. The reward is the
-    column ``desirable``; without this column, 1 if all labels are above 0.5, else 0.
+    column ``desirable``; without this column, 0 if a known label is at most 0.5, else 1.
 
     Args:
         task: the task of the examples.

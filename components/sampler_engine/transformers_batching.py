@@ -84,6 +84,7 @@ class TransformersBatching(metaclass=Checked):
             raise RlcompError(
                 f"generate_batch gave {len(outputs)} responses of {len(inputs)}: see its log"
             )
+        # In the order of the inputs, which generate_batch restores.
         return as_sampled([_response(output, request) for output in outputs.values()])
 
     def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:

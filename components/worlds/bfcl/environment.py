@@ -29,8 +29,8 @@ class BfclEnvironment(metaclass=Checked):
     The reward is 1 if two conditions hold, and else 0:
 
     - The state of every service equals the state after the calls of the ground truth.
-    - The policy's calls since the last request have returned every value that this request asks
-      for: the results of its read-only ground-truth calls.
+    - The policy's calls since the last request have returned the result of each ground-truth call
+      of this request that changes nothing.
 
     The policy's text is not judged. The working directory is part of the anchor (the hash that
     identifies a state in groups), but not of the compared state.
