@@ -114,7 +114,8 @@ class SelfPlayCollector(EpisodeCollector):
 
     A seat is the role of a player in a match, with its own transcript. The rows of one prompt and
     seat are a group (``group_id``), so that a baseline compares players in the same role. Each row
-    is a trajectory. The rows of a match have one ``match_id``. A turn that reaches
+    is a trajectory. The rows of a match have one ``match_id``. A failed match has a row for every
+    seat, with ``episode_error``. A turn that reaches
     ``max_new_tokens`` is a move, and does not mark the row as ``truncated``.
 
     Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes

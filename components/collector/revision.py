@@ -32,8 +32,8 @@ class Revised(Component):
 
     Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``, and ``columns`` (conversations)
     if present. Writes a new batch of at most ``B`` rows: ``tokens``, ``attention_mask``,
-    ``response_mask`` ``[B', T]``, ``prompt``, ``response``, ``group_id``; the prompt's other entries
-    stay.
+    ``response_mask`` ``[B', T]``, ``prompt``, ``response``, ``group_id``; other entries of the
+    prompt stay.
 
     Records ``revision/told``, the share of answers with a revision, and ``revision/changed``, the
     share of revisions that differ from their answers.

@@ -38,7 +38,8 @@ class LabelledAnswers(Demonstrations):
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
-        DataError: an example has no label, or is longer than the context.
+        DataError: an example has no label, is longer than the context, or (when drawn, with
+            ``annotator_weight``) has an annotator without a weight.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
