@@ -79,6 +79,7 @@ class TransformersBatching(metaclass=Checked):
                 )
         finally:
             logger.setLevel(level)
+            # generate_batch sets an attention of its own, with pages.
             model.set_attn_implementation(attention)
         if len(outputs) != len(inputs):
             raise RlcompError(

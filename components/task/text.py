@@ -31,7 +31,8 @@ class TextTask(metaclass=Checked):
 
     Raises:
         ConfigError: ``longest`` is below ``shortest``, or below 4, the bytes of a character.
-        DataError: a file is missing, malformed or not UTF-8, or there are no documents.
+        DataError: a file is missing, malformed or not UTF-8, or there are no documents, or more
+            than 1 GiB of text.
 
     Examples:
         >>> TextTask().document(0).text[:16]

@@ -120,7 +120,10 @@ class BfclEnvironment(metaclass=Checked):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``calls``, ``failed`` calls, finished ``requests`` and ``solved`` (0 or 1)."""
+        """Return ``calls``, ``failed``, finished ``requests`` and ``solved`` (0 or 1).
+
+        ``failed`` counts failed calls and malformed turns.
+        """
         outcome = {"requests": float(self.done_requests), "solved": float(self.solved)}
         return {**self.calls.facts(), **outcome}
 
