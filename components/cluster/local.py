@@ -53,6 +53,7 @@ class LocalCluster(Cluster):
         _check_shared_memory(sum(sizes) * versions)
         self._ring = torch.empty(versions, sum(sizes), dtype=torch.uint8)
         self._ring.share_memory_()  # type: ignore[no-untyped-call]
+        # Number of the publication in each buffer; -1 before the first and during a write.
         self._stamps = torch.full((versions,), -1)
         self._stamps.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0

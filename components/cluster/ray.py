@@ -99,7 +99,8 @@ class RayCluster(Cluster):
     def _connect(self) -> None:
         import ray
 
-        # ray.init replaces the handler of SIGTERM; Ray's handler would end the run within a step.
+        # ray.init replaces the handler of SIGTERM; Ray's handler would end the run within a step,
+        # so the run's handlers are put back.
         handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         num_cpus = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
         local: dict[str, Any] = {"include_dashboard": False, "num_cpus": num_cpus}
@@ -116,7 +117,11 @@ class RayCluster(Cluster):
             self._check_resources(ray.cluster_resources())  # type: ignore[no-untyped-call]
 
     def _check_resources(self, available: Mapping[str, float]) -> None:
-        """Refuse actors that need more than this machine has: they would never start."""
+        """Refuse actors that need more than this machine has: they would never start.
+
+        Raises:
+            ConfigError: a resource is too small; Ray is shut down before.
+        """
         for name, per_worker in (self.resources or {}).items():
             limit = available.get(_RESOURCES.get(name, name), 0.0)
             required = self.workers * per_worker
@@ -136,7 +141,7 @@ class RayCluster(Cluster):
         return {**options, "resources": custom} if custom else options
 
     def publish(self, weights: list[Tensor]) -> object:
-        """Put the weights into the object store."""
+        """Put the weights into the object store; return the handle of this publication."""
         import ray
 
         empty = torch.empty(0, dtype=torch.uint8)

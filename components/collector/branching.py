@@ -36,11 +36,14 @@ class BranchingCollector(EpisodeCollector):
     (``attribution=share``).
 
     Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes
-    ``branch_depth``, ``branch_parent``, ``branch_share`` ``[B]``, ``turn_entropy`` ``[B, T]``.
+    ``branch_depth`` (tokens shared with the parent), ``branch_parent`` (its row, or -1),
+    ``branch_share`` ``[B]``, and ``turn_entropy`` ``[B, T]``: at the first token of a turn the
+    policy's entropy there, divided by ``log V``; 0 elsewhere.
 
     Records the metrics of that class, in which ``rollout/tokens`` counts each sampled token once,
-    and ``branching/delta_entropy`` (over observations), ``branching/branches`` (share of rows that
-    are branches) and ``branching/trained_tokens`` (response tokens of all rows).
+    and ``branching/delta_entropy`` (change of this entropy since the first turn, over
+    observations), ``branching/branches`` (share of rows that are branches) and
+    ``branching/trained_tokens`` (response tokens of all rows).
 
     Args:
         group_size: episodes per prompt, ``M`` in the paper; at most so many without ``fill``.

@@ -30,7 +30,8 @@ class DelayedCollector(Component):
     The metrics of a rollout are logged in the step that uses it.
 
     Reads and writes the keys of the inner collector; reads ``response_mask`` and
-    ``policy_version`` ``[B, T]`` of its rollouts.
+    ``policy_version`` ``[B, T]`` of its rollouts. Records ``rollout/staleness``, the updates of the
+    policy since each response token was sampled.
 
     Args:
         collector: the inner collector, which makes the rollouts.

@@ -35,9 +35,10 @@ class EpisodeCollector(Collector):
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records for each episode ``episode/turns``, ``episode/environment_reward`` (the sum over its
-    turns), ``episode/failed``, ``episode/observed`` (tokens after the first turn of a row that were
-    not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
+    Records for each episode ``rollout/length`` (sampled tokens), ``rollout/truncated``,
+    ``episode/turns``, ``episode/environment_reward`` (the sum over its turns), ``episode/failed``,
+    ``episode/observed`` (tokens after the first sampled token of a row that were not sampled) and
+    each fact as ``facts/<name>``, without NaN; and ``rollout/tokens``, the sampled tokens of all.
 
     Args:
         group_size: episodes per prompt.
@@ -113,7 +114,8 @@ class SelfPlayCollector(EpisodeCollector):
 
     A seat is the role of a player in a match, with its own transcript. The rows of one prompt and
     seat are a group (``group_id``), so that a baseline compares players in the same role. Each row
-    is a trajectory. The rows of a match have one ``match_id``. A turn that reaches
+    is a trajectory. The rows of a match have one ``match_id``. A failed match has a row for every
+    seat, with ``episode_error``. A turn that reaches
     ``max_new_tokens`` is a move, and does not mark the row as ``truncated``.
 
     Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes

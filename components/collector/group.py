@@ -27,7 +27,8 @@ class GroupCollector(Collector):
     else ``prompt`` ``[P, W]``; and optionally ``columns`` (conversations). Writes a new batch of
     ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its texts,
     ``group_id`` and ``truncated``; the prompt's entries, repeated for each response; and
-    ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
+    ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks. Records
+    ``rollout/length``, ``rollout/truncated`` and ``rollout/tokens``.
 
     Args:
         group_size: responses per prompt.
@@ -109,7 +110,10 @@ def _prompt_key(batch: TensorDict) -> str:
 
 
 def record_rollout(rows: TensorDict) -> None:
-    """Record ``rollout/length``, ``rollout/truncated`` and ``rollout/tokens`` of the rows."""
+    """Record ``rollout/length``, ``rollout/truncated`` and ``rollout/tokens`` of the rows.
+
+    ``rollout/length`` counts the response tokens of each row, ``rollout/tokens`` those of all rows.
+    """
     lengths = rows["response_mask"].sum(1)
     record("rollout/length", lengths)
     record("rollout/truncated", rows["truncated"])

@@ -149,7 +149,10 @@ class MaskGame(Collector):
     def _keep_prompt(
         self, rows: TensorDict, batch: TensorDict, questions: list[Example | str]
     ) -> None:
-        """Copy a paragraph's entries to its rows, except prompt and answer."""
+        """Copy a paragraph's entries to its rows, except prompt and answer.
+
+        ``policy_prompt``, if present, becomes the row's prompt.
+        """
         owners = [row // self.num_masks for row in range(len(questions))]
         for row, question in enumerate(questions):
             if isinstance(question, Example):

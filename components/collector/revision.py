@@ -30,9 +30,10 @@ class Revised(Component):
     row is dropped if the policy's text has no separator or nothing after it, if it was truncated,
     or if the context has no room for ``max_new_tokens`` after the filled template.
 
-    Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``. Writes a new batch of at most
-    ``B`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[B', T]``, ``prompt``,
-    ``response``, ``group_id``; the prompt's entries stay.
+    Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``, and ``columns`` (conversations)
+    if present. Writes a new batch of at most ``B`` rows: ``tokens``, ``attention_mask``,
+    ``response_mask`` ``[B', T]``, ``prompt``, ``response``, ``group_id``; other entries of the
+    prompt stay.
 
     Records ``revision/told``, the share of answers with a revision, and ``revision/changed``, the
     share of revisions that differ from their answers.
@@ -101,6 +102,7 @@ class Revised(Component):
         answers = answer_prompts_in_context(
             self.policy,
             requests,
+            # Without columns: a filled template does not continue the row's conversation.
             prompt_ids=self.prompt.encode(requests, [{}] * len(requests)),
             max_new_tokens=self.max_new_tokens,
             generator=self.generator,

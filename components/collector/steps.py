@@ -30,8 +30,8 @@ class StepCollector(Component):
     and ``collector/frames``, the steps of all copies together.
 
     A :class:`rlcomp.interfaces.protocols.ResumableEnvironment` continues from a checkpoint bit by
-    bit. A resumed run with another one restores weights, optimiser and replay but starts new
-    episodes.
+    bit. With any other environment, a resumed run restores weights, optimiser and replay but starts
+    new episodes.
 
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
@@ -205,7 +205,8 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         # The policy draws from the global generator, which has this node's state meanwhile.
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.generator.get_state())
-            if self.collector is None:  # not earlier: environment and policy change their device
+            # Not in __init__, after which environment and policy are moved to a device.
+            if self.collector is None:
                 self.collector = Collector(
                     self.environment,
                     self.policy,

@@ -127,8 +127,8 @@ class SolverVerifier(metaclass=Checked):
         stop: text that ends a turn and is not part of it; None: only the stop token ends it.
 
     Raises:
-        ConfigError: the verifier is no reward that scores single texts, or an option ends with the
-            other option or contains the stop text.
+        ConfigError: the verifier is no reward that scores single texts, or an option ends with
+            space or with the other option, or contains the stop text.
 
     Source:
         Anil et al. 2021 (prover-verifier games), arXiv:2108.12099; Zhang et al. 2024,
@@ -167,7 +167,7 @@ class SolverVerifier(metaclass=Checked):
             self.right = self.verifier.is_right(self.example, text)
             return Turn(observation=text, closing=self.asks, seat=1)
         verdict = read_verdict(text, self.options)
-        accepted = verdict == 0
+        accepted = verdict == 0  # the index of the accepting option
         agrees = verdict is not None and accepted == self.right
         self.match_facts = {
             "right": float(self.right),

@@ -38,8 +38,8 @@ class Browser(metaclass=Checked):
     the turn ``<done/>`` is 1 if the JavaScript expression in the column ``goal`` is ``true`` in the
     page, else 0 (also if it raises).
 
-    A turn without a possible action gets a message and counts. A page that hangs or crashes makes
-    the episode fail.
+    A turn without a possible action gets a message and is one of the episode's turns. A page that
+    hangs or crashes makes the episode fail.
 
     Args:
         program: Chromium or Chrome; null: the one in ``$CHROMIUM`` or on the path.

@@ -61,6 +61,7 @@ class CartPole(BatchedEnvironment):
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Take one Euler step."""
         position, speed, angle, spin = state.unbind(1)
+        # The values are in the order of ``dynamics_names``.
         gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
         mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
@@ -120,6 +121,7 @@ class Pendulum(BatchedEnvironment):
         torque = action[:, 0].clamp(*self.action)
         wrapped_angle = (angle + math.pi) % (2 * math.pi) - math.pi
         reward = -(wrapped_angle**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        # The values are in the order of ``dynamics_names``.
         gravity, mass, length = self.dynamics.values()
         acceleration = 3 * gravity / (2 * length) * angle.sin() + 3 / (mass * length**2) * torque
         speed = (speed + acceleration * self.seconds).clamp(-self.max_speed, self.max_speed)

@@ -63,7 +63,11 @@ class ReasoningGymEnvironment(metaclass=Checked):
         self.puzzle: Any = None
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Ask the question unless the prompt holds it."""
+        """Ask the question unless the prompt holds it.
+
+        Raises:
+            ConfigError: neither the example nor ``name`` names a data set.
+        """
         self.puzzle = example.columns.get("reasoning_gym")
         if self.puzzle is not None:
             return Turn()

@@ -45,7 +45,7 @@ class Repository(metaclass=Checked):
     """Small repository with an issue: view, edit, run its tests, submit; hidden tests judge it.
 
     The reward of the submission is 1 if all tests of ``fail_to_pass`` and ``pass_to_pass`` pass,
-    else 0. A turn without a possible action gets a message and counts.
+    else 0. A turn without a possible action gets a message and is one of the episode's turns.
 
     The hidden tests run in one jail and the repository in another, and exchange plain data only
     (:mod:`rlcomp.sandbox.tree_proxies`), so that no edit can change the verdict. Edits of test

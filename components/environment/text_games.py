@@ -71,7 +71,7 @@ class GymnasiumText(Adapter):
         return self._observe(observation)
 
     def answer(self, action: str) -> Turn | None:
-        """Take a step if the text is an action."""
+        """Take a step; return None if the text is no action."""
         chosen = action_number(action, self.actions)
         if not self.peer.action_space.contains(chosen):
             return None
@@ -85,7 +85,7 @@ class GymnasiumText(Adapter):
         return self.turn(content, reward=reward, done=done, anchor=text)
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``unread``, and ``time_limit``: whether the environment's limit ended it."""
+        """Return ``unread``, and ``time_limit``: 1 if the environment truncated the episode."""
         return {**super().facts(), "time_limit": float(self.truncated)}
 
 
@@ -111,7 +111,11 @@ class SkyRLGym(Adapter):
     package, extra = "skyrl_gym", "games"
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Make the environment and reset it, without a seed: its interface has none."""
+        """Make the environment and reset it, without a seed: its interface has none.
+
+        Raises:
+            DataError: the environment changes the prompt.
+        """
         del seed
         spec = {"reward_spec": {"ground_truth": example.answer}, "extra_info": {}}
         extras = {**spec, **example.columns}

@@ -27,7 +27,7 @@ class Tools(metaclass=Checked):
 
     The result of a call with a :class:`rlcomp.interfaces.tool.ToolError` is ``error: `` and its
     message; any other exception makes the episode invalid. A call above the remaining budget is not
-    made; its result is an error message.
+    made or counted; its result is an error message. A result is cut after 100,000 characters.
 
     Facts: numbers of ``calls``, of calls with a ToolError (``tool_errors``), of calls with a
     non-empty result (``useful_calls``), of tools with a useful call (``tools_used``), of
@@ -44,8 +44,8 @@ class Tools(metaclass=Checked):
         notes: tag of the policy's notes on results, such as ``refine``; None: no facts of notes.
 
     Raises:
-        ConfigError: there is no tool, a price has the name of no tool, or the protocol cannot
-            distinguish two tools.
+        ConfigError: there is no tool, a tool cannot be called, a price has the name of no tool, or
+            the protocol cannot distinguish two tools.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Tools(metaclass=Checked):
         return result
 
     def _run_tool(self, call: ToolCall) -> str:
-        """Return the result of a call."""
+        """Return the result of a call; a ToolError of the tool or of wrong arguments is raised."""
         tool = self.tools[call.name]
         bound = bind(tool, call)
         if not isinstance(tool, FunctionTool):  # A FunctionTool converts texts to numbers itself.

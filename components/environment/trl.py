@@ -25,13 +25,13 @@ from rlcomp.workers.function_call import load
 class TRL(metaclass=Checked):
     """Adapter of a TRL environment, which has ``reset(**row)`` and public methods as tools.
 
-    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; its
-    text is never cut. A turn calls tools by
+    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; the
+    text that it returns is never cut. A turn calls tools by
     ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` and gets their results in
     ``<tool_response>`` tags. A turn without a call ends the episode; its reward is
-    ``get_reward()``, if there is one. Wrong arguments and a ValueError have a result with the error
-    message; any other exception makes the episode fail. (In TRL the message of every exception is a
-    result.) An object plays one episode; TRL resets the same object again.
+    ``get_reward()``, if there is one. A malformed call, wrong arguments and a ValueError have a
+    result with the error message; any other exception makes the episode fail. (In TRL the message
+    of every exception is a result.) An object plays one episode; TRL resets the same object again.
 
     Args:
         name: dotted path of the class.
@@ -90,7 +90,7 @@ class TRL(metaclass=Checked):
         return self.previous_reward - previous
 
     def facts(self) -> Mapping[str, float]:
-        """Return the numbers of ``calls`` and of ``failed`` ones."""
+        """Return the numbers of ``calls``, and of failed calls and malformed turns (``failed``)."""
         return self.calls.facts()
 
     def close(self) -> None:

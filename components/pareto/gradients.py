@@ -54,11 +54,12 @@ class NashMTL(GramianAggregator):
     ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
     steps ``v`` of fixed length.
 
-    The weights are scaled so that the step is at most as long as a vector.
+    The weights are scaled so that the step is at most as long as the mean divisor.
 
     Args:
-        row_norm: divisor of the vectors: ``"none"``: 1, ``"unit"``: their length, ``"ema"``: a
-            running mean of their length. The direction does not depend on it.
+        row_norm: divisor of the vectors: ``"none"``: the root mean square of all lengths,
+            ``"unit"``: their length, ``"ema"``: a running mean of their length. The direction does
+            not depend on it.
         num_iterations: largest number of iterations of the solver.
 
     Raises:
@@ -159,7 +160,7 @@ class LagrangianAggregator(Aggregator):
 
     ``max J_0 s.t. J_i >= c_i``: weights 1 and ``lambda_i``, with dual ascent
     ``lambda_i <- max(0, lambda_i + step (c_i - J_i))`` after each use; J is the mean reward of the
-    batch.
+    batch. The multipliers begin at 0. A batch without an objective leaves its multiplier unchanged.
 
     Args:
         maximise: name of ``J_0``, the objective of weight 1.
@@ -198,7 +199,7 @@ class LagrangianAggregator(Aggregator):
         check_names("LagrangianAggregator", "thresholds", [self.maximise, *self.thresholds], names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """Return 1 and the multipliers, in the order of the objectives."""
+        """Return 1 and the multipliers, in the order of the objectives; then update these."""
         names = list(objectives.names)
         self.check(names)
         weights = torch.ones(len(names), dtype=torch.float64)
@@ -222,8 +223,8 @@ class TorchJDAggregator(GramianAggregator):
         weighting: function that returns a weighting, such as the class
             ``torchjd.aggregation.UPGradWeighting``. The weighting takes a Gram matrix and has no
             state between batches.
-        row_norm: divisor of the vectors: ``"none"``: 1, ``"unit"``: their length, ``"ema"``: a
-            running mean of their length.
+        row_norm: divisor of the vectors: ``"none"``: the root mean square of all lengths,
+            ``"unit"``: their length, ``"ema"``: a running mean of their length.
 
     Raises:
         MissingExtra: torchjd, or the solver this weighting needs, is not installed.

@@ -77,7 +77,10 @@ class Demonstrations(Component):
         self.check_example(task.example(0))
 
     def check_example(self, example: Example) -> None:
-        """Refuse an example without the columns that a subclass reads."""
+        """Refuse an example without the columns that a subclass reads.
+
+        Called at construction with the task's first example only.
+        """
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return a new batch of the next ``batch_size`` demonstrations."""

@@ -24,9 +24,10 @@ class DifficultyPools(TaskSampler):
 
     A prompt rests after its pass rate was at least ``solved``, or at most ``hopeless``,
     ``patience`` times in a row. The shuffled epochs then skip it ``release_after`` times, so that
-    it is drawn in ``patience`` of ``patience + release_after`` epochs. If all prompts of an epoch
-    rest, those with the shortest remaining rest are drawn. Pass rates come from
-    ``feedback=pass_rate``; without it this is ``sampler=epochs``.
+    it is drawn in ``patience`` of ``patience + release_after`` epochs. If a whole epoch has fewer
+    prompts that do not rest than the batch needs, the prompts with the shortest remaining rest
+    complete the batch. Pass rates come from ``feedback=pass_rate``; without it this is
+    ``sampler=epochs``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch, and
@@ -100,7 +101,8 @@ class DifficultyPools(TaskSampler):
         resting, first_epoch = {*self.resting}, self.examples.epoch
         for index, example in self.examples.indexed():
             (skipped if self._skip(index) else batch)[index] = example
-            if self.examples.epoch > first_epoch + 1:  # a whole epoch was read
+            # Epoch first_epoch + 1 was read from its beginning to its end.
+            if self.examples.epoch > first_epoch + 1:
                 skipped = {i: skipped[i] for i in skipped if i in self.resting}
                 batch |= self._recall(skipped, count - len(batch))
             if len(batch) == count:
@@ -147,7 +149,11 @@ class DifficultyPools(TaskSampler):
                 self.resting[index] = self.release_after
 
     def run_state(self) -> dict[str, Any]:
-        """Return the position in the epoch and the pools."""
+        """Return the position in the epoch and the pools.
+
+        ``tried`` are the indices of the prompts with a streak; ``streaks`` and ``turns`` (epochs
+        that still skip the prompt, -1 if it does not rest) belong to them.
+        """
         entries = {
             "tried": [*self.streaks],
             "streaks": [*self.streaks.values()],
@@ -171,7 +177,7 @@ class DifficultyPools(TaskSampler):
         self.resting = {index: rest for index, rest in rests if rest >= 0}
 
     def _load_turns(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
-        """Return the number of epochs that skip each prompt; -1 if it does not rest."""
+        """Return the number of epochs that still skip each prompt; -1 if it does not rest."""
         if "until" in state and "turns" not in state:  # an older checkpoint counts batches
             until = tensor_field(state, "until", torch.int64, shape)
             return torch.where(until > 0, self.release_after, -1)

@@ -38,7 +38,8 @@ class LabelledAnswers(Demonstrations):
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
-        DataError: an example has no label, or is longer than the context.
+        DataError: an example has no label, is longer than the context, or (when drawn, with
+            ``annotator_weight``) has an annotator without a weight.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -247,7 +248,7 @@ class StepLabels(Demonstrations):
     Reads nothing. Writes the entries of :class:`~components.sampler.demonstrations.Demonstrations`,
     ``step_end`` (of the steps with a label) and ``step_label`` ``[B, T]``, ``group_id`` ``[B]``
     (one for each row); ``reward`` and ``reward_valid`` ``[B]``; and ``columns``. The reward is the
-    column ``desirable``; without this column, 1 if all labels are above 0.5, else 0.
+    column ``desirable``; without this column, 0 if a known label is at most 0.5, else 1.
 
     Args:
         task: the task of the examples.

@@ -51,7 +51,8 @@ class Pairs(Component):
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
-        DataError: an example has no rejected answer, or is longer than the context.
+        DataError: an example has no rejected answer, is longer than the context, or (when drawn)
+            has an annotator without a weight or a noise.
     """
 
     reads = ()

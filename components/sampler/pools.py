@@ -21,9 +21,11 @@ from rlcomp.seed import named_seed, new_generator
 class TaskPools(PromptSampler):
     """Sampler of a task mixture with weights interpolated linearly over the phase.
 
-    For a curriculum from easy to hard put ``weights_start`` on the easy task and ``weights_end`` on
-    the hard one. Equal weights give a fixed mixture. Within a task, prompts come in shuffled
-    epochs. The positions in the epochs are part of a checkpoint.
+    The weights of each end are divided by their sum before the interpolation. For a curriculum from
+    easy to hard put ``weights_start`` on the easy task and ``weights_end`` on the hard one. The
+    same weights at both ends give a fixed mixture. Within a task, prompts come in shuffled epochs;
+    a batch in which an epoch ends may hold a prompt twice. The positions in the epochs are
+    part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
     (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any. Records

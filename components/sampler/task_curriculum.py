@@ -83,7 +83,10 @@ class Frontier(PromptSampler):
         return list(islice(self.examples[self.frontier].indexed(), count))
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Move to the next task if the batch reached the threshold."""
+        """Move to the next task if the batch reached the threshold.
+
+        The pass rates may be of an earlier task (a delayed collector); they count all the same.
+        """
         mean = sum(pass_rates.values()) / max(len(pass_rates), 1)
         if pass_rates and mean >= self.threshold and self.frontier < len(self.tasks) - 1:
             self.frontier += 1

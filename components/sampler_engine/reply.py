@@ -40,7 +40,7 @@ class Response:
         sampling_mask: the candidate set of each token, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
         routes: indices of the ``K`` experts in each of ``L`` layers, for every token of prompt and
-            response, shape ``[len(prompt) + len(tokens), L, E]``, uint8; None if not requested.
+            response, shape ``[len(prompt) + len(tokens), L, K]``, uint8; None if not requested.
     """
 
     tokens: list[int]
@@ -220,7 +220,7 @@ def _decode_bytes(
 
 
 def as_sampled(responses: Sequence[Response]) -> SampledResponses:
-    """Convert responses to the rows of a decode loop.
+    """Convert responses to the rows of a decode loop, padded with 0 and routes with UNKNOWN.
 
     Examples:
         >>> as_sampled([Response([5, 1], [-1.0, -2.0], False), Response([7], [-3.0], True)]).tokens

@@ -91,7 +91,14 @@ class ServerEngine(metaclass=Checked):
         self._server_version: int | None = None
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse truncated sampling without replayed sets, and updates with adapters."""
+        """Refuse a decoding or a model that the server cannot serve.
+
+        Truncated sampling needs the replay of its candidate sets (``decoding.replay``); weights
+        with adapters cannot be sent.
+
+        Raises:
+            ConfigError: the message names the setting.
+        """
         if self.calls:
             check_no_adapters(model)
         if decoding.truncates and not decoding.replay:

@@ -79,11 +79,13 @@ class TransformersBatching(metaclass=Checked):
                 )
         finally:
             logger.setLevel(level)
+            # generate_batch sets an attention of its own, with pages.
             model.set_attn_implementation(attention)
         if len(outputs) != len(inputs):
             raise RlcompError(
                 f"generate_batch gave {len(outputs)} responses of {len(inputs)}: see its log"
             )
+        # In the order of the inputs, which generate_batch restores.
         return as_sampled([_response(output, request) for output in outputs.values()])
 
     def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:

@@ -64,7 +64,7 @@ class Benchmark(RecordTask):
 
 
 def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) -> None:
-    """Check that the first row has messages, or the columns of question and answer.
+    """Check that the first row has a column of messages, or the columns of question and answer.
 
     Raises:
         DataError: a column is missing; names the file's columns and the settings of the suite.
@@ -100,7 +100,8 @@ def _find_file(folder: Path, names: list[str], form: str) -> Path:
 
     Raises:
         ConfigError: ``names`` is empty.
-        DataError: no file has one of the names; the message names the folder and the form of a row.
+        DataError: ``folder`` is a file, or no file has one of the names; the message names the
+            folder, and the form of a row.
     """
     if not names:
         raise ConfigError(f"path is not set; set path=FILE of problems, whose rows hold {form}")

@@ -117,9 +117,12 @@ class HintedTask(metaclass=Checked):
     def example(self, index: int) -> Example:
         """Return the example of the task, hinted or not."""
         example = self.task.example(index)
-        # The hash of the held-out split would hint at none or all of it, so use another one.
+        # Not the hash of the held-out split, by which all or none of the held-out prompts would be
+        # hinted.
         if not is_held_out(f"hint {example.held_out_by}", self.share):
             return example
+        # Split at one field and fill the other in the parts, so that a field's name in a text has
+        # no effect.
         parts = self.template.split("{prompt}")
         prompt = example.prompt.join(part.replace("{answer}", example.answer) for part in parts)
         return replace(example, prompt=prompt, source=example.held_out_by)
@@ -142,8 +145,8 @@ class AnswerVerdicts(metaclass=Checked):
         mislabelled: share of the demonstrations with the wrong verdict.
 
     Raises:
-        ConfigError: the verifier is not a text reward that scores by itself, or one option ends
-            with the other.
+        ConfigError: the verifier is not a text reward that scores by itself, or an option ends with
+            space or with the other option.
         DataError: an example has no column ``reasons`` of text.
 
     Examples:

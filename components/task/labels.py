@@ -22,7 +22,8 @@ class PreferenceTask(metaclass=Checked):
     messages or dialogues of HH), ``responses`` with ``ranking`` or ``ratings``, ``output_1``,
     ``output_2`` with ``preference``, ``response_a``, ``response_b`` with ``winner``,
     ``completion`` with ``label`` or ``rating``. The columns ``weight``, ``label_noise`` and
-    ``annotator`` give the weight of a label and the probability that it is wrong.
+    ``annotator`` give the weight of a label and the probability that it is wrong. A row of
+    which every pair is a tie is left out with a warning, unless ``ties: keep``.
 
     Args:
         path: the file.
@@ -37,8 +38,8 @@ class PreferenceTask(metaclass=Checked):
             (``sampler@pairs=rankings``).
 
     Raises:
-        DataError: the file is missing, empty or malformed, or a row holds no preference; the
-            message names file and line.
+        DataError: the file is missing, empty or malformed, or a row does not fit; the message names
+            file and line. Or all rows are left out.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class LabelledTexts(metaclass=Checked):
 
     A label is 0, 1 or a probability; null or absent if unknown. A row without a known label is left
     out, with a warning. The prompt of an example is the text, and its answer is empty. Its column
-    ``labels`` has a value for each label.
+    ``labels`` is a dict from each label to its value; None if unknown.
 
     Args:
         path: the file.

@@ -27,8 +27,8 @@ class NextToken(SpanTask):
 
     The policy thinks, then predicts the continuation. The answer is the true continuation;
     ``answer_ends`` marks its token boundaries, so that only whole tokens may be predicted. The
-    demonstration predicts the first token (up to a whole character). A document is held out as a
-    whole.
+    demonstration predicts the first token (up to a whole character), or with ``whole_spans`` the
+    whole answer. A document is held out as a whole.
 
     Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 

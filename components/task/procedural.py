@@ -65,7 +65,7 @@ class ReasoningGymTask(metaclass=Checked):
 
     Raises:
         ConfigError: there is no such data set, it has no such settings, its checker accepts wrong
-            answers, or the template has no ``{question}``.
+            answers, or the template has no ``{question}`` or another field.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
 
     Source:

@@ -14,8 +14,9 @@ from rlcomp.interfaces.task import Example, Task
 class TextTask(metaclass=Checked):
     r"""Task of the documents of a text file, or of all text files below a folder.
 
-    SFT on the demonstrations is pre-training on the text: the prompt is the first word, the
-    demonstration the rest. The answer is the whole document. Other tasks use it as their corpus.
+    SFT on the demonstrations is pre-training on the text: the prompt is the first word (the first
+    character of a text of one word), the demonstration the rest. The answer is the whole document.
+    Other tasks use it as their corpus.
 
     Args:
         path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; null: the
@@ -30,7 +31,8 @@ class TextTask(metaclass=Checked):
 
     Raises:
         ConfigError: ``longest`` is below ``shortest``, or below 4, the bytes of a character.
-        DataError: a file is missing, malformed or not UTF-8, or there are no documents.
+        DataError: a file is missing, malformed or not UTF-8, or there are no documents, or more
+            than 1 GiB of text.
 
     Examples:
         >>> TextTask().document(0).text[:16]
@@ -79,8 +81,8 @@ class TextTask(metaclass=Checked):
     def example(self, index: int) -> Example:
         r"""Return a document as an example: first word -> rest; the split hashes the whole text.
 
-        The model reads the first word like a prompt cut from the document: the token of an empty
-        prompt is not put in front.
+        The prompt is not empty, because an empty prompt would be read as BOS or EOS, a token that a
+        prompt cut from the document does not have (:func:`rlcomp.text.tokenizer.encode_prompts`).
 
         Examples:
             >>> example = TextTask().example(0)

@@ -29,8 +29,8 @@ class BfclEnvironment(metaclass=Checked):
     The reward is 1 if two conditions hold, and else 0:
 
     - The state of every service equals the state after the calls of the ground truth.
-    - The policy's calls since the last request have returned every value that this request asks
-      for: the results of its read-only ground-truth calls.
+    - The policy's calls since the last request have returned the result of each ground-truth call
+      of this request that changes nothing.
 
     The policy's text is not judged. The working directory is part of the anchor (the hash that
     identifies a state in groups), but not of the compared state.
@@ -120,7 +120,10 @@ class BfclEnvironment(metaclass=Checked):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``calls``, ``failed`` calls, finished ``requests`` and ``solved`` (0 or 1)."""
+        """Return ``calls``, ``failed``, finished ``requests`` and ``solved`` (0 or 1).
+
+        ``failed`` counts failed calls and malformed turns.
+        """
         outcome = {"requests": float(self.done_requests), "solved": float(self.solved)}
         return {**self.calls.facts(), **outcome}
 

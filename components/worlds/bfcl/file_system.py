@@ -44,7 +44,7 @@ class FileSystemService(Service):
         return entry
 
     def _check_new_name(self, name: str) -> str:
-        """Return the name of a new entry of the working directory."""
+        """Check the name of a new entry of the working directory; return the name."""
         if "/" in name or name in ("", ".", ".."):
             raise ServiceError(f"{name!r} is no name of an entry of this directory")
         if name in self._working_directory():

@@ -78,7 +78,10 @@ class TicketService(Service):
         return dict(self._ticket(ticket_id))
 
     def get_user_tickets(self, status: str | None = None) -> Result:
-        """Return the user's tickets, or only those with this status."""
+        """Return the user's tickets, or only those with this status.
+
+        An empty queue gives no tickets, also without a login.
+        """
         tickets = [
             dict(ticket)
             for ticket in self.state["ticket_queue"]

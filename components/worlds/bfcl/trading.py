@@ -96,7 +96,7 @@ class TradingService(Service):
         return {"current_time": _TIME}
 
     def get_symbol_by_name(self, name: str) -> Result:
-        """Return the symbol of a company."""
+        """Return the symbol of a company; ``Stock not found`` if it is unknown."""
         return {"symbol": _COMPANIES.get(name, "Stock not found")}
 
     def get_stock_info(self, symbol: str) -> Result:
@@ -104,7 +104,7 @@ class TradingService(Service):
         return dict(self._stock(symbol))
 
     def get_available_stocks(self, sector: str) -> Result:
-        """Return the stocks of a sector."""
+        """Return the stocks of a sector; none if it is unknown."""
         return {"stock_list": _SECTORS.get(sector, [])}
 
     def filter_stocks_by_price(
@@ -182,7 +182,7 @@ class TradingService(Service):
         return {"id": order_id, **self._order(order_id)}
 
     def cancel_order(self, order_id: int) -> Result:
-        """Cancel an order that is not completed."""
+        """Cancel an order that is neither completed nor cancelled."""
         order = self._order(order_id)
         if order["status"] in ("Completed", "Cancelled"):
             raise ServiceError(f"the order {order_id} is {order['status'].lower()}")

@@ -49,7 +49,7 @@ class Form(metaclass=Checked):
 
     The columns for :class:`components.environment.browser.Browser` are ``page`` and ``goal``. The
     goal is that the form was sent with exactly these values. The order of fields and buttons is
-    random.
+    random. Answer and demonstration are the values as JSON, so a demonstration has no actions.
 
     Args:
         fields: number of fields, at most 7.

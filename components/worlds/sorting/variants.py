@@ -114,6 +114,7 @@ class UnsaidOrder(metaclass=Checked):
 
     def _turns(self, digits: str, down: bool, draw: random.Random) -> tuple[str, str, str]:
         """Return a first attempt, a message and a second attempt."""
+        # The first two are whether an attempt descends.
         first, second, message = draw.random() < 0.5, draw.random() < 0.5, draw.choice("+-?")
         if draw.random() < self.heeded:
             second, message = down, "+" if first == down else "-"

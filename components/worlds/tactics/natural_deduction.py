@@ -165,6 +165,7 @@ def proves(statement: str, tactics: Sequence[str]) -> bool:
     return run_script(initial_state(statement), tactics).is_proof
 
 
+# In the rules, ``[0]`` of a formula is its connective, or the first letter of an atom.
 def _intro(goal: Goal, _: str) -> tuple[Goal, ...] | str:
     if goal.target[0] != "→":
         return "no implication"

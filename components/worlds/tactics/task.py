@@ -226,5 +226,6 @@ class TacticScripts(metaclass=Checked):
             return ("\n".join(proof),)
         tactic = draw.choice(wrong)
         message = run_script(state, [tactic]).message
+        # An attempt ends with the environment's stop text, an empty line.
         attempt = "\n".join([*proof[:length], tactic, "", ""])
         return (attempt, f"{message}\n{state_text(state)}\n", "\n".join(proof[length:]))

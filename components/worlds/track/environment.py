@@ -59,6 +59,7 @@ class Track(BatchedEnvironment):
         The step is semi-implicit Euler: the new heading moves the car.
         """
         offset, heading, position = state.unbind(1)
+        # The values are in the order of ``dynamics_names``.
         speed, noise = self.dynamics.values()
         action_noise = noise * torch.randn(len(state), generator=self.generator)
         distance = speed * self.seconds
