@@ -39,7 +39,11 @@ def run(file_descriptor: int) -> NoReturn:
 
 
 def run_request(request: Request) -> NoReturn:
-    """Run the program of a request and end the process without the interpreter's clean-up."""
+    """Run the program of a request and end the process without the interpreter's clean-up.
+
+    Threads and exit handlers end first, unless the program raises another exception than
+    ``SystemExit``.
+    """
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     random.seed(0)  # for reproducible outcomes
