@@ -53,7 +53,8 @@ class ReplyReader:
         """Wait for the next reply, and return it.
 
         Raises:
-            WorkerLost: the worker has ended, or sends nothing for ``timeout`` seconds.
+            WorkerLost: the worker has ended, or sends nothing for ``timeout`` seconds, before it is
+                ready for ``START_SECONDS``.
             Exception: an error of the stages.
         """
         while True:
@@ -66,7 +67,7 @@ class ReplyReader:
                 return reply
 
     def poll(self, silent: float, timeout: float) -> RolloutReply | None:
-        """Return the next reply, if there is one.
+        """Return the next reply without waiting; None if there is none.
 
         Args:
             silent: seconds since the last request or reply.
