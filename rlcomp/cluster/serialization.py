@@ -1,7 +1,7 @@
 """Serialisation of stages for workers: pickled once, separate from weights and generators.
 
 Weights are storages, as in a checkpoint of torch: tied tensors and views keep their relations, and
-new weights are written into the storages. Only a run's own workers read its pickles.
+new weights are written into the storages. Only the workers of a run read the pickles of the run.
 """
 
 from __future__ import annotations

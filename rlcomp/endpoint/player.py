@@ -50,7 +50,7 @@ class TracePlayer(metaclass=Checked):
         prompt: encodes conversations; plain text by default.
 
     Raises:
-        ConfigError: the agent cannot be called, or the policy takes no seeds, or does not stop at
+        ConfigError: the agent cannot be called, or the policy takes no turns, or does not stop at
             the end of a response in the prompt's format.
     """
 

@@ -211,7 +211,7 @@ class RequestQueue:
     def answer(self, call: QueuedRequest, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call, and wake its thread.
 
-        A call that was refused, or of an earlier attempt at the episode, is not recorded.
+        A refused call, or a call of an earlier attempt at the episode, is not recorded.
         """
         with self._changed:
             self._note_message(call.episode)

@@ -228,7 +228,10 @@ class Rollout:
         return alive
 
     def _continue(self, row: int, turn: Turn, *, last: bool) -> bool:
-        """Process an observation; return whether the episode continues."""
+        """Process an observation; return whether the episode continues.
+
+        ``last``: no turn is left, so the episode is truncated without the observation.
+        """
         episode = self.episodes[row]
         try:
             episode.truncated = last or not self._append_observation(row, turn)

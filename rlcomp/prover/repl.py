@@ -222,6 +222,7 @@ class ReplayLean(metaclass=Checked):
             try:
                 return self.repl.start(example)
             except DataError as error:
+                # replay() writes "never asked": the session does not state the theorem.
                 reason = error if "never asked" not in str(error) else reason
         raise reason
 

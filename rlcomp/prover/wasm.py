@@ -21,7 +21,7 @@ _REMEDY = (
 )
 # By default Lean stops after 100 errors.
 _ALL_ERRORS = "-DmaxErrors=1000000"
-# The only internals of Node that the build needs; the permission model forbids access to them.
+# The build reads only these constants of process.binding, which the permission model forbids.
 _CONSTANTS = 'process.binding = () => ({ fs: require("fs").constants });'
 
 

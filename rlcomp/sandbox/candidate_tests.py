@@ -25,7 +25,7 @@ from rlcomp.sandbox.execute import (
 )
 from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData, decode, encode
 
-INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between candidate and tests
+INCOMING, OUTGOING = 4, 5  # file descriptors of the pipes between candidate and tests
 _LENGTH = struct.Struct("=I")  # before each message on the pipe: its number of bytes
 _MAX_MESSAGE_BYTES = 4 * MAX_BYTES  # two values and their JSON syntax
 

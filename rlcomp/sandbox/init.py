@@ -31,6 +31,8 @@ _RESTRICTED = b"restricted"  # message of the restricted process before it runs 
 def run_job(files: Sequence[int], *, jailed: bool) -> NoReturn:
     """Run a job as its first process and send the facts about its end to the client.
 
+    If the program cannot be started, the client gets the entry ``error`` alone.
+
     Args:
         files: file descriptors of the client's socket, of the request, and of the program's files
             0, 1, 2, ... The client sends the limits (:class:`rlcomp.sandbox.job.Limits`) over the

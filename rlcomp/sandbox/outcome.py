@@ -170,6 +170,7 @@ def check_outcome(
     """
     verdicts = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
     used = _usage(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
+    # A function ``check`` of the tests adds a verdict to those of the texts.
     if verdicts and len(verdicts) >= num_tests and all(verdicts) and tests.facts["code"] == 0:
         return Outcome("passed", "", **used, tests=verdicts)
     status, message = _failure_reason(candidate, tests, limits)

@@ -1,7 +1,8 @@
 """Main function of a restricted process in the sandbox.
 
-File descriptors: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the pipe
-between a candidate and its tests. The report is untrusted, because the program may write to it.
+File descriptors: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the incoming
+and the outgoing pipe between a candidate and its tests. The report is untrusted, because the
+program may write to it.
 """
 
 from __future__ import annotations
