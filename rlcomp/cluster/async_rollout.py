@@ -65,8 +65,9 @@ class AsyncWorker(StageWorker):
         )
         is_own = [generator is collector.generator for generator in self.generators]
         self._generator_index = is_own.index(True)
+        # By request; only its rows refer to the numbers, which are freed with the last row.
         self._uniforms = WeakValueDictionary[int, RequestUniforms]()
-        self._seconds = 0.0
+        self._seconds = 0.0  # working time since the previous reply
 
     @property
     def busy(self) -> bool:
@@ -137,7 +138,10 @@ class AsyncWorker(StageWorker):
 
 
 def sampled_responses(group: RolloutGroup) -> SampledResponses:
-    """Return the sampled responses of a group, padded with 0."""
+    """Return the sampled responses of a finished group, padded with 0.
+
+    Each row has at least one token, also in a group that its time limit ended.
+    """
     lengths = [len(row.tokens) for row in group.rows]
     tokens = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     log_probs = torch.zeros(len(lengths), max(lengths))

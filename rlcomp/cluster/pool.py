@@ -80,7 +80,7 @@ class Pool(Generic[T, D]):
         self.done[key] = result
 
     def take(self, count: int) -> list[D]:
-        """Remove the first ``count`` results; return them in the order of their requests."""
+        """Remove the ``count`` earliest results; return them in the order of their requests."""
         first = sorted(list(self.done)[:count])
         return [self.done.pop(key) for key in first]
 

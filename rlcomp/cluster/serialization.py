@@ -1,7 +1,7 @@
 """Serialisation of stages for workers: pickled once, separate from weights and generators.
 
 Weights are storages, as in a checkpoint of torch: tied tensors and views keep their relations, and
-new weights are written into the storages. Only a run's own workers read its pickles.
+new weights are written into the storages. Only the workers of a run read the pickles of the run.
 """
 
 from __future__ import annotations
@@ -95,7 +95,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._tensors: list[Tensor] = []
 
     def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
-        """Return the reference of a storage or generator; pickle calls this for every object."""
+        """Return the reference of a storage or generator; None for other objects.
+
+        Pickle calls this for every object. So it also collects the tensors of modules that may
+        change, and the parts that have a state across steps.
+        """
         if isinstance(obj, torch.Generator):
             self.generators.setdefault(id(obj), obj)
             return "generator", [*self.generators].index(id(obj))
@@ -133,6 +137,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: tuple[Any, ...]) -> object:
         kind, index, *dtype = pid
         if kind == "generator":
+            # Each request sets the seed and the slice (StageWorker).
             return self.generators.setdefault(index, SliceGenerator(0, 1, 1))
         storage = self.storages[index]
         if dtype == [None]:

@@ -50,7 +50,7 @@ class WorkerConnection(Protocol):
 
 
 class WeightSource(Protocol):
-    """Source of published weights."""
+    """Source of published weights; a publication is one state of all weights, with a number."""
 
     def load(self, worker: StageWorker, number: int) -> bool:
         """Load a publication into a worker; return whether it was complete."""

@@ -66,7 +66,7 @@ class SlotScheduler:
 
     Args:
         make_slots: factory of the decode slots; called once, at the first turn.
-        settings: settings of the schedule; ``seats`` is required.
+        settings: settings of the schedule; ``seats``, the number of slots, is required.
         clock: function that returns the time in seconds.
     """
 

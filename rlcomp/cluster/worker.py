@@ -30,7 +30,7 @@ def process_settings() -> dict[str, Any]:
 
 
 def apply_settings(settings: Mapping[str, Any]) -> None:
-    """Apply the settings of another process to this one."""
+    """Apply the settings of another process to this one, and keep freed memory as a run does."""
     keep_freed_memory()
     torch.set_num_threads(settings["threads"])
     torch.set_default_dtype(settings["dtype"])
@@ -57,8 +57,9 @@ class StageWorker:
         """Run the stages of a request and return the reply.
 
         Raises:
-            ConfigError: a stage changes a buffer, or draws random numbers for whole batches while
-                the request has only a part of the prompts.
+            ConfigError: a stage changes a buffer; or the request has only a part of the prompts,
+                and no stage draws by :func:`rlcomp.engine.uniforms.uniform`.
+            ProcessEnded: a stage ends the process.
         """
         start = time.perf_counter()
         self._seed(request)

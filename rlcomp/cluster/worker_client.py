@@ -53,7 +53,8 @@ class ReplyReader:
         """Wait for the next reply, and return it.
 
         Raises:
-            WorkerLost: the worker has ended, or sends nothing for ``timeout`` seconds.
+            WorkerLost: the worker has ended, or sends nothing for ``timeout`` seconds
+                (``START_SECONDS`` until it is ready).
             Exception: an error of the stages.
         """
         while True:
@@ -66,7 +67,7 @@ class ReplyReader:
                 return reply
 
     def poll(self, silent: float, timeout: float) -> RolloutReply | None:
-        """Return the next reply, if there is one.
+        """Return the next reply without waiting; None if there is none.
 
         Args:
             silent: seconds since the last request or reply.
@@ -121,7 +122,8 @@ class WorkerClient(ReplyReader):
         self.process = context.Process(target=serve, args=(worker_end,), daemon=True)
         with _without_main():
             self.process.start()
-        # Runs before the exit of multiprocessing, which waits after a SIGTERM that workers ignore.
+        # At exit, multiprocessing sends SIGTERM, which workers ignore, and waits for them. Before
+        # that it calls this finalizer, which kills the worker.
         self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
         worker_end.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()

@@ -1,6 +1,6 @@
 """Runner of outside agents: functions ``agent(base_url, example) -> float | None``.
 
-Worker processes import this module: it uses the standard library only.
+Worker processes import this module. So it and its imports use the standard library only.
 """
 
 from __future__ import annotations

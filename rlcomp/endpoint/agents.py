@@ -119,7 +119,7 @@ class ProcessAgents(metaclass=Checked):
             Unbuilt(f"{_AGENT}.Agent", {"function": function}),
             [{**call, "timeout": self.timeout} for call in calls],
             timeout=self.timeout + _GRACE,
-            concurrency=max(2, len(calls)),  # the pool treats a single agent like several
+            concurrency=max(2, len(calls)),  # above 1: the pool runs a single agent like several
         )
         if any(outcome.value for outcome in outcomes if not isinstance(outcome, FailedCall)):
             pool.close()  # an agent beyond the limit still runs in a thread

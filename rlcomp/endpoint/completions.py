@@ -55,7 +55,7 @@ class Completions:
     ``logit_bias`` (-100 suppresses an id), ``return_sampling_mask`` and ``return_routed_experts``.
     Responses are bitwise equal to responses of :meth:`LanguageModel.generate` with a generator of
     this seed. A choice has ``sampling_mask`` ``[tokens of the response, V/8]`` and
-    ``routed_experts`` ``[tokens of the row, L, E]`` as base64 of uint8.
+    ``routed_experts`` ``[tokens of the row, L, E]`` as base64 of uint8, if they are requested.
     ``POST /weights`` with ``folder`` and ``version`` loads the weights of a transformers folder;
     replies have the version as ``weight_version``.
 

@@ -50,7 +50,7 @@ class TracePlayer(metaclass=Checked):
         prompt: encodes conversations; plain text by default.
 
     Raises:
-        ConfigError: the agent cannot be called, or the policy takes no seeds, or does not stop at
+        ConfigError: the agent cannot be called, or the policy takes no turns, or does not stop at
             the end of a response in the prompt's format.
     """
 
@@ -165,7 +165,10 @@ class TracePlayer(metaclass=Checked):
         return keep_prompt(rows, batch, episode // group_size)
 
     def _episodes(self, trace: Trace) -> list[Episode]:
-        """Return the rows of a trace, with the facts of the episode in each."""
+        """Return the rows of a trace, with the facts of the episode in each.
+
+        An episode without a recorded call has one row without turns.
+        """
         if not trace.calls and not trace.failed:
             trace.failed = "the agent made no call"
         episodes = trace.rows or [Episode(self.texts.encode_first(""))]

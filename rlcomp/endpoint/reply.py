@@ -18,7 +18,7 @@ class ReplyChoice(NamedTuple):
     """One choice of a reply.
 
     Attributes:
-        content: the text before the stop text, without tool calls; None if nothing else is there.
+        content: the text before the stop text, without tool calls; None if there are only calls.
         calls: tool calls in OpenAI's format.
         finish: OpenAI's ``finish_reason``: ``stop``, ``length`` or ``tool_calls``.
         tokens: bytes of each sampled token.
@@ -88,7 +88,11 @@ def reply_body(
 
 
 def reply_events(request: CompletionRequest, body: Mapping[str, Any]) -> bytes:
-    """Return the body of a reply as server-sent events: one chunk of content, then the end."""
+    """Return the body of a reply as server-sent events.
+
+    A choice has one event with its whole content; in a chat a second one with its
+    ``finish_reason``. An event of usage, if requested, and ``[DONE]`` follow.
+    """
     head = {**body, "object": _head(request, "", "chat.completion.chunk")["object"]}
     usage = head.pop("usage")
     chunks: list[dict[str, Any]] = []

@@ -76,7 +76,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises:
-        RefusedError: the body is not a JSON object, or has NaN or infinity.
+        RefusedError: the body is not a JSON object, or has NaN, infinity or a repeated name.
     """
     try:
         fields = parse_json(body, refuse_constant)

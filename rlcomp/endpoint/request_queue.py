@@ -63,8 +63,8 @@ class RequestQueue:
 
     A batch begins when every unfinished episode has a waiting call. So batches do not depend on the
     order of calls. If an agent is late, the batch begins ``wait`` seconds after the last message of
-    any agent; later batches do not wait for this agent until it calls. An agent that has not begun
-    is late after 30 seconds, or ``wait`` if it is longer.
+    any agent; later batches do not wait for this agent until its next message. If a missing agent
+    has not begun, the batch waits 30 seconds instead of ``wait``, unless ``wait`` is longer.
 
     Args:
         episodes: number of episodes.
@@ -80,7 +80,7 @@ class RequestQueue:
         self.wait, self.max_calls = wait, max_calls
         self.traces = [new_trace() for _ in range(episodes)]
         self.began = [False] * episodes
-        self.open = {*range(episodes)}
+        self.open = {*range(episodes)}  # unfinished episodes
         self._late: set[int] = set()
         self._waiting: list[QueuedRequest] = []
         self._num_calls = [0] * episodes
@@ -89,7 +89,11 @@ class RequestQueue:
         self._changed = threading.Condition()
 
     def begin(self, episode: int) -> None:
-        """Begin an episode; drop the trace of an earlier attempt."""
+        """Begin an episode; drop the trace of an earlier attempt.
+
+        Raises:
+            RefusedError: the episode is over.
+        """
         with self._changed:
             self._check(episode)
             self._refuse(episode, "the agent has begun the episode again")
@@ -166,7 +170,10 @@ class RequestQueue:
         self._changed.notify_all()
 
     def next_batch(self) -> list[QueuedRequest]:
-        """Return the calls of the next batch in a fixed order; empty if all episodes are over."""
+        """Return the calls of the next batch in a fixed order.
+
+        The list is empty if all episodes are over or the queue is stopped.
+        """
         with self._changed:
             while not self._ready():
                 if self._stop_reason or not self.open:
@@ -202,7 +209,10 @@ class RequestQueue:
         return min(_POLL_SECONDS, max(remaining, 0.01))
 
     def answer(self, call: QueuedRequest, answers: Sequence[TurnSample]) -> None:
-        """Record the answers to a call, and wake its thread."""
+        """Record the answers to a call, and wake its thread.
+
+        A refused call, or a call of an earlier attempt at the episode, is not recorded.
+        """
         with self._changed:
             self._note_message(call.episode)
             if call.error is None and self.traces[call.episode] is call.trace:
@@ -223,9 +233,9 @@ class RequestQueue:
 class BatchedGeneration:
     """Batched sampling of answers to the calls of a queue, until all episodes are over.
 
-    The draws of an answer depend on the seed and the content of the call, on the number of equal
-    calls before it in the episode (or the client's seed), and on the index of the answer. They do
-    not depend on the time of calls or on other calls of the batch.
+    The draws of an answer depend on the episode's seed, the context of the call, the number of
+    equal calls before it in the episode (or the client's seed), and the index of the answer. They
+    do not depend on the time of calls or on other calls of the batch.
 
     Args:
         policy: the policy that samples the answers.
@@ -239,7 +249,11 @@ class BatchedGeneration:
         self.policy, self.decoding, self.seeds = policy, decoding, seeds
 
     def run(self, queue: RequestQueue) -> None:
-        """Answer calls until all episodes are over."""
+        """Answer calls until all episodes are over or the queue is stopped.
+
+        Raises:
+            NumericalError: the log-prob of a sampled token is not finite.
+        """
         while batch := queue.next_batch():
             for stops in dict.fromkeys(call.stops for call in batch):
                 self._answer(queue, [call for call in batch if call.stops == stops])

@@ -59,7 +59,7 @@ class Routes:
         return f"/{self.secrets[episode]}/v1"
 
     def admits(self, path: str) -> bool:
-        """Return whether a path begins with the secret of an episode."""
+        """Return whether a path begins with the secret of an episode and ``v1``."""
         return self._split(path)[0] is not None
 
     def _split(self, path: str) -> tuple[int | None, str]:

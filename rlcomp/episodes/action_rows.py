@@ -49,7 +49,7 @@ def play_rows(
         policy: the policy of the actions.
         observation: the observations after the reset.
         generator: draws the actions; None: the most likely ones.
-        goal_reward: least reward of a step at the goal.
+        goal_reward: a step with at least this reward has reached the goal.
 
     Returns:
         A row for each copy: ``tokens``, ``attention_mask``, ``response_mask`` (the tokens of

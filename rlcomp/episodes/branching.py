@@ -69,7 +69,7 @@ class BranchingRollout(Rollout):
         """
         self.budget, self.generator = budget, generator
         self.origins = [EpisodeOrigin(row // budget.rows) for row in range(len(starts))]
-        # Episodes of each prompt that have not begun, and episodes that never begin.
+        # spare: episodes of each prompt that have not begun; unused: episodes that never begin.
         first_rows = range(0, len(starts), budget.rows)
         self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in first_rows]
         self.unused: set[int] = set()
@@ -141,7 +141,7 @@ class BranchingRollout(Rollout):
         return torch.tensor(entropies) - first
 
     def _branch(self, rows: list[int], delta: Tensor) -> list[int]:
-        """Fork rows at random, in order, within the budget of their prompts."""
+        """Fork rows at random, in order, within their prompts' budgets; return the branches."""
         self.deltas.append(delta)
         uniform = torch.rand(len(rows), generator=self.generator)
         forks = (uniform < self.budget.rule(delta)).tolist()

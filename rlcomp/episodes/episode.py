@@ -126,10 +126,10 @@ def episode_rows(
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
-        ``policy_version``, ``turn_id``, ``anchor_id``, ``turn_reward`` ``[B, T]``, ``group_id``,
-        ``trajectory_id``, ``truncated`` ``[B]``, the texts ``response``, ``transcript``,
-        ``episode_error`` ``[B, W]``, and ``facts`` with a number ``[B]`` for each name (NaN in rows
-        without it); ``sampling_mask`` ``[B, T, V/8]`` if the candidate sets were recorded.
+        ``policy_version``, ``turn_id``, ``anchor_id`` (-1: none), ``turn_reward`` ``[B, T]``,
+        ``group_id``, ``trajectory_id``, ``truncated`` ``[B]``, the texts ``response``,
+        ``transcript``, ``episode_error`` ``[B, W]``, and ``facts`` with a number ``[B]`` for each
+        name (NaN in rows without it); ``sampling_mask`` ``[B, T, V/8]`` if it was recorded.
     """
     count = len(episodes)
     tokens, filled = pad_rows([episode.ids for episode in episodes], pad_id(tokenizer))
@@ -168,7 +168,7 @@ def _last_turns(episodes: Sequence[Episode], tokenizer: PreTrainedTokenizerBase)
 
 
 def _turns(episodes: Sequence[Episode], width: int) -> dict[str, Tensor]:
-    """Return each token's turn and anchor, and the reward of a turn at its last token."""
+    """Return each token's turn and anchor (-1: none), and a turn's reward at its last token."""
     turn = torch.full((len(episodes), width), -1)
     anchor, reward = turn.clone(), torch.zeros(len(episodes), width)
     for row, episode in enumerate(episodes):

@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
 
 class Host(Protocol):
-    """Owner of the environments of a batch, one for each episode.
+    """Owner of the environments of the latest batch, one for each episode.
 
     A failure of an environment affects only its own episode.
 
@@ -43,7 +43,7 @@ class Host(Protocol):
     stops: tuple[str, ...]
 
     def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
-        """Make and reset an environment for each episode; return the first turns."""
+        """Make and reset an environment for each episode of a new batch; return the first turns."""
         ...
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:

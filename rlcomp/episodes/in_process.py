@@ -53,7 +53,10 @@ class _History:
 
 
 class InProcessHost:
-    """The environments of a batch, one for each episode.
+    """Host of environments of one kind; :meth:`open` makes those of the next batch.
+
+    It keeps the start and the actions of each episode, because an environment without a method
+    ``fork`` is forked by a replay.
 
     Args:
         make: makes an environment.
@@ -106,7 +109,10 @@ class InProcessHost:
         return turn
 
     def fork(self, episode: int) -> int:
-        """Add an episode in the same state as another one; return its number."""
+        """Add an episode in the same state as another one; return its number.
+
+        If the fork or the replay fails, the first step of the new episode returns the failure.
+        """
         number, old = len(self.histories), self.histories[episode]
         environment = self.environments[episode]
         self.histories.append(_History(old.start))
@@ -136,7 +142,7 @@ class InProcessHost:
             )
 
     def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
-        """Return the facts of each environment about its episode."""
+        """Return the facts of each environment about its episode; none without an environment."""
         return [_facts(self.environments.get(number)) for number in range(len(self.histories))]
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class SeatRollout(Rollout):
     Each turn has a new session, because a seat may wait while others move.
 
     Attributes:
-        weights: context manager that loads the weights of the seat.
+        weights: function that returns a context manager, which loads the weights of the seat.
     """
 
     weights: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -135,6 +135,7 @@ class Matches:
             seat.episodes[match].truncated = True
 
     def _fault(self, match: int, turn: Turn | EnvironmentFailure, movers: Mapping[int, int]) -> str:
+        # Returns the fault of the environment's turn, in words; '' if there is none.
         if isinstance(turn, EnvironmentFailure):
             return turn.reason or "its environment failed"
         seats = len(self.seats)

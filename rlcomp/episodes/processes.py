@@ -52,6 +52,7 @@ class ProcessHosts(metaclass=Checked):
             WorkerPool(num_workers=1, memory_gib=memory_gib, output_limit=output_limit)
             for _ in range(num_workers or os.cpu_count() or 1)
         ]
+        # Numbers of the batches of all hosts: a process holds the episodes of one batch at a time.
         self.batches = count()
 
     def host(self, environment: object) -> ProcessHost:
@@ -143,7 +144,7 @@ class ProcessHost:
         return self._act([*actions])
 
     def fork(self, episode: int) -> int:
-        """Add an episode; it is replayed at its first step."""
+        """Add an episode and return its number; the episode is replayed at its first step."""
         self.starts.append(self.starts[episode])
         self.actions.append([*self.actions[episode]])
         self.digests.append(self.digests[episode])

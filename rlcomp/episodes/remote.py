@@ -97,10 +97,10 @@ def act(
         episode: number of the episode.
         start: ``prompt``, ``answer``, ``columns`` of the example, and ``seed``.
         actions: all actions so far.
-        digest: digest of the turns before the last action.
+        digest: digest of the turns before the last action, in hex; unused without actions.
 
     Returns:
-        The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts`` and ``digest``.
+        The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts``, the new ``digest``.
 
     Raises:
         RuntimeError: the replay gave another turn.
@@ -172,7 +172,10 @@ def stops(*, environment: Sequence[Any]) -> list[str]:
 
 
 def turn_digest(before: bytes, turn: Turn) -> bytes:
-    """Return the digest of the turns so far; a replay must give the same digest."""
+    """Return the digest of the turns so far; a replay must give the same digest.
+
+    ``before`` is the digest of the turns before ``turn``; empty if there are none.
+    """
     fields = astuple(turn)
     return hashlib.sha256(before + repr(fields).encode("utf-8", "replace")).digest()
 

@@ -155,7 +155,11 @@ class Rollout:
     def generate(
         self, session: SamplingSession, rows: Sequence[int], limits: Sequence[int]
     ) -> list[TurnSample]:
-        """Sample a turn in some rows; a stop text inside a string of a call does not end it."""
+        """Sample a turn in some rows; a stop text inside a string of a call does not end it.
+
+        The session stops at every stop text. So this method samples on in such a row, until the
+        turn ends or its limit is used.
+        """
         turns = session.generate(rows, limits=limits, texts=self.stops)
         open_rows = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
         while open_rows:
@@ -224,7 +228,10 @@ class Rollout:
         return alive
 
     def _continue(self, row: int, turn: Turn, *, last: bool) -> bool:
-        """Process an observation; return whether the episode continues."""
+        """Process an observation; return whether the episode continues.
+
+        ``last``: no turn is left, so the episode is truncated without the observation.
+        """
         episode = self.episodes[row]
         try:
             episode.truncated = last or not self._append_observation(row, turn)
@@ -235,7 +242,7 @@ class Rollout:
         return not episode.truncated
 
     def _append_observation(self, row: int, turn: Turn) -> bool:
-        """Append an observation to its episode; return whether another token fits."""
+        """Append an observation if another token fits after it; return whether one does."""
         episode, dialogue = self.episodes[row], self.dialogues[row]
         observed = self._encode_observation(turn)
         if episode.turns:
@@ -249,7 +256,7 @@ class Rollout:
         return True
 
     def _encode_observation(self, turn: Turn) -> Observation:
-        """Encode an observation, cut after a token."""
+        """Encode an observation, cut to its limit of tokens, and its closing text, never cut."""
         most = self.limits.observation_tokens
         text = turn.observation[: most * _CHARACTERS]
         ids, closing = self._encode_text(text), self._encode_text(turn.closing)

@@ -53,8 +53,8 @@ def bind(tool: Callable[..., Any], call: ToolCall) -> inspect.BoundArguments:
 def call_method(methods: Methods, call: ToolCall) -> tuple[str, bool]:
     """Return the result of a method, and whether the call failed.
 
-    Wrong arguments, and a ValueError or ToolError of the method, become the result; any other
-    exception is a failure of the environment and is raised.
+    An unknown tool, wrong arguments, and a ValueError or ToolError of the method become the result;
+    any other exception is a failure of the environment and is raised.
     """
     try:
         if call.name not in methods:

@@ -25,7 +25,7 @@ class ParsedTurn(NamedTuple):
 
 
 class ToolProtocol(Protocol):
-    """Interface of formats of calls and results."""
+    """Interface of formats of calls and results; ``tools`` are the names of the tools."""
 
     def stops(self, tools: Sequence[str]) -> tuple[str, ...]:
         """Return the texts that end a turn."""
@@ -127,7 +127,7 @@ class JsonCalls:
         return (CLOSE,)
 
     def read(self, action: str, tools: Sequence[str]) -> ParsedTurn:
-        """Read the call at the end of the turn; a call of an unknown tool is a fault."""
+        """Read the last call of the turn; if its tool is unknown, this is a fault."""
         calls = parse_calls(action)
         if isinstance(calls, str):
             return ParsedTurn(fault=calls)

@@ -177,6 +177,7 @@ class ProofGraph:
     def proof(self) -> list[Edge]:
         """Return the shortest proof in the graph, as edges; empty if there is none."""
         ends = [node for node in self.nodes.values() if self.environment.solved(node.state)]
+        # Breadth-first search from the solved states: steps is the distance of a node to them.
         steps, queue = dict.fromkeys(ends, 0), ends
         for node in queue:
             for edge in node.parents:
@@ -192,7 +193,7 @@ class ProofGraph:
 
 
 def _solve(node: ProofNode) -> None:
-    """Mark a node and its ancestors as solved."""
+    """Mark a node and its ancestors as solved; no-op for a solved node."""
     queue = [node]
     for each in queue:
         if not each.solved:

@@ -161,7 +161,7 @@ def _messages(output: str) -> Iterator[tuple[int, bool, str]]:
 
 @dataclass(frozen=True)
 class LeanState:
-    """State of a proof in Lean; states with the same theorem and goals are equal.
+    """State of a proof in Lean; states that differ only in tactics and handle are equal.
 
     Attributes:
         statement: the theorem, up to its ``:=``.

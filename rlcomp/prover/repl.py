@@ -52,6 +52,7 @@ def _first_error(reply: Reply) -> str:
 
 
 def _errors(reply: Reply) -> list[str]:
+    # Lean only warns that a "declaration uses 'sorry'"; here this counts as an error.
     return [
         str(each.get("data"))
         for each in reply.get("messages", [])
@@ -78,6 +79,7 @@ class ReplLean:
             DataError: there is no theorem, it is refused, or Lean rejects it.
         """
         statement = statement_of(example)
+        # ``:= by sorry`` in one line, the command of recorded sessions.
         reply = self._file(theorem_text(statement, ["sorry"]).replace("\n  ", " "))
         sorries = reply.get("sorries", [])
         if len(sorries) != 1 or "goal" not in sorries[0]:
@@ -220,6 +222,7 @@ class ReplayLean(metaclass=Checked):
             try:
                 return self.repl.start(example)
             except DataError as error:
+                # replay() writes "never asked": the session does not state the theorem.
                 reason = error if "never asked" not in str(error) else reason
         raise reason
 

@@ -174,6 +174,7 @@ class Searcher(metaclass=Checked):
     def _set_values(self, nodes: Sequence[ProofNode], rows: TensorDict) -> None:
         """Set the critic's value of each state."""
         assert self.value is not None
+        # The samples of a node have the same prompt, so the first sample gives the node's value.
         first = rows["response_mask"].int().argmax(1, keepdim=True)
         value = self.value(rows.copy())["value"].gather(1, first)[:: self.strategy.samples, 0]
         for node, number in zip(nodes, value.clamp(0, 1).tolist(), strict=True):

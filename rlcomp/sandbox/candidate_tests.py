@@ -25,7 +25,7 @@ from rlcomp.sandbox.execute import (
 )
 from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData, decode, encode
 
-INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between candidate and tests
+INCOMING, OUTGOING = 4, 5  # file descriptors of the pipes between candidate and tests
 _LENGTH = struct.Struct("=I")  # before each message on the pipe: its number of bytes
 _MAX_MESSAGE_BYTES = 4 * MAX_BYTES  # two values and their JSON syntax
 
@@ -65,7 +65,11 @@ def _read(file: int, length: int) -> bytes | None:
 
 
 def run_candidate(request: Mapping[str, Any]) -> None:
-    """Define the candidate's function and answer calls of the tests until the tests end."""
+    """Define the candidate's function and answer calls of the tests until the tests end.
+
+    An answer is a JSON object: ``value``, with ``arguments`` if the call has changed them;
+    ``unsupported``; or ``error`` and ``message``.
+    """
     namespace = new_module("candidate")
     execute(request["source"], namespace)
     function = find_function(namespace, request["entry_point"])
@@ -86,7 +90,10 @@ def run_candidate(request: Mapping[str, Any]) -> None:
 
 
 def run_tests(request: Mapping[str, Any]) -> None:
-    """Run the tests and report ``{"passed": bool, "error": text}`` for each of them."""
+    """Run the tests and report ``{"passed": bool, "error": text}`` for each of them.
+
+    A value that is not plain data is reported as ``{"unsupported": text}`` and ends the tests.
+    """
     namespace = new_module("tests")
     namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     for source in request["tests"]:
@@ -120,7 +127,13 @@ class CandidateEnded(BaseException):
 
 
 def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-    """Call the function under test in the other jail and return its value."""
+    """Call the function under test in the other jail and return its value.
+
+    Raises:
+        CandidateEnded: the candidate has ended.
+        NotPlainData: an argument or the value is not plain data.
+        Exception: the function has raised an exception (:func:`_exception`).
+    """
     call = encode((arguments, named))
     try:
         send(OUTGOING, call)
@@ -140,7 +153,10 @@ def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
 
 
 def _exception(name: str, message: str) -> Exception:
-    """Return a built-in exception of a name, else a ``RuntimeError``; never a fatal one."""
+    """Return a built-in ``Exception`` of a name, else a ``RuntimeError``.
+
+    An exception such as ``SystemExit``, which would end the tests, becomes a ``RuntimeError``.
+    """
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:

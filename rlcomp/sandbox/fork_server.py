@@ -19,7 +19,7 @@ _CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.fork_server_child i
 
 
 class ForkServer:
-    """Interpreter with preloaded modules, isolated by a sandbox tier and forked for each job.
+    """Handle of an interpreter with preloaded modules, isolated by a tier and forked for each job.
 
     Args:
         tier: name of the tier (docs/sandbox.md).

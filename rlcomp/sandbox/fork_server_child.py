@@ -64,8 +64,8 @@ def main() -> None:
 def serve_in_bubblewrap() -> None:
     """Run the fork server in bubblewrap's jail.
 
-    The argument of the command is the server's process id outside the jail. It selects the user of
-    a server that root has started.
+    The argument of the command is the id of bubblewrap's process outside the jail. It selects the
+    user of a server that root has started.
     """
     number = int(sys.argv[1])
     client = _take_client_socket()
@@ -103,7 +103,8 @@ def _run_bubblewrap(client: socket.socket, parent_handle: int, program: str) -> 
         raise OSError(bubblewrap.ABSENT)
     command = bubblewrap.command(program, namespaces.readable_paths(), root=os.geteuid() == 0)
     errors = os.memfd_create("errors")
-    # bubblewrap's own --die-with-parent does not end a server that has left root.
+    # bubblewrap's own --die-with-parent does not end a server that has left root. So the server
+    # polls ``lifeline``: the other end of this pipe closes when this process ends.
     lifeline, _parent_end = os.pipe()
     server = os.fork()
     if server == 0:

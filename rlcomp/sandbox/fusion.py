@@ -71,7 +71,7 @@ def max_answer_bytes(limits: Limits) -> int:
 
 
 def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
-    """Return the outcome of a job from the server's answer.
+    """Return the outcome of a job from the server's answer; ``output`` if the answer is too long.
 
     Raises:
         NoAnswer: the answer is malformed, or says that the server failed.
@@ -116,6 +116,7 @@ def _read_result(result: dict[str, Any], nonce: str) -> ProgramResult:
     if not has_ended or not has_wall_time or {*map(type, texts)} != {str}:
         raise NoAnswer(f"it does not say how the program ended: {result!r:.200}")
     stdout, stderr = (text.encode(errors="replace") for text in texts)
+    # The server does not report the time of the CPU and the memory.
     facts = {"code": code, "cpu": 0.0, "peak": 0, "wall": wall}
     facts["ended_by"] = "wall" if timed_out else "itself"
     mark = nonce.encode()

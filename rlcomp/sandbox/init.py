@@ -25,11 +25,13 @@ _STACK = 64 << 20  # bytes for the main thread, for deep recursions
 _MAX_OPEN_FILES = 64  # of a process of the program
 _OTHER_PROCESSES = 3  # of the user: two of the fork server, and this one
 _MAX_MESSAGE = 4096  # bytes of the client's message with the limits, or of an error
-_RESTRICTED = b"restricted"
+_RESTRICTED = b"restricted"  # message of the restricted process before it runs the program
 
 
 def run_job(files: Sequence[int], *, jailed: bool) -> NoReturn:
     """Run a job as its first process and send the facts about its end to the client.
+
+    If the program cannot be started, the client gets the entry ``error`` alone.
 
     Args:
         files: file descriptors of the client's socket, of the request, and of the program's files
@@ -107,6 +109,7 @@ def _kill_all(child: int) -> dict[str, Any]:
 def _become_program(
     files: Sequence[int], status_pipe: int, limits: Mapping[str, Any], jailed: bool
 ) -> NoReturn:
+    # The process writes _RESTRICTED or the message of an error to status_pipe.
     try:
         # Move the files away from the numbers that the program's files need.
         status_pipe, request, *program_files = (

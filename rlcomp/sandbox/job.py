@@ -80,7 +80,7 @@ class StdioJob:
 
 
 def notebook_cell(code: str) -> str:
-    """Return a program that runs code and prints the value of its last expression, if not None."""
+    """Return a program that runs code and prints the ``repr`` of a last expression, if not None."""
     return _CELL.format(source=code)
 
 

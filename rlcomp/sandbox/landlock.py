@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from rlcomp.sandbox.linux import system_call
 
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a directory
+# LANDLOCK_RULE_PATH_BENEATH, and the flag LANDLOCK_CREATE_RULESET_VERSION.
 _PATH_BENEATH, _VERSION = 1, 1
 # The number of rights on files by ABI: 13, then with refer, truncate, ioctl on devices.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -38,7 +39,7 @@ def ruleset_of(abi: int) -> tuple[int, bytes]:
 
 
 def restrict(readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Restrict this process to reading below some paths and full access below others.
+    """Restrict this process to reading and executing below some paths, full access below others.
 
     TCP, and signals and abstract sockets to other processes, are refused too if the kernel supports
     this. The process must have set ``no_new_privs``.

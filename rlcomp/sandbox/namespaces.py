@@ -58,6 +58,7 @@ def enter() -> None:
         OSError: the kernel or the machine's settings do not allow it.
     """
     paths = readable_paths()
+    # Opened before the change of root: the new root has no /proc.
     process_folder = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
     # Root makes the mounts before it changes user, because Python may be in root's home.
     as_root = os.geteuid() == 0
@@ -77,8 +78,8 @@ def leave_root(number: int) -> None:
     """Change from root to a user that owns nothing.
 
     Args:
-        number: id of a process; it selects the user, so that different servers have
-            different users.
+        number: id of a process; it selects one of 1000 users, so that two servers rarely share a
+            user.
     """
     user = _FIRST_USER + number % _USERS
     try:

@@ -19,9 +19,10 @@ class CallResult:
     """Result of one call of a candidate function.
 
     Attributes:
-        returned: whether the call returned a value.
+        returned: whether the call returned plain data.
         value: the returned value, plain data.
-        error: name and message of the exception; '' if the call returned.
+        error: name and message of the exception, or why the value is not plain data; '' if the call
+            returned plain data.
     """
 
     returned: bool
@@ -34,16 +35,17 @@ class Outcome:
     """Outcome of a job.
 
     Attributes:
-        status: ``passed``: the program ended normally, all calls were answered, all tests passed.
-            ``failed``: an exception, an exit code, or a failed test. ``timeout``: wall clock or
-            CPU. ``memory``, ``output``: the limit was hit. ``died``: killed by a signal.
-            ``unsupported``: an argument or a returned value was not plain data. A program can
-            cause each of these statuses. So none of them makes a reward invalid: a program could
-            otherwise avoid a low reward.
+        status: ``passed``: the program ended normally, all calls returned or raised, all tests
+            passed. ``failed``: an exception outside of the calls, an exit code, a missing call, or
+            a failed test. ``timeout``: wall clock or CPU. ``memory``, ``output``: the limit was
+            hit. ``died``: killed by a signal. ``unsupported``: an argument or a returned value was
+            not plain data. A program can cause each of these statuses. So none of them makes a
+            reward invalid: a program could otherwise avoid a low reward.
         message: description of the failure in one line; it may quote the program.
         wall: wall-clock seconds; of two programs the larger number.
-        cpu: seconds of the CPU, summed over the programs.
-        peak_memory: peak memory in bytes; of two programs the larger number.
+        cpu: seconds of the CPU, summed over the programs; 0 from a remote sandbox.
+        peak_memory: peak memory in bytes; of two programs the larger number; 0 from a remote
+            sandbox.
         stdout: output of a program (``StdioJob``), or of the tests (``CheckJob``).
         calls: results of a ``CallsJob``, in order; fewer if the program ended early.
         tests: whether each test of a ``CheckJob`` passed; fewer if the tests ended early.
@@ -107,6 +109,7 @@ def find_failure(result: ProgramResult, limits: Limits) -> tuple[Status, str] | 
     # On a busy machine the kernel may kill a program before its CPU time reaches the limit.
     if code == -signal.SIGKILL and facts["cpu"] >= 0.5 * limits.cpu:
         return "timeout", f"{limits.cpu:g} s of the CPU were not enough"
+    # The kernel lets no file exceed the limit, so a full file counts as cut.
     if max(len(result.stdout), len(result.stderr), len(result.report)) >= limits.output:
         return "output", f"more than {limits.output} bytes"
     if code and error.startswith("MemoryError"):
@@ -167,6 +170,7 @@ def check_outcome(
     """
     verdicts = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
     used = _usage(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
+    # A function ``check`` of the tests adds a verdict to those of the texts.
     if verdicts and len(verdicts) >= num_tests and all(verdicts) and tests.facts["code"] == 0:
         return Outcome("passed", "", **used, tests=verdicts)
     status, message = _failure_reason(candidate, tests, limits)
@@ -176,6 +180,7 @@ def check_outcome(
 def _failure_reason(
     candidate: ProgramResult, tests: ProgramResult, limits: Limits
 ) -> tuple[Status, str]:
+    # The client stops the candidate when the tests end: this is no failure of the candidate.
     candidate_ended = tests.last_text("error").startswith("CandidateEnded")
     candidate_failure = (
         find_failure(candidate, limits) if candidate.facts["ended_by"] != "client" else None

@@ -31,6 +31,7 @@ _UNREACHABLE_PROXY = {"server": "http://127.0.0.1:9"}
 _COMPILE_SCRIPT = (
     "goal => { try { new Function(`return (${goal}\\n)`) } catch (e) { return String(e) } }"
 )
+# ``(0, eval)`` evaluates in the global scope, so that an expression cannot read ``goal``.
 _EVALUATE_SCRIPT = (
     "goal => { try { return (0, eval)(`(${goal}\\n)`) === true } catch { return false } }"
 )
@@ -62,6 +63,9 @@ def find_browser(requested_program: str | None) -> str:
 
 class Page:
     """Page in a browser, with actions on it.
+
+    Each action raises PageActionError if the page does not allow it, and RlcompError if the page or
+    the browser has crashed.
 
     Args:
         html: text of the page.
@@ -105,7 +109,10 @@ class Page:
             route.abort("aborted")
 
     def snapshot(self, *, boxes: bool) -> str:
-        """Return the page's accessibility tree: one line per element, with its ``[ref=e1]``."""
+        """Return the page's accessibility tree: one line per element, with its ``[ref=e1]``.
+
+        ``boxes`` adds the place of each element, ``[box=x,y,width,height]``.
+        """
         return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
 
     def click(self, element: str) -> None:

@@ -4,7 +4,7 @@ Plain data are None, bool, int, float, complex, str, bytes, list, tuple, set, fr
 nested at most 30 deep. A decoded value has exactly these types. A subclass loses its methods,
 so that a program's own ``__eq__`` cannot decide whether its answer is right.
 
-The text is JSON without line breaks. Numbers that JSON may change, and all containers, are tagged:
+The text is JSON without line breaks. Numbers that JSON may change, bytes and containers are tagged:
 ``["int", "-ff"]``, ``["float", "nan"]``, ``["tuple", 1, 2]``, ``["dict", [key, value], ...]``.
 """
 
@@ -140,6 +140,7 @@ def _from_json(item: Any, depth: int) -> Any:  # noqa: ANN401
 
 
 def _read_complex(real: Any, imaginary: Any) -> complex:  # noqa: ANN401
+    # At MAX_DEPTH a part may be a number or a tagged float, but no container.
     return complex(*(float(_from_json(each, MAX_DEPTH)) for each in (real, imaginary)))
 
 

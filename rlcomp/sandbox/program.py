@@ -1,7 +1,8 @@
 """Main function of a restricted process in the sandbox.
 
-File descriptors: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the pipe
-between a candidate and its tests. The report is untrusted, because the program may write to it.
+File descriptors: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the incoming
+and the outgoing pipe between a candidate and its tests. The report is untrusted, because the
+program may write to it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def run(file_descriptor: int) -> NoReturn:
 
 
 def run_request(request: Request) -> NoReturn:
-    """Run the program of a request and end the process without the interpreter's clean-up."""
+    """Run the program of a request and end the process without the interpreter's clean-up.
+
+    Threads and exit handlers end first, unless the program raises another exception than
+    ``SystemExit``.
+    """
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     random.seed(0)  # for reproducible outcomes

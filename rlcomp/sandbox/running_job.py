@@ -33,7 +33,8 @@ class RunningProgram:
         request: the request that :mod:`rlcomp.sandbox.program` reads.
         limits: limits of the program.
         stdin: text of standard input.
-        pipe: file descriptors to read and to write, shared by a candidate and its tests.
+        pipe: file descriptors to read and to write: one end of each of the two pipes between a
+            candidate and its tests.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class RunningProgram:
             server_end.close()
 
     def receive(self) -> None:
-        """Receive the message of the program's init process; it must have arrived.
+        """Receive the message of the program's init process; block until the message is there.
 
         Raises:
             RlcompError: the sandbox failed: it lost the program or could not restrict it.

@@ -63,7 +63,7 @@ class Sandbox(ProgramRunner):
         """Strongest tier of this machine.
 
         Raises:
-            ConfigError: that tier is weaker than ``min_tier``.
+            ConfigError: this machine has no tier as strong as ``min_tier``.
         """
         return find_strongest(self.min_tier)
 
@@ -108,7 +108,7 @@ class Sandbox(ProgramRunner):
     def close(self) -> None:
         """End all workers; a later job starts new ones.
 
-        The end of this process ends them too.
+        The end of this process ends them too. In a fork of this process the call is a no-op.
         """
         _close_all(self._workers, self._owner)
 

@@ -27,6 +27,7 @@ from rlcomp.sandbox.syscalls import (
 
 # Opcodes of classic BPF that load a word of seccomp_data, jump or return.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+# Values that a filter returns: SECCOMP_RET_ALLOW, _KILL_PROCESS, and _ERRNO with EPERM or ENOSYS.
 ALLOW, KILL, REFUSE, ABSENT = 0x7FFF0000, 0x80000000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in seccomp_data
 _X32_BIT = 0x40000000

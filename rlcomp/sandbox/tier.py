@@ -44,8 +44,8 @@ def find_strongest(min_tier: Tier) -> Tier:
     """Return the strongest tier of this machine.
 
     Raises:
-        ConfigError: that tier is weaker than ``min_tier``; the message names the reason and a
-            remedy.
+        ConfigError: there is no tier ``min_tier``, or this machine has no tier as strong as it; the
+            message then names the reason and a remedy.
     """
     check_tier(min_tier)
     missing: dict[Tier, str] = {}

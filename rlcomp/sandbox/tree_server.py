@@ -23,6 +23,9 @@ _MAX_MESSAGE = 500  # maximum number of characters of an exception's message
 class RepositoryServer:
     """Server of the requests to ``import`` a module, ``get`` an attribute, or ``call`` an object.
 
+    A request is ``("import", name)``, ``("get", number, name)`` or ``("call", number, arguments,
+    arguments by name)``. An argument is ``("value", plain data)`` or ``("object", number)``.
+
     An answer is ``("value", plain data)``, ``("object", number)``, ``("exception", names)`` for an
     exception class and its bases, or ``("raised", names, arguments, message)`` for a raised one.
 

@@ -20,7 +20,7 @@ _MAX_MESSAGE = 1000  # maximum number of characters of an error message
 
 
 class SingleTestResult(unittest.TestResult):
-    """Result of one test; a skipped test has not passed.
+    """Result of one test; a test that is skipped or expected to fail has not passed.
 
     Args:
         files: texts of the tests by path.
@@ -33,7 +33,7 @@ class SingleTestResult(unittest.TestResult):
         self.faults: list[str] = []
 
     def addSuccess(self, test: unittest.TestCase) -> None:
-        """Record that the test passed; a subtest may have failed."""
+        """Record that the test and its subtests passed."""
         self.passed = True
 
     def addError(self, test: object, err: Any) -> None:  # noqa: ANN401
@@ -79,6 +79,7 @@ class Tests:
 
         Raises:
             AssertionError: the test has not passed; the message lists its errors.
+            BaseException: the test's module raises this exception, or has no such test.
         """
         path, *path_in_module = name.split("::")
         faults = self._faults(self._case(path, path_in_module))
@@ -107,7 +108,9 @@ class Tests:
         return result.faults or ([] if result.passed else ["it did not run to its end"])
 
     def run_all(self) -> None:
-        """Run all tests of all files, and print each failure.
+        """Run all tests of the files ``test*.py``, and print each failure.
+
+        A test is a function or a method of any class, with a name that begins with ``test``.
 
         Raises:
             AssertionError: a test has not passed, or there are no tests.
