@@ -23,7 +23,7 @@ def check_policy(policy: Policy) -> None:
     """Check that a policy keeps the contract of :class:`rlcomp.interfaces.policy.Policy`.
 
     - it has every member of the interface
-    - ``generate`` returns ``group_size`` rows for each prompt in order, prompt first, with at most
+    - ``generate`` returns ``group_size`` rows for each prompt in order, prompt first, with one to
       ``max_new_tokens`` response tokens, and the version; the same rows for the same seed; it draws
       no suppressed token
     - ``log_probs`` of its own rollout equal the recorded ones; they are 0 outside the response, for
