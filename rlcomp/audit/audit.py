@@ -220,8 +220,8 @@ def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> li
         trials.result.forms.setdefault(name, Count()).add(verdict, case, ())
     accepted = [name for name, (verdict, _) in verdicts.items() if verdict.decision == "accepted"]
     if verdicts:
-        # One verdict for the row: the first accepted one, else the last one (the demonstration's, if
-        # there is one).
+        # One verdict for the row: the first accepted one, else the last one, which is the
+        # demonstration's if there is a demonstration.
         name = accepted[0] if accepted else [*verdicts][-1]
         trials.result.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
     return [name for name in accepted if name in forms]
