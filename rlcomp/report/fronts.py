@@ -140,7 +140,7 @@ def _with_parents(paths: Iterable[str]) -> set[str]:
 
 
 def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
-    # By the front's name. With ``along`` the groups' first runs are grouped anew without this setting.
+    # By the front's name. With ``along`` the groups' first runs are grouped without this setting.
     if not along:
         return {group.name: [group] for group in groups}
     by_directory = {group.runs[0].directory: group for group in groups}

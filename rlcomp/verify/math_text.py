@@ -112,6 +112,7 @@ _CHANGING_NAMES = (
     "lim sum prod int binom dbinom tbinom choose pi theta phi"
 )
 _CHANGING = frozenset(_CHANGING_NAMES.split())
+# Commands between values, which become a space.
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
@@ -232,6 +233,8 @@ def _is_prose(answer: str, gold: str) -> bool:
 
 def chain_values(answer: str) -> list[str]:
     r"""Return the values of a chain joined by ``=``; each of them must be right.
+
+    An answer with fewer than two such values is returned whole.
 
     Examples:
         >>> chain_values("x=6=7"), chain_values(r"\frac{10}{4}=2.5"), chain_values("x=7")

@@ -147,7 +147,11 @@ def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fra
 
 
 def _single_value(text: str, worded: bool) -> Fraction | None:
-    """Return the value that all numbers of a text share; None if they differ."""
+    """Return the value that all numbers of a text share.
+
+    None if they differ or there are none, if a word or a sign joins, denies or qualifies them, or
+    if the text has more than 4,000 characters.
+    """
     if len(text) > _LONGEST:
         return None
     text = plain_math(text)
@@ -161,7 +165,10 @@ def _single_value(text: str, worded: bool) -> Fraction | None:
 
 
 def _last_value(text: str, worded: bool) -> Fraction | None:
-    """Return the last number of a text; None if another one is listed with it."""
+    """Return the last number of a text; None if another one is listed with it, or a word denies it.
+
+    Only the last 4,000 characters are read.
+    """
     text = plain_math(text[-_LONGEST:])
     terms = _terms(text)
     if not terms:
