@@ -185,8 +185,8 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     """Return a value of JSON types, with tuples as lists.
 
     Raises:
-        CallError: the value holds a value of another type, a key that is no text, an infinite float,
-            NaN or a lone surrogate, or is nested more than 32 deep.
+        CallError: the value holds a value of another type, a key that is no text, a float that
+            is infinite or NaN, or a lone surrogate, or is nested more than 32 deep.
     """
     if depth > _DEEPEST:
         raise CallError(f" is nested more than {_DEEPEST} deep")
