@@ -33,7 +33,7 @@ def check_policy(policy: Policy) -> None:
     - ``updated`` increases the version by 1, and the version is part of a checkpoint
 
     Args:
-        policy: the policy under test; its state is restored, except for gradients.
+        policy: the policy under test; its state is restored, except for its generators.
 
     Raises:
         ContractError: names the policy, the law and the fault.

@@ -52,7 +52,8 @@ class Subject:
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        # Prompt entries that a part reads are in the batch before and behind it.
+        # Entries that a fresh component copies to its new batch are both read and written. Without
+        # ``optional`` they are limited to those that it reads anyway.
         passed_on = flow.carries if optional else flow.carries & flow.reads
         added = (optional_keys(component) | passed_on) - flow.writes if optional else set()
         self.reads, self.writes = sorted(flow.reads | added), sorted(flow.writes | passed_on)
