@@ -118,9 +118,7 @@ def compare(
     right: Literal["answer", "reasoning"] = "answer",
     interval: float = 0.95,
 ) -> CoverageComparison:
-    """Compare two evaluations at k = 1, 2, 4, ... and the largest k: curves, paired difference.
-
-    The largest k is the largest number of samples of a problem in the run that has fewer.
+    """Compare two evaluations at k = 1, 2, 4, ... and the largest k that both have samples for.
 
     Args:
         base: counts of one run, for example before training.

@@ -80,6 +80,7 @@ def _lines(text: str) -> list[str]:
 # Texts that end an action, and with it the turn.
 STOPS = ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
 
+# Form of each action with an argument, by the text that ends it.
 _SHAPES = {
     "</view>": re.compile(
         r"<view>\s*(?P<path>[^<>]*?)(?::(?P<first>\d{1,6})-(?P<last>\d{1,6}))?\s*</view>"

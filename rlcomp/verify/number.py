@@ -40,8 +40,9 @@ _LONGEST = 4000
 _UNIT = r"[ )%]*(?:[A-Za-z]+ ?){0,2}"
 _OPERATOR = re.compile(rf"{_UNIT}[-+*/x][ (]*")
 _EQUALS = re.compile(rf"{_UNIT}[=≈]")
+# Between two numbers of a list: signs, and words that join alternatives.
 _LIST = re.compile(r"(?:[\s,;:/|&~()\[\]=≈-]|\b(?:or|and|to|maybe|perhaps|either|vs)\b)*")
-_LONGEST_GAP = 40
+_LONGEST_GAP = 40  # characters that are read between two numbers, and before a number
 # Text before a number that denies it, or makes it a bound.
 _DENIED = re.compile(
     r"(?:[<>≤≥≠±~]\s*=?(?:\s*the\b)?|[\^_]|[!/]=|=/|\bnot|n't)[\s(\[*\"']*\Z|!\Z|\b0[xXbBoO]\Z"
