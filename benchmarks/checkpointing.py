@@ -1,7 +1,8 @@
 """Gradient checkpointing: ``python benchmarks/checkpointing.py [M] [REPEATS]``.
 
 An update with ``engine.checkpointing=true`` is compared with an update without it: CPU seconds, and
-the bytes that the forward pass keeps for the backward pass. One micro-batch, our own forward pass.
+the bytes that the forward pass keeps for the backward pass. The batch is a single micro-batch, and
+both sides use rlcomp's own forward pass.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Measure a cluster: ``python benchmarks/cluster.py [STEPS] [MEGABYTES] [WORD ...]``.
 
-The demo's GRPO step is run with rollouts in this process, then with ``cluster=local``. Its seconds
+The demo's GRPO step is run with rollouts in this process, then with ``cluster=local``; a third run,
+in this process with ``collector=delayed``, must have the metrics of the run on the cluster. Seconds
 are of the wall clock, so that two free cores are needed. The transport of a step (weights out,
 prompts out, rows in) is measured in CPU seconds of the run's process, and so is the publishing of
 weights of MEGABYTES.
@@ -34,7 +35,7 @@ from rlcomp.run.parts import build
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import empty_batch
 
-# The first steps, which wait for a worker to import torch, and the step after them.
+# Number of first steps that are not measured: the first one waits for a worker to import torch.
 UNMEASURED = 2
 WORDS = ("recipe=grpo", "~phases.warm_start", "phases.rl.every={}")
 

@@ -27,7 +27,10 @@ ROLLOUT = Workload("0.5B", 64, 8, 256, 256, 512, 256)
 
 
 def workload_of(size, **changes):
-    """Return the workload of a rollout at a size; the tiny one only shows that a script runs."""
+    """Return the workload of a rollout at a size, with other fields.
+
+    The tiny one only shows that a script runs; the other fields do not change it.
+    """
     return QUICK if size == "tiny" else replace(ROLLOUT, size=size, **changes)
 
 
@@ -59,7 +62,10 @@ def prompts_of(workload, tokenizer, seed=0):
 
 
 def rows_of(workload, tokenizer, seed=0):
-    """Return rows to learn from, with random answers of the workload's lengths."""
+    """Return rows to learn from, with random answers of the workload's lengths.
+
+    ``rollout_log_probs`` are those of uniform sampling.
+    """
     draw = random.Random(seed)
     prompts = [row for row in prompts_of(workload, tokenizer) for _ in range(workload.group_size)]
     limit = workload.max_new_tokens

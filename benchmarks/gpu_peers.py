@@ -42,7 +42,7 @@ def generate(model, workload, prompts):
 
 
 def trainer(model, tokenizer, workload, **changes):
-    """Return TRL's trainer with its default precision on this device, and one prompt per word."""
+    """Return TRL's trainer: on a GPU in its default precision; each prompt repeats one word."""
     from peer_trl import trainer_of
 
     words = [f"{tokenizer.convert_ids_to_tokens(2 + n)}" for n in range(workload.prompts)]

@@ -212,6 +212,7 @@ def syncs_a_step(policy, workload, tokenizer):
     if DEVICE.type != "cuda":
         return "-"
     counts, most = [], workload.max_new_tokens
+    # The difference of two lengths leaves out the waits that a rollout has only once.
     few, many = min(16, most // 2), min(48, most)
     for max_new_tokens in (few, many):
         with warnings.catch_warnings(record=True) as caught:
@@ -251,7 +252,7 @@ def update_row(name, policy, batch, micro, peaks, peers):
         for part in batches:
             update(policy, loss, part)
 
-    step(parts[:1] + parts[-1:])
+    step(parts[:1] + parts[-1:])  # warms up; the last micro-batch may be smaller
     peak_gib(reset=True)
     spent = seconds(lambda: step(parts))
     tokens = sum(len(pack(part)[0].ids) for part in parts)

@@ -72,7 +72,8 @@ def child(variant, count, words, reference):
     tokens = torch.randint(words, (count,), generator=generator)
     upstream = torch.randn(count, generator=generator)
     before = peak_bytes()
-    # A small call first: libraries that are loaded or built at first use do not count.
+    # A small call first: the seconds leave out libraries that are loaded or built at first use. The
+    # growth of memory includes them.
     torch.autograd.grad(log_probs(states[:2], weight, tokens[:2]).sum(), states)
     start = time.process_time()
     values = log_probs(states, weight, tokens)

@@ -85,7 +85,11 @@ class Tracer:
             self.stages.pop()
 
     def enter(self, name, function, frame):
-        """Write the line of an entered function, if it is new."""
+        """Write the line of an entered function, if it is new.
+
+        ``before`` is True before ``launch``, ``checks`` before torch is imported. ``config`` is the
+        function's name if it gets the config before ``launch``.
+        """
         row = {
             "file": name,
             "function": function != "<module>",

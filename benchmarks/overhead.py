@@ -59,7 +59,7 @@ def clock_mathematics(clock, nodes):
     """Clock all model mathematics, and the engine's packing of rows."""
     clock.wrap(Transformer, "forward", "model forward")
     clock.wrap(torch.Tensor, "backward", "model backward")
-    for name in ("Fused", "_prefill_chunk"):
+    for name in ("Fused", "_prefill_chunk"):  # Fused copies the weights
         clock.wrap(loop, name, "decode forward")
     clock.wrap(loop.DecodeLoop, "_step", "decode forward")
     clock.wrap(decode_native, "_rollout", "decode loop in C++, draws included")

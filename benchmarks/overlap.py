@@ -206,7 +206,7 @@ def by_rows(lengths, sizes, *, staleness, free):
         for worker in workers:
             while worker.now < now and not worker.idle:
                 worker.decode(now)
-        # A step may request rows as long as they are at most so many steps ahead.
+        # A step may request rows of at most ``staleness`` steps ahead.
         while requested < (number + staleness + 1) * sizes.rows:
             workers[requested % sizes.workers].request(requested, lengths[requested], now)
             requested += 1
@@ -470,7 +470,7 @@ class SleepingSlots:
         return list(rows)
 
     def advance(self, numbers):
-        """Sample tokens of each row, as many as ``numbers`` has for it, up to the row's end."""
+        """Sample a token for each random number that ``numbers`` has for a row, up to its end."""
         takes = {row: min(len(draws), self.left[row]) for row, draws in numbers.items()}
         for step in range(max(takes.values())):
             sleep_step(sum(count > step for count in takes.values()))

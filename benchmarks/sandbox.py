@@ -23,6 +23,7 @@ from rlcomp.sandbox.sandbox import Sandbox
 WORKERS = (1, 2, 4)
 GOALS = {1: None, 2: None, 4: 60.0}  # checks per second, on two idle cores
 OVERHEAD = 0.015  # CPU seconds of a program
+# The number of the check fills the braces, so that all checks differ.
 CANDIDATE = "from typing import List\ndef total(xs: List[int]) -> int:\n    return sum(xs) + {}\n"
 TESTS = "import math\n" + "".join(f"assert total([1, {i}]) == {i + 1} + {{0}}\n" for i in range(4))
 IMPORTS = (

@@ -60,7 +60,7 @@ class TakeTurns(Component):
 
 
 def adamw(parameters):
-    """Return the optimiser of both engines; with this learning rate the weights hardly move."""
+    """Return AdamW as TRL's trainer has it; with this learning rate the weights hardly move."""
     return AdamW(parameters, lr=1e-9, weight_decay=0.0, fused=True)
 
 

@@ -193,6 +193,9 @@ def hedges(gold: str, wrong: str) -> Iterator[Attack]:
 def answer_lists(gold: str, others: Sequence[str]) -> Iterator[str]:
     """Yield lists with the gold answer among many.
 
+    Lists of the rows' gold answers need an answer that surely differs; lists of numbers need a gold
+    integer from 0 to 100.
+
     Examples:
         >>> next(answer_lists("2", ["3", "2", "x"]))
         '2, 3, x'

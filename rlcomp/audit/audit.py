@@ -119,8 +119,9 @@ class Audit:
 
     Attributes:
         rows: number of tested examples.
-        gold: rows with a gold answer; a row is accepted if any form of its answer is accepted.
-        forms: gold answers by form.
+        gold: rows with a gold answer or a demonstration; a row is accepted if any form of its
+            answer, or its demonstration, is accepted.
+        forms: gold answers by form; demonstrations are the form ``demonstration``.
         kinds: attacks by kind, :data:`rlcomp.audit.attacks.KINDS`.
         slowest: seconds and case of the slowest verdict.
     """
@@ -132,7 +133,10 @@ class Audit:
     slowest: tuple[float, Case] | None = None
 
     def false_accepts(self, allowed: Collection[str] = ()) -> list[str]:
-        """Return the kinds without right answers that were accepted, or raised an exception."""
+        """Return the kinds that can never be right but were accepted, or raised an exception.
+
+        The ``allowed`` kinds are left out.
+        """
         return [
             kind
             for kind, count in self.kinds.items()
@@ -169,7 +173,7 @@ def audit(examples: Sequence[Example], judge: Judge, forms: Mapping[str, str]) -
         names = _try_blind(trials, example, used_forms) & {*accepted_forms[row]}
         sound_forms = {name: form for name, form in used_forms.items() if name in names}
         _try_informed(trials, example, sound_forms, others)
-        if not sound_forms:
+        if not sound_forms:  # examples[-1] is the other row of the first one
             _try_responses(trials, example, examples[row - 1])
     return result
 
@@ -182,7 +186,7 @@ class _Trials:
         self.result = result
 
     def verdict(self, example: Example, response: str, form: str) -> tuple[RewardVerdict, Case]:
-        """Judge a response and update the slowest case."""
+        """Judge a response and update the slowest case; a slow response is judged twice."""
         verdict = self.judge(example, response)
         case = Case(example.prompt, example.answer, response, form, verdict.reason)
         slowest = self.result.slowest[0] if self.result.slowest else 0.0
@@ -202,7 +206,10 @@ class _Trials:
 
 
 def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> list[str]:
-    """Try the gold answer in all forms, and the demonstration; return the accepted forms."""
+    """Try the gold answer in all forms, and the demonstration; return the accepted forms.
+
+    ``demonstration`` is not one of the returned forms, because it has no place for another answer.
+    """
     responses = {name: fill_form(form, example.answer) for name, form in forms.items()}
     if not example.answer.strip():
         responses = {}
@@ -213,6 +220,8 @@ def _try_gold(trials: _Trials, example: Example, forms: Mapping[str, str]) -> li
         trials.result.forms.setdefault(name, Count()).add(verdict, case, ())
     accepted = [name for name, (verdict, _) in verdicts.items() if verdict.decision == "accepted"]
     if verdicts:
+        # One verdict for the row: the first accepted one, else the last one, which is the
+        # demonstration's if there is a demonstration.
         name = accepted[0] if accepted else [*verdicts][-1]
         trials.result.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
     return [name for name in accepted if name in forms]

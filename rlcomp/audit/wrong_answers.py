@@ -115,6 +115,8 @@ def wrong_words(gold: str) -> list[str]:
 def increment_number(gold: str) -> list[str]:
     """Increase the first number of a text by one: nearly always wrong, but not surely.
 
+    The list holds the changed text; it is empty for a text without a number.
+
     Examples:
         >>> increment_number("16*12+15"), increment_number("Rome")
         (['17*12+15'], [])
@@ -143,7 +145,7 @@ def surely_differ(first: str, second: str) -> bool:
 
 
 def value_of(gold: str) -> Fraction | None:
-    """Return a gold answer as a number; None if it is anything else."""
+    """Return a gold answer as a number; None if it is anything else, or above 40 characters."""
     if len(gold) > 40 or _has_letters(gold):
         return None
     return committed_number(gold, where="last")
@@ -155,5 +157,5 @@ def _has_letters(gold: str) -> bool:
 
 
 def different_gold(gold: str, others: Iterable[str]) -> str | None:
-    """Return the first of other rows' gold answers that surely differs from this one."""
+    """Return the first of other rows' gold answers that surely differs from this one, or None."""
     return next((other for other in others if surely_differ(gold, other)), None)

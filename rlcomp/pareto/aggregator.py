@@ -48,8 +48,8 @@ class Aggregator(nn.Module, metaclass=Checked):
     State is in buffers, so that checkpoints hold it.
     """
 
-    # True if the weights are derivatives by returns (dg/dJ): they refer to vectors in reward units,
-    # so that :func:`aggregation_weights` multiplies the vectors by their divisors.
+    # True if the weights are derivatives dg/dJ of a utility g of the mean returns J: factors of
+    # vectors in reward units. :func:`aggregation_weights` then undoes the vectors' division.
     reward_units: ClassVar[bool] = False
 
     def check(self, names: Sequence[str]) -> None:
@@ -101,7 +101,7 @@ class RunningMeans(nn.Module):
 
 
 class ExpectedReturnsAggregator(Aggregator):
-    """Aggregator on expected returns (SER): running mean returns J, and the highest J so far.
+    """Aggregator on scalarised expected returns (SER): running mean returns J, and the highest J.
 
     A batch without an objective leaves its J unchanged.
 
@@ -151,8 +151,8 @@ class GramianAggregator(Aggregator):
     a single non-zero vector gets weight 1.
 
     Args:
-        row_norm: the norms ``n_i``. ``"none"``: the root mean square of all norms, for every
-            vector; ``"unit"``: the norm of each vector; ``"ema"``: a running mean of it.
+        row_norm: the norms ``n_i``. ``"none"``: the root mean square of the non-zero norms, for all
+            vectors; ``"unit"``: the norm of each vector; ``"ema"``: a running mean of it.
     """
 
     def __init__(self, *, row_norm: RowNorm) -> None:
@@ -203,14 +203,14 @@ def aggregation_weights(
     The weights are factors of the vectors in ``objectives``: an aggregator in reward units has its
     weights multiplied by the vectors' divisors.
 
-    Records under ``pareto/<quantity>/``: ``weight/<name>``; ``return/<name>``; ``conflict/<name>``,
-    1 if the cosine of the weighted sum and the objective's vector is below -1e-3;
-    ``worst_cosine``, the smallest cosine of the sum with a vector that is not 0; ``gap``, the
-    Pareto-stationarity gap of the vectors that are not 0, for at most 8 of them.
+    Records under ``pareto/<quantity>/``: ``weight/<name>``, before this multiplication and averaged
+    over rows; ``return/<name>``, if a row has the objective; ``conflict/<name>``, 1 if the cosine
+    of the weighted sum and the objective's vector is below -1e-3; ``worst_cosine``, the smallest
+    cosine of the sum with a vector that is not 0; ``gap``, the Pareto-stationarity gap of the
+    vectors that are not 0, for at most 8 of them.
 
     Raises:
-        NumericalError: a vector, a return or a weight is not finite. The message names the
-            objective.
+        NumericalError: a vector or a weight is not finite, or a return is infinite.
     """
     _check_finite(objectives)
     objectives, units = _convert_units(aggregator, objectives)

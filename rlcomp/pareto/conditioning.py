@@ -100,10 +100,10 @@ class Conditioning(Component):
         check_prompts_fit(task, self.tokenizer, *sizes, self.prompt)
 
     def condition(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """Round the weights of ``P`` prompts to the lattice; write their text before each prompt.
+        """Round the weights of ``P`` prompts to multiples of 1 / levels; prepend their texts.
 
         Weights are ``[K]`` or ``[P, K]``. ShapeError if there is not one for each objective;
-        ConfigError if they are negative or do not sum to 1.
+        ConfigError if they are negative or NaN, or do not sum to 1.
         """
         if weights.shape[-1] != len(self.names):
             raise ShapeError(

@@ -86,6 +86,7 @@ def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
     A line has ``group`` (an index), ``kind``, ``seed``, ``x`` (a list for each of :data:`AXES`) and
     ``y``. The ``kind`` is ``mean`` (of all finished runs), ``seed`` (one of several finished runs)
     or ``open`` (a run that is not finished). A mean of several runs also has ``low`` and ``high``.
+    Lines are thinned; if a page cannot hold all lines even so, only the means stay.
     """
     clocks = {run.directory: _clock(run) for group in groups for run in group.runs}
     shown_metrics = (*metrics.chosen, *metrics.others)
@@ -157,7 +158,7 @@ def _round(value: float) -> float:
 
 
 def axes_of(drawn: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the axes with more than one value; always includes steps."""
+    """Return the axes on which a line has a value other than 0; always includes steps."""
     lines = [line for chart in drawn for line in chart["lines"]]
     return [
         name

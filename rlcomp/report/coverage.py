@@ -118,12 +118,12 @@ def compare(
     right: Literal["answer", "reasoning"] = "answer",
     interval: float = 0.95,
 ) -> CoverageComparison:
-    """Compare two evaluations over k = 1, 2, 4, ... and n: curves and their paired difference.
+    """Compare two evaluations at k = 1, 2, 4, ... and the largest k that both have samples for.
 
     Args:
         base: counts of one run, for example before training.
         trained: counts of the other run.
-        level: only problems of this level.
+        level: only problems of this level, as given by ``base``; None: all problems.
         right: pass@k of right answers, or of right answers with right reasons (CoT-Pass@k).
         interval: confidence level of the intervals.
 

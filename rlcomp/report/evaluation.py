@@ -20,7 +20,7 @@ from rlcomp.functional.statistics import difference_interval, share_interval
 from rlcomp.report.statistics import LEVEL, MeanEstimate, half_width, round_to_interval
 
 # The share of right responses among the judged ones, by decoding and problem. A problem with a
-# level has its share under "decoding, level", too.
+# level (of difficulty) has its share under "decoding, level", too.
 Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
@@ -75,6 +75,8 @@ def write_verdicts(
 
 def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
     """Compute each problem's share of right responses among the judged ones.
+
+    Problems without a judged response are left out.
 
     Examples:
         >>> responses = [{"correct": True}, {"correct": False}, {"correct": None}]

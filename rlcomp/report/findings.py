@@ -1,4 +1,7 @@
-"""Sentences on the arms of a sweep: paired difference, interval, judgement."""
+"""Sentences on the arms of a sweep: paired difference, interval, judgement.
+
+An arm is a group of runs; the control arm is the baseline.
+"""
 
 from __future__ import annotations
 

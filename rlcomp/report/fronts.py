@@ -140,6 +140,7 @@ def _with_parents(paths: Iterable[str]) -> set[str]:
 
 
 def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
+    # By the front's name. With ``along`` the groups' first runs are grouped without this setting.
     if not along:
         return {group.name: [group] for group in groups}
     by_directory = {group.runs[0].directory: group for group in groups}
@@ -176,6 +177,7 @@ def _mark_front(points: Sequence[FrontPoint]) -> list[FrontPoint]:
 
 
 def _reference(run: Run, names: Sequence[str]) -> tuple[float, ...]:
+    # From the ``reference_point`` in the run's config; 0 for an objective that it leaves out.
     point = dict.fromkeys(names, 0.0)
     for path, value in (run.values or {}).items():
         before, _, name = path.rpartition(".")
@@ -252,7 +254,7 @@ def _quality(
 
 
 def write_fronts(path: Path, fronts: Fronts) -> None:
-    """Write one line for each family and measure."""
+    """Write a CSV file with one line for each family and measure."""
     with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["front", "measure", "mean", "low", "high", "n"])

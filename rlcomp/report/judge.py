@@ -55,8 +55,9 @@ class IntervalEstimate(NamedTuple):
 def labelled_pair(example: Example) -> LabelledPair:
     """Return the pair of an example whose demonstration is better than its column ``rejected``.
 
-    Its column ``margin`` holds the difference in quality (1 without one; 0 for a ``tie``); ``own``
-    is the answer of the judge's own model, ``chosen`` or ``rejected``.
+    The column ``rejected`` is a text or a list of messages. The column ``margin`` holds the
+    difference in quality (1 without one; 0 for a ``tie``); ``own`` is the answer of the judge's own
+    model, ``chosen`` or ``rejected``.
 
     Raises:
         DataError: there is no rejected answer, or ``own`` is neither of the two.
@@ -95,13 +96,15 @@ class JudgeReport:
         pairs: number of pairs with a verdict in both orders.
         invalid: share of the pairs without a verdict in both orders.
         agreement: share of verdicts for the better answer, among pairs with a better answer; a pair
-            whose two orders disagree counts one half, and so does a verdict of exactly 1/2.
+            whose two orders disagree counts one half, and so does a verdict of exactly 1/2. NaN
+            without pairs that have a better answer.
         label_agreement: share of pairs whose better answer has the higher mean probability of both
-            orders, the label of ``pairing=judged``; equal means count one half.
-        order_flips: share of pairs whose verdict changes with the order.
-        biases: log-odds at equal quality, of the first place (``position``), of one standard
-            deviation of the difference in characters (``length``), of the judge's own answer
-            (``self_preference``).
+            orders, the label of ``pairing=judged``; equal means count one half. NaN as above.
+        order_flips: share of pairs whose verdict changes with the order. A probability of exactly
+            1/2 counts as a verdict for the second place.
+        biases: log-odds at equal quality, of the first place (``position``), of the root mean
+            square of the difference in characters (``length``), of the judge's own answer
+            (``self_preference``). Empty if the fit failed.
         unseen: biases that these pairs cannot show, with the reason.
     """
 
@@ -118,8 +121,9 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeRe
     """Ask a judge about pairs of known quality in both orders, and measure its biases.
 
     ``P(first wins) = s(b_0 + b_q gap + b_l dlen + b_o own)`` over both orders of all pairs, with
-    errors by pair. Quality is a term because better answers are often longer: the share of verdicts
-    for the longer answer is no sign of a bias, and is not reported.
+    errors by pair; ``s`` is the logistic function, ``dlen`` the difference in characters over its
+    root mean square. Quality is a term because better answers are often longer: the share of
+    verdicts for the longer answer is no sign of a bias, and is not reported.
 
     Args:
         judge: the judge to measure.

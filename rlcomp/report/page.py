@@ -84,7 +84,7 @@ def write_page(path: Path, report: Report) -> None:
 
 
 def shown_groups(report: Report) -> list[Group]:
-    """Return the first groups, as many as a page can hold; the control arm is always among them."""
+    """Return the first groups, as many as a page can hold; the baseline is always among them."""
     groups = [*report.groups[:MAX_GROUPS]]
     if report.baseline is not None and report.baseline not in groups:
         groups[-1] = report.baseline

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlcomp.report.statistics import Array
 
+# Metrics are ``evaluation/return/OBJECTIVE``, with ``@PREFERENCE`` for a conditioned policy.
 _PREFIX = "evaluation/return/"
 Rows = Sequence[Mapping[str, Any]]
 
@@ -29,7 +30,7 @@ def objectives_of(rows: Rows) -> tuple[str, ...]:
 
 
 def evaluation_path(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
-    """Return the evaluations of a run.
+    """Return the evaluations of a run in which every objective's return is finite.
 
     Returns:
         Steps, shape ``[n]``, and the returns at these steps, shape ``[n, K]``.
@@ -41,6 +42,8 @@ def evaluation_path(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
 
 def returns_by_preference(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
     """Return the last evaluation of a conditioned policy, ``[K]`` by preference; else empty.
+
+    Preferences without a finite return of every objective are left out.
 
     Examples:
         >>> row = {"evaluation/return/a@0:1": 0.5, "evaluation/return/b@0:1": 2.0}

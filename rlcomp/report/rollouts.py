@@ -63,7 +63,7 @@ class PromptSamples:
 
 @dataclass(frozen=True)
 class StepSamples:
-    """Samples of one step."""
+    """Samples of one step; ``kind`` is ``rollouts`` (with tokens) or ``evaluation``."""
 
     title: str
     kind: str

@@ -35,7 +35,8 @@ _FIELDS = {
     "correct": bool | None,
     "truncated": bool | None,
 }
-# Fields with an entry for each token.
+# Fields with an entry for each token of ``tokens``. With ``tokens``, ``trained`` (True for tokens
+# that the policy is trained on) is required; the other fields may be missing or empty.
 _BY_TOKEN = ("trained", "advantage", "ratio", "entropy", "turn", "turn_reward")
 
 

@@ -41,11 +41,12 @@ class Run:
 
     Attributes:
         directory: folder of the run.
-        state: whether it ended, and how.
+        state: whether it ended, and how; ``repeated``: finished, but another run of the same config
+            and seed is newer (set by :func:`rlcomp.report.groups.group_runs`).
         error: error of a failed run.
         rows: rows of ``metrics.jsonl``.
         values: the config, every value by its path; None if it was not saved.
-        overrides: settings of the command line, by key.
+        overrides: settings of the command line, by key; ``removed`` for ``~key``.
         choices: the option of every group of options.
         planned: steps of all phases up to their early ends; None if the config was not saved.
         periodic_names: names of the components that run periodically (``every``).
@@ -85,7 +86,8 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
         paths: runs, sweeps, folders of them, or patterns (``runs/*_grpo``).
 
     Raises:
-        DataError: a path does not exist, or holds no run.
+        DataError: a path does not exist, is a file, or holds no run; or a run cannot be read.
+        CheckpointError: see :func:`read_run`.
     """
     _refuse_files(paths)
     by_directory: dict[Path, Run] = {}
@@ -208,11 +210,11 @@ def read_run(directory: Path) -> Run:
 
 @contextmanager
 def _report_unreadable_config(directory: Path) -> Iterator[None]:
-    """Report errors in untrusted yaml files as errors of the run's directory.
+    """Report errors of this context, which reads untrusted yaml files, as errors of the directory.
 
     Raises:
-        CheckpointError: a file expands without end.
-        DataError: the files do not belong to a run.
+        CheckpointError: a file expands without end; checked before the context begins.
+        DataError: the context raised an error of OmegaConf, of YAML or of a value's type.
     """
     for name in _CONFIG_FILES:
         for file in directory.glob(name):

@@ -13,7 +13,7 @@ from rlcomp.errors import require
 from rlcomp.report.runs import Run
 
 Array = npt.NDArray[np.float64]
-LEVEL = 0.95
+LEVEL = 0.95  # confidence level of the intervals
 _MAX_POINTS = 400  # of a band; the values of more steps are averaged over pieces
 
 

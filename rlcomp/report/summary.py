@@ -32,7 +32,7 @@ def summarise(directory: str | Path) -> str:
 
     Returns:
         The final text of a run. After an evaluation the last line is ``held-out accuracy: sampled
-        0.93 greedy 0.99``.
+        0.93 greedy 0.99``, or for a reward without verdicts ``held-out mean reward: ...``.
     """
     directory = Path(directory)
     # Without nulls: a metric that was not finite.
@@ -113,7 +113,10 @@ def _describe_accuracy(rows: list[dict[str, Any]]) -> str:
 
 
 def _format_table(samples: list[dict[str, Any]]) -> str:
-    """Tabulate the same held-out prompts, answered at the first evaluation and at the last."""
+    """Tabulate the same held-out prompts, answered at the first evaluation and at the last.
+
+    A prompt that the first evaluation lacks has its last answer in both columns.
+    """
     if not samples:
         return ""
     first, last = samples[0]["total"], samples[-1]["total"]
@@ -136,7 +139,11 @@ def _format_table(samples: list[dict[str, Any]]) -> str:
 
 
 def _common_prefix_length(prompts: list[str]) -> int:
-    """Return the length of the common beginning of texts in whole words."""
+    """Return the length of the common beginning of texts in whole words.
+
+    0 if it is shorter than 20 characters, or if the last text in alphabetical order begins with the
+    whole first one. What these two share, all texts share.
+    """
     first, last = min(prompts), max(prompts)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
     length = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
@@ -155,7 +162,7 @@ def _escape(text: str) -> str:
 
 
 def _draw_front(rows: list[dict[str, Any]], path: Path) -> bool:
-    """Draw the path of a run with several objectives."""
+    """Draw the returns of a run with several objectives; return False if there are none."""
     names = objectives_of(rows)
     figure = run_figure(rows, names) if len(names) > 1 else None
     if figure is None:
@@ -166,7 +173,7 @@ def _draw_front(rows: list[dict[str, Any]], path: Path) -> bool:
 
 
 def _draw_curve(rows: list[dict[str, Any]], path: Path) -> bool:
-    """Draw the recorded curves; the phases have different shades."""
+    """Draw the recorded curves, with a line where a phase begins; return False without curves."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -77,8 +77,11 @@ class Cost:
 def chosen_metrics(runs: Sequence[Run], requested: Sequence[str]) -> list[str]:
     """Return the requested metrics, or the usual ones that were recorded.
 
+    The usual ones leave out the accuracies if every run has held-out rewards. Without any usual one
+    return all recorded metrics but the wall times.
+
     Raises:
-        ConfigError: no run recorded a requested metric; the message names the nearest.
+        ConfigErrors: no run recorded a requested metric; the message suggests another name.
     """
     recorded = dict.fromkeys(name for run in runs for row in run.rows for name in row)
     has_held_out_rewards = all(
@@ -189,7 +192,7 @@ def seconds_beside(run: Run) -> float:
 
 
 def write_results(path: Path, rows: Sequence[MetricResult]) -> None:
-    """Write one line for each group, metric and kind."""
+    """Write a CSV file with one line for each group, metric and kind."""
     header = ["group", "metric", "kind", "mean", "low", "high", "n"]
     header += ["difference", "difference_low", "difference_high", "pairs"]
     # The fields of a MeanEstimate are mean, low, high and n.
@@ -204,7 +207,10 @@ def write_results(path: Path, rows: Sequence[MetricResult]) -> None:
 def write_runs(
     path: Path, runs: Sequence[Run], groups: Sequence[Group], metrics: Sequence[str]
 ) -> None:
-    """Write one line for each run: its state, its costs in seconds and tokens, its metrics."""
+    """Write a CSV file with one line for each run.
+
+    It has the run's state, its costs in seconds and tokens, its metrics and its error.
+    """
     measured = [(kind, metric) for metric in metrics for kind in KINDS]
     header = ["run", "group", "seed", "state", "steps", "seconds", "seconds_beside", "tokens"]
     with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:

@@ -29,7 +29,7 @@ def check_advantage(component: Component, batch: TensorDict | None = None) -> No
       mean is not exact
     - it is 0 in a group of one (group baselines) and where the reward is not valid, and an invalid
       reward changes no other row
-    - an empty batch of responses gives no NaN
+    - a batch of empty responses gives finite advantages
 
     Args:
         component: the component under test.

@@ -16,7 +16,8 @@ WIDTH = 10
 TOKEN_IDS = 8
 _LONGEST_PROMPT = 3
 _EMPTY_ROW, _INVALID_ROW = 2, 1
-_PARTS = ((1, "a"), (2, "b"))  # of nested entries, and the objectives: seed and name
+# Seed and name of the parts of nested entries, which are also the objectives.
+_PARTS = ((1, "a"), (2, "b"))
 
 
 def make_batch(**entries: object) -> TensorDict:
@@ -59,6 +60,10 @@ def graded_answers(
         group_id: group of each answer, ``[B]``; None: the batch has no groups.
         valid: False for answers without a valid reward, ``[B]``; None: all are valid.
 
+    Returns:
+        ``reward``, ``rewards`` (part ``exact_match``), ``reward_valid``, ``correct``,
+        ``response_mask``, and ``group_id`` if given.
+
     Examples:
         >>> graded_answers([1, 2], [True, False])["response_mask"].tolist()
         [[True, False], [True, True]]
@@ -94,10 +99,10 @@ def example_batch(
     """Return a ragged batch of some keys.
 
     Row 2 has an empty response, row 1 an invalid reward, the last row a group of its own. The other
-    rows are in two interleaved groups, with holes in their response masks. Where the response mask
-    is False, per-token floats are garbage of size 5. An entry depends only on its key, ``rows`` and
-    ``seed``, not on the other keys. Texts are sums of one-digit numbers; ``chosen`` alternates, so
-    that rows ``2k`` and ``2k + 1`` are a pair.
+    rows are in two interleaved groups. Response masks have holes. Where the response mask is False,
+    per-token floats (not distributions) are garbage of size 5. An entry depends only on its key,
+    ``rows``, ``seed`` and ``dtype``, not on the other keys. Prompts are sums of one-digit numbers;
+    ``chosen`` alternates, so that rows ``2k`` and ``2k + 1`` are a pair.
 
     Args:
         keys: keys of :data:`rlcomp.keys.SCHEMA` or of components.
@@ -134,7 +139,10 @@ def masks(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def _turns(rows: int, seed: int, *, states: bool) -> Tensor:
-    """Return the ids of two turns, the second from the middle on; or ids of three states."""
+    """Return the ids of two turns, the second from the middle on; or ids of three states.
+
+    -1 outside the response.
+    """
     response = masks(rows, seed)[1]
     turn = (torch.arange(WIDTH) >= WIDTH // 2).long().expand(rows, -1)
     values = (turn + torch.arange(rows)[:, None]) % 3 if states else turn
@@ -168,7 +176,7 @@ def _entry(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
 def _integers(key: Key, spec: Spec, rows: int, seed: int) -> Tensor:
     """Return plausible values of bools, ids or bytes."""
     draw, row = _draw(seed, key), torch.arange(rows)
-    if spec.dtype == "uint8":
+    if spec.dtype == "uint8":  # all bits set: every token is in the sampling set
         return torch.full((rows, *_sizes(spec)), 255, dtype=torch.uint8)
     if spec.shape != "B":
         shape = (rows, *_sizes(spec))

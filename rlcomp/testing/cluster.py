@@ -90,7 +90,7 @@ class InProcessCluster(Cluster):
         return slot
 
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
-        """Store a request; under ``free`` the worker begins it at once."""
+        """Store a request; under ``free`` the worker loads the weights and begins it at once."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]
         if isinstance(runner, AsyncWorker):
@@ -114,7 +114,10 @@ class InProcessCluster(Cluster):
         return runner.answer(request)
 
     def poll(self, worker: int, silent: float) -> RolloutReply | None:
-        """Return a group of a worker; the worker takes a turn if none is ready."""
+        """Return a group of a worker, or None; the worker takes a turn if none is ready.
+
+        ``silent`` is unused, since no worker hangs.
+        """
         self._received += 1
         if self._received in self.lost:
             raise WorkerLost(f"worker {worker} died")

@@ -28,6 +28,7 @@ from rlcomp.testing.subject import Subject, leaves, optional_keys
 _DTYPES = {"int64": torch.int64, "bool": torch.bool, "uint8": torch.uint8}
 # Keys that are added to the batch of a component that does not use them: it must not change them.
 _UNUSED_KEYS = ("old_value", "truncated", "policy_version")
+# Inputs whose gradients are checked.
 _DIFFERENTIABLE = (
     *("entropy", "label_logits", "log_probs", "model_score", "objective_values", "ratio"),
     *("surrogate", "value"),
@@ -54,8 +55,8 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
     - the gradient is 0 outside the mask
     - written entries are data, without a graph, except those that a loss differentiates
       (``log_probs``, ``log_distribution``, ``entropy``, ``value``, ``model_score``,
-      ``label_logits``; and ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss`` of
-      the parts of a loss)
+      ``label_logits``, ``objective_values``; and ``ratio``, ``surrogate``, ``score``,
+      ``pair_loss``, ``flipped_loss`` of the parts of a loss)
     - integer masks, half-precision floats and one advantage per row (``[B]``, ``[B, 1]``) are read
       in the schema's form (:mod:`rlcomp.canonical`)
     - padding on the right and observations within a response (tokens that the policy did not write;
@@ -161,6 +162,7 @@ def _suggestion(key: Key, spec: Spec, is_row_entry: bool) -> str:
         return ""
     if spec.per_token:
         return "; x[:, None].expand_as(batch['response_mask']) has a value for each token"
+    # The end of the hint, a list of known keys, is cut off.
     return nearest(str(key), {*SCHEMA} - {key}).partition(" (known")[0]
 
 
@@ -236,7 +238,7 @@ def _check_without_graph(subject: Subject) -> None:
 
 
 def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:
-    """Check that a gradient is finite, and 0 outside the mask."""
+    """Check that a gradient is finite, and 0 outside the mask; None counts as 0."""
     if gradient is None:
         return
     outside = torch.where(subject.inside, torch.zeros_like(gradient), gradient)

@@ -22,7 +22,7 @@ def corrupt_outside_masks(subject: Subject, value: float = float("nan")) -> Tens
     """Return the batch with NaN (or another value) and other ids outside the masks.
 
     Per-token floats and ids change outside the response, or outside the attention mask for a
-    component that reads no response mask. ``tokens`` change in the padding. Floats of rows, and
+    component that reads only that mask. ``tokens`` change in the padding. Floats of rows, and
     the parts of ``rewards``, change in rows without a valid reward, if the component reads
     ``reward_valid``.
     """
@@ -134,7 +134,10 @@ def check_equal_entries(
 
 
 def counting_mask(subject: Subject, key: Key, entry: Tensor) -> Tensor:
-    """Return the mask of an entry's positions that count; all of them without a token axis."""
+    """Return the mask of an entry's positions that count, in the entry's shape.
+
+    All count in an entry without a token axis, or with other rows or another width than the batch.
+    """
     if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
         return torch.ones_like(entry, dtype=torch.bool)
     more = (1,) * (entry.ndim - 2)

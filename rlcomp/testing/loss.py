@@ -37,8 +37,8 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       order of rows change nothing
     - prepared on the whole batch and summed over parts, loss, gradient and metrics equal those of
       the whole batch
-    - without response tokens the gradient is 0; for a :class:`TokenLoss` the loss is 0 as well, and
-      an empty response changes nothing
+    - without response tokens the gradient is 0; for a :class:`TokenLoss` with units of one row the
+      loss is 0 too, and an empty response changes nothing
     - a unit (row or pair) without a valid reward changes nothing and is not counted
     - a zero advantage gives no gradient; not checked for losses that read ``entropy``, ``value`` or
       ``ref_log_probs``, or have a part that ``has_own_gradient``
@@ -50,7 +50,7 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
 
     Args:
         loss: the loss under test; its state is restored.
-        batch: replaces the :func:`example_batch` of the keys it reads.
+        batch: replaces the :func:`example_batch`; log-ratios of +-100 are then not checked.
 
     Raises:
         ContractError: a check fails; names the loss, the law and the size of the difference.

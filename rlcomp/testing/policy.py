@@ -23,7 +23,7 @@ def check_policy(policy: Policy) -> None:
     """Check that a policy keeps the contract of :class:`rlcomp.interfaces.policy.Policy`.
 
     - it has every member of the interface
-    - ``generate`` returns ``group_size`` rows for each prompt in order, prompt first, with at most
+    - ``generate`` returns ``group_size`` rows for each prompt in order, prompt first, with one to
       ``max_new_tokens`` response tokens, and the version; the same rows for the same seed; it draws
       no suppressed token
     - ``log_probs`` of its own rollout equal the recorded ones; they are 0 outside the response, for
@@ -33,7 +33,7 @@ def check_policy(policy: Policy) -> None:
     - ``updated`` increases the version by 1, and the version is part of a checkpoint
 
     Args:
-        policy: the policy under test; its state is restored, except for gradients.
+        policy: the policy under test; its state is restored, except for its generators.
 
     Raises:
         ContractError: names the policy, the law and the fault.

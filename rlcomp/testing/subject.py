@@ -29,6 +29,17 @@ class Subject:
         batch: the batch; None: an example batch.
         dtype: dtype of the example's floats.
         optional: True for a batch with optional keys.
+
+    Attributes:
+        reads, writes: keys in the batch, and keys that a run must write, by this instance's names.
+        may_write: keys that it writes under some settings only.
+        fresh: True if the component starts a new batch.
+        draws: True if the component or a part of it holds a generator.
+        names: the schema's key of each renamed key.
+        batch: the batch of all runs.
+        attention, response: masks of the batch, ``[B, T]``; the example's masks if it lacks them.
+        inside: mask of the tokens that count: ``attention`` for a component that reads only this
+            mask, else ``response``.
     """
 
     def __init__(
@@ -41,7 +52,8 @@ class Subject:
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        # Prompt entries that a part reads are in the batch before and behind it.
+        # Entries that a fresh component copies to its new batch are both read and written. Without
+        # ``optional`` they are limited to those that it reads anyway.
         passed_on = flow.carries if optional else flow.carries & flow.reads
         added = (optional_keys(component) | passed_on) - flow.writes if optional else set()
         self.reads, self.writes = sorted(flow.reads | added), sorted(flow.writes | passed_on)
@@ -70,7 +82,7 @@ class Subject:
         return TensorDict(entries, batch_size=batch.batch_size)
 
     def _set_masks(self) -> None:
-        """Set ``attention``, ``response`` and ``inside``: the mask of the tokens that count."""
+        """Set the masks ``attention``, ``response`` and ``inside``."""
         attention, response = masks(self.batch.batch_size[0] if self.batch.batch_size else 0)
         self.attention = self.batch.get(self.name("attention_mask"), attention)
         self.response = self.batch.get(self.name("response_mask"), response)
@@ -170,8 +182,9 @@ def _parts(component: Component) -> list[Component]:
 def difference(got: Tensor, want: Tensor, where: Tensor | None = None) -> str | None:
     """Describe the largest difference of two tensors and its place; None if they agree.
 
-    They agree if the difference is at most :data:`TOLERANCE` times the largest expected value. NaN
-    equals NaN. Without a tolerance (ids, masks) they must be equal.
+    They agree if the difference is at most :data:`TOLERANCE` times the largest finite size of an
+    expected value (1 if that is 0). Only the places ``where`` count. NaN equals NaN. Other dtypes
+    (ids, masks, half floats) have no tolerance: their values must be equal.
 
     Examples:
         >>> difference(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))

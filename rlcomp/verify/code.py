@@ -191,7 +191,8 @@ def is_clean(source: str, rules: Sequence[str]) -> bool:
 
     Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
     comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
-    seconds.
+    seconds. If ruff is not installed or does not know a rule, no program is clean:
+    :func:`check_rules` raises an error then.
 
     Args:
         source: Python.

@@ -54,7 +54,8 @@ def satisfied_share(
             ``sum``, ``different``, ``implies``.
 
     Raises:
-        DataError: a constraint is no such expression, or there are no constraints.
+        DataError: a constraint is no such expression, or there are no constraints. Names, operators
+            and types are checked only where a valid assignment is computed.
 
     Examples:
         >>> domains = {"a": [1, 2, 3], "b": [1, 2, 3]}

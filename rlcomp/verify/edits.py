@@ -27,8 +27,9 @@ def patch_similarity(patch: str | None, truth: str) -> float:
     that a wrong form costs more than a wrong patch.
 
     White space at the ends of lines does not count. The time grows with the square of the length:
-    texts with more than 2 million pairs of equal characters are compared line by line. After 20
-    million visits of pairs the rest of the texts counts as unlike.
+    texts with more than 2 million pairs of equal characters are compared line by line (``M`` and
+    ``T`` then count lines). After 20 million visits of pairs the rest of the texts counts as
+    unlike.
 
     Args:
         patch: the unified diff of a response, or its new text; None: it gave none.
@@ -79,6 +80,7 @@ def _lines(text: str) -> list[str]:
 # Texts that end an action, and with it the turn.
 STOPS = ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
 
+# Form of each action with an argument, by the text that ends it.
 _SHAPES = {
     "</view>": re.compile(
         r"<view>\s*(?P<path>[^<>]*?)(?::(?P<first>\d{1,6})-(?P<last>\d{1,6}))?\s*</view>"
@@ -170,7 +172,8 @@ def edit_file(files: Mapping[str, str], action: RepositoryAction) -> dict[str, s
     """Return the files after an edit.
 
     Raises:
-        ActionError: the old text does not occur exactly once, or the new one exceeds a limit.
+        ActionError: there is no such file, the old text does not occur exactly once, or the new one
+            exceeds a limit.
     """
     text = _read_file(files, action.path)
     count = text.count(action.old) if action.old else 0

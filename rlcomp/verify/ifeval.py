@@ -41,6 +41,7 @@ def _letter_frequency(text: str, *, letter: str, let_frequency: int, let_relatio
 
 
 def _response_language(text: str, *, language: str) -> bool:
+    # A text of unknown language follows the instruction, as in IFEval's own code.
     return detect_language(text) in (language, None)
 
 

@@ -192,4 +192,5 @@ def _begins(token: str, option: str) -> bool:
     if option.startswith(text):
         return bool(text)
     rest = _rest_after(token, option)
+    # Without the other option: a word or sign that joins two options (``yes/``) is enough.
     return rest is not None and not _continues(rest, "")

@@ -35,9 +35,9 @@ _BARE = re.compile(r"([0-9]+(?=(\s*(?:\^|\*\*|!))?)|.?)", re.DOTALL)
 def is_costly(answer: str, gold: str) -> bool:
     r"""Return whether an answer may take long to parse or to simplify.
 
-    Such an answer is too long, has too many digits or is nested too deeply; or it has a tower of
-    powers, a large factorial, a sum, an integral, a limit or an infinity. Anything that the gold
-    answer has too is allowed.
+    Such an answer is too long, has too many digits, brackets or functions, or is nested too deeply;
+    or it has a tower of powers, a large exponent or factorial, a sum, an integral, a limit or an
+    infinity. Anything that the gold answer has too is allowed.
 
     Args:
         answer: the answer as written.
@@ -94,7 +94,10 @@ def _has_large_power(answer: str, gold: str) -> bool:
 
 
 class _Power(NamedTuple):
-    """A power: the digits of its base, and its exponent as written, with its braces."""
+    """A power: the digits of its base, and its exponent as written, with its braces.
+
+    ``base_end`` and ``end`` are the indices after the base and after the exponent.
+    """
 
     base: str
     exponent: str

@@ -112,6 +112,7 @@ _CHANGING_NAMES = (
     "lim sum prod int binom dbinom tbinom choose pi theta phi"
 )
 _CHANGING = frozenset(_CHANGING_NAMES.split())
+# Commands between values, which become a space.
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
@@ -178,7 +179,8 @@ _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))|\\[,;]")
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}")
 _NEIGHBOURS = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 _MOST_WORDS = 3
-# Alternatives, several lines, an operator at the end: math-verify reads only one of the values.
+# Alternatives, several lines, a number after a per cent sign, an ellipsis, an operator at the end:
+# math-verify reads only one of the values.
 _EITHER = re.compile(
     r"\\(?:lor|vee|wedge|land)(?![A-Za-z])|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
     r"|(?:[-+*/^=_]|\\(?:cdot|times|div|pm|frac))\s*\Z"
@@ -188,10 +190,10 @@ _EITHER = re.compile(
 def is_hedge(answer: str, gold: str) -> bool:
     r"""Return whether an answer does not commit itself to one value.
 
-    Such an answer has one of these: alternatives, several lines or an operator at the end, unless
-    the gold answer has any of them; a list of values, unless the gold answer has one; prose, more
-    than three words longer than the gold answer; more than three values in its only equation; or
-    more than one value in an equation of a list.
+    Such an answer has one of these: alternatives, several lines, a number after a per cent sign, an
+    ellipsis or an operator at the end, unless the gold answer has any of them; a list of values,
+    unless the gold answer has one; prose, more than three words longer than the gold answer; more
+    than three values in its only equation; or more than one value in an equation of a list.
 
     Args:
         answer: the answer as written.
@@ -232,6 +234,8 @@ def _is_prose(answer: str, gold: str) -> bool:
 
 def chain_values(answer: str) -> list[str]:
     r"""Return the values of a chain joined by ``=``; each of them must be right.
+
+    An answer with fewer than two such values is returned whole.
 
     Examples:
         >>> chain_values("x=6=7"), chain_values(r"\frac{10}{4}=2.5"), chain_values("x=7")

@@ -40,8 +40,9 @@ _LONGEST = 4000
 _UNIT = r"[ )%]*(?:[A-Za-z]+ ?){0,2}"
 _OPERATOR = re.compile(rf"{_UNIT}[-+*/x][ (]*")
 _EQUALS = re.compile(rf"{_UNIT}[=≈]")
+# Between two numbers of a list: signs, and words that join alternatives.
 _LIST = re.compile(r"(?:[\s,;:/|&~()\[\]=≈-]|\b(?:or|and|to|maybe|perhaps|either|vs)\b)*")
-_LONGEST_GAP = 40
+_LONGEST_GAP = 40  # characters that are read between two numbers, and before a number
 # Text before a number that denies it, or makes it a bound.
 _DENIED = re.compile(
     r"(?:[<>≤≥≠±~]\s*=?(?:\s*the\b)?|[\^_]|[!/]=|=/|\bnot|n't)[\s(\[*\"']*\Z|!\Z|\b0[xXbBoO]\Z"
@@ -147,7 +148,11 @@ def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fra
 
 
 def _single_value(text: str, worded: bool) -> Fraction | None:
-    """Return the value that all numbers of a text share; None if they differ."""
+    """Return the value that all numbers of a text share.
+
+    None if they differ or there are none, if a word or a sign joins, denies or qualifies them, or
+    if the text has more than 4,000 characters.
+    """
     if len(text) > _LONGEST:
         return None
     text = plain_math(text)
@@ -161,7 +166,10 @@ def _single_value(text: str, worded: bool) -> Fraction | None:
 
 
 def _last_value(text: str, worded: bool) -> Fraction | None:
-    """Return the last number of a text; None if another one is listed with it."""
+    """Return the last number of a text; None if another one is listed with it, or a word denies it.
+
+    Only the last 4,000 characters are read.
+    """
     text = plain_math(text[-_LONGEST:])
     terms = _terms(text)
     if not terms:

@@ -52,7 +52,7 @@ _RELATIONS = frozenset(_RELATED.split())
 _DOUBLED = re.compile(r"\\\\([A-Za-z]+)")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ESCAPES = frozenset(",;:! \\%${}()[]\n-/|")
-# Gold answers that are ranges: relations spell them as well. Sets spell lists.
+# Gold answers that are ranges: another answer may spell them by relations, and lists by sets.
 _RANGE = re.compile(
     r"[\[(].*,.*[\])]|\\\{|\\(?:cup|infty|lor|begin)(?![A-Za-z])|\u222a|∞|\bor\b", re.DOTALL
 )
@@ -154,6 +154,7 @@ _QUALIFYING = re.compile(
     rf"\b(?:{_SCALES}|{_DENIAL}|{_BOUND}|{_ROUND}|{_QUANTIFIER}|{_BASE_WORD}|{_WRONG}|no|minimum|maximum)(?!\w)",
     re.IGNORECASE,
 )
+# Qualifying words about a base, which do not count where :func:`_bases` has read the base itself.
 _OF_BASE = re.compile(r"(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary)\Z")
 _NUMBER = re.compile(r"[0-9]+")
 # Signs of a value, in a text within a formula.

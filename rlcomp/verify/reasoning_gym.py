@@ -1,7 +1,8 @@
 """Scores of answers to reasoning-gym's puzzles by its own checkers, with checks of the answers.
 
 Eight checkers evaluate an answer as Python or as a formula: they receive only plain lists and plain
-formulas. Four checkers accept wrong answers and are refused.
+formulas. Four checkers accept wrong answers and are refused, and so is ``composite``, which runs
+the checkers of other data sets.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ def reasoning_gym(
 
     Raises:
         ConfigError, MissingExtra: see :func:`puzzles`.
+        Exception: the checker fails on the gold answer, too.
     """
     answer = extract(response, where)
     name = str(puzzle["name"])

@@ -38,7 +38,8 @@ def short_answer(
     ``exact``: 1 if they are equal. ``f1``: ``2 p r / (p + r)``, with ``p`` the share of the
     answer's words that are gold, ``r`` the share of the gold words in the answer. ``contains``: 1
     if the answer holds the gold words in one piece, as whole words (``art`` is not in ``start``),
-    not after a denial (``not art``). Two answers without words are equal only as whole texts.
+    not after a denial (``not art``). Two answers without words are equal only as whole texts;
+    ``contains`` is 0 for a gold answer without words.
 
     Args:
         answer: the response's answer.

@@ -31,8 +31,9 @@ def symbolic(
 
     ``\frac12`` equals ``0.5``, ``x + 1`` equals ``1 + x``, ``9`` equals ``9\%``; so do sets in any
     order, intervals and their inequalities, and matrices. An answer is wrong if it hedges
-    (:mod:`rlcomp.verify.math_text`), costs too much (:mod:`rlcomp.verify.math_cost`) or cannot be
-    parsed by math-verify. A chain (``\frac{10}{4} = 2.5``) is wrong unless each value is equal.
+    (:mod:`rlcomp.verify.math_text`), qualifies its value (:mod:`rlcomp.verify.qualifiers`), costs
+    too much (:mod:`rlcomp.verify.math_cost`) or cannot be parsed by math-verify. A chain
+    (``\frac{10}{4} = 2.5``) is wrong unless each value is equal.
 
     There is no time limit here: the guards keep it to about a second. For a strict limit run it in
     a worker that can be killed.
@@ -41,8 +42,9 @@ def symbolic(
         response: text of the policy.
         answer: the gold answer: LaTeX, bare, in a box, in dollars or at the end of a solution.
         where: the place in the response: a box or tags after the thought. ``anywhere`` also reads
-            mathematics without a place, in 512 characters after the last "answer is" or at the end.
-            Use it to evaluate a model without an agreed place, never to train one.
+            mathematics without a place, in 512 characters after the last "answer is" or at the end,
+            and checks relations, denials and bases there, but not hedges and chains. Use it to
+            evaluate a model without an agreed place, never to train one.
         decimals: decimal fractions are rounded to so many digits before they are compared.
 
     Returns:

@@ -141,8 +141,8 @@ def json_call(body: str) -> Call:
             be left out.
 
     Raises:
-        CallError: the text is no such object, holds NaN or a duplicate name, or is nested more than
-            32 deep.
+        CallError: the text is no such object, has other keys, holds NaN, a duplicate name, a number
+            that is too long or a lone surrogate, or is nested more than 32 deep.
         RecursionError: the text is nested too deeply for the parser.
     """
     return _call_of(_strict_json(body))
@@ -185,7 +185,8 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
     """Return a value of JSON types, with tuples as lists.
 
     Raises:
-        CallError: the value holds a value of another type, or is nested more than 32 deep.
+        CallError: the value holds a value of another type, a key that is no text, a float that
+            is infinite or NaN, or a lone surrogate, or is nested more than 32 deep.
     """
     if depth > _DEEPEST:
         raise CallError(f" is nested more than {_DEEPEST} deep")
@@ -206,7 +207,10 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
 
 
 def read_calls(response: str) -> list[Call] | None:
-    """Return the tool calls of a response, after its thought; None if it has none.
+    """Return the tool calls of a response, after its thought.
+
+    None if it has none or more than 16, or if one of them cannot be read or is longer than 10,000
+    characters.
 
     Calls are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (or ``parameters``), any
     number of them, read as in environments (:func:`tagged_calls`). Without tags the whole response

@@ -18,7 +18,7 @@ def tool_match(
 
     Each gold call is ``{name: {parameter: alternatives}}``; a parameter may be left out if ``""``
     is among its alternatives, and unknown parameters are wrong. Each call counts once. Without gold
-    calls, a response without calls is right (irrelevance).
+    calls, a response without calls, or with calls that cannot be read, is right (irrelevance).
 
     Texts are compared in lower case, without spaces and ``,./-_*^()``; both kinds of quotes are
     the same. 5 and 5.0 are the same number, a bool is not a number.
