@@ -161,7 +161,10 @@ class GoalStepCollector(StepCollector):
 
 
 class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
-    """Collector of ``num_steps`` steps per environment copy; episodes continue across batches.
+    """Collector of ``num_steps`` steps per environment copy, with torchrl's ``Collector``.
+
+    It takes any environment of torchrl, not only Gymnasium's. Episodes continue across batches.
+    Unlike :class:`StepCollector` it has no exploration stage.
 
     Writes a new batch ``[N, num_steps]`` of ``N`` copies of the environment with torchrl's keys
     of the environment and of the policy. Records ``episode/return`` and ``episode/length``

@@ -1,4 +1,4 @@
-"""Flow matching: regression of the velocity from noise to data."""
+"""Flow matching: regression of the velocity of paths between data (t = 0) and noise (t = 1)."""
 
 from __future__ import annotations
 

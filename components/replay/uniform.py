@@ -22,9 +22,10 @@ from rlcomp.seed import new_generator
 class UniformReplay(nn.Module):
     """Replay of the last ``capacity`` steps with uniform draws, on torchrl's buffer.
 
-    Draws are with replacement. A checkpoint holds the rows, the position of the next row and the
-    generator, so that a resumed run draws the same rows. (torchrl's ``state_dict`` loses the
-    storage's batch size.)
+    Draws are with replacement. A checkpoint holds the rows and the position of the next row
+    (:meth:`run_state`), and the generator, as that of every node
+    (:mod:`rlcomp.checkpoint.state`), so that a resumed run draws the same rows. (torchrl's
+    ``state_dict`` loses the storage's batch size.)
 
     Args:
         capacity: largest number of rows; a full replay overwrites the oldest.

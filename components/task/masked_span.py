@@ -22,9 +22,9 @@ class MaskedSpan(SpanTask):
     Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
-        corpus: its answers are the documents.
-        tokenizer: the tokenizer of the tokens for ``position``.
-        position: choice of the spans.
+        corpus: the task whose answers are the documents.
+        tokenizer: splits the documents into tokens, from which ``position`` chooses.
+        position: filter that chooses the spans (:class:`rlcomp.data.spans.Position`).
         template: the prompt's wording of the masked ``{text}``.
         mask: the text that replaces the span.
         response: the demonstration's wording of the ``{thought}`` and the ``{target}``, also called
@@ -66,6 +66,7 @@ class MaskedSpan(SpanTask):
 
     def example(self, index: int) -> Example:
         """Return the example of one span."""
+        # Despite its name, the method returns the document without a mask, and the span.
         document, target = self.masked(index)
         masked = mask_span(document, target, self.mask)
         return Example(
@@ -85,9 +86,10 @@ class MaskProposal(SpanTask):
     Templates have the syntax of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
-        corpus: its answers are the documents.
-        tokenizer: the tokenizer of the tokens for ``position``.
-        position: choice of the proposed spans, such as random words.
+        corpus: the task whose answers are the documents.
+        tokenizer: splits the documents into tokens, from which ``position`` chooses.
+        position: filter that chooses the proposed spans, such as random words
+            (:class:`rlcomp.data.spans.Position`).
         template: the prompt's wording of the ``{text}``.
         response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
         thought: function from the text to the demonstration's thought; null: none.

@@ -1,4 +1,4 @@
-"""Definitions by dotted name, looked up in source files without imports."""
+"""Definitions by dotted name, looked up in source files; no module is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pathlib import Path
 from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
-# The statement that binds a name, and the value of a plain assignment.
+# The statement that binds a name, and the value of a plain assignment. The function ``bindings``
+# yields other pairs: a name and that value.
 Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

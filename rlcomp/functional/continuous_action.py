@@ -2,8 +2,11 @@
 
 A flow is ``x_t = (1 - t) x_0 + t eps``, ``v = eps - x_0``; sampling goes from ``t = 1`` (noise) to
 0 (data), so that a step ``dt`` is negative. States, data, noise ``eps`` and velocities are
-``[..., D]``; times and noise levels broadcast with them, such as ``[..., 1]``. ``after`` is the
-time of the next state, so that ``dt = after - time``.
+``[..., D]``; times and ``s`` broadcast with them, such as ``[..., 1]``. ``after`` is the time of
+the next state, so that ``dt = after - time``.
+
+``s`` is the scale of the SDE's noise at a time; the constant ``a`` is its level (``sde_noise``).
+The argument ``noise`` of ``sde_mean`` and ``sde_std`` is ``s``, that of ``interpolant`` is ``eps``.
 
 Source: Lipman et al. 2023, arXiv:2210.02747 and Liu et al. 2022, arXiv:2209.03003 (rectified flow);
 Liu et al. 2025, arXiv:2505.05470, section 4.2 (the SDE).
@@ -56,8 +59,8 @@ def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise
     """Compute the mean of the next state: ``x (1 + s^2 dt / 2t) + v (1 + s^2 (1 - t) / 2t) dt``.
 
     The drift combines the flow with its score, ``-(x + (1 - t) v) / t``, so that the SDE has the
-    marginals of the ODE at any noise level ``s`` (``noise``, from :func:`sde_noise`). Without noise
-    the mean is the ODE's Euler step. ``[..., D]``.
+    marginals of the ODE whatever ``s`` is (``noise``, from :func:`sde_noise`). With ``s = 0`` the
+    mean is the ODE's Euler step. ``[..., D]``.
 
     Source: Liu et al. 2025 (Flow-GRPO), arXiv:2505.05470, section 4.2.
 

@@ -222,6 +222,7 @@ def weighted_token_baseline(
 ) -> Tensor:
     """Subtract the weighted group mean at each position from returns (optimal token baseline).
 
+    The result is the advantage, not the baseline:
     ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group with a token at
     ``t``. Columns are comparable because a group shares its prompt. ``returns`` ``G``, ``weight``
     ``W``, ``mask`` and the result are ``[B, T]``, the result in units of the returns. For the

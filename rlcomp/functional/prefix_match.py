@@ -79,9 +79,9 @@ def commands(text: bytes, name: bytes) -> list[bytes]:
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:
     """Count the leading tokens of the true continuation that together equal the prediction.
 
-    0 if the prediction is not the text of a number of leading tokens. ``truth`` is cut to its
-    compared length: a longer prediction is wrong. ``ends`` are the ends of the tokens of ``truth``,
-    in bytes; tokens without bytes do not count.
+    0 if the prediction is not the text of a number of leading tokens. ``truth`` holds only the part
+    of the continuation that counts, so a prediction beyond its end is wrong. ``ends`` are the ends
+    of the tokens of ``truth``, in bytes; tokens without bytes do not count.
 
     Source: Dong et al. 2025 (RPT), arXiv:2506.08007, the prefix matching reward.
 

@@ -188,10 +188,14 @@ def share_interval(values: Tensor, level: float, generator: torch.Generator) -> 
     """Compute the interval of the mean over problems of shares in [0, 1].
 
     ``values`` are ``[P]``; ``level`` is the coverage, such as 0.95. Wilson's interval if every
-    value is 0 or 1, otherwise the bootstrap's. If all values are equal, a bootstrap has no width,
-    at any number of problems. The interval then bounds the share of other values that ``P``
-    problems can miss: the value plus or minus Wilson's upper end for 0 of ``P``, within [0, 1]. The
-    generator is on the CPU. ConfigError without values, or for a level outside (0, 1).
+    value is 0 or 1, otherwise the bootstrap's.
+
+    The bootstrap's interval of equal values has width 0, even if they are few. Other problems may
+    still have other values. So for equal values other than 0 and 1 the interval is the value plus
+    or minus ``h``, within [0, 1]: ``h`` is Wilson's upper end for 0 of ``P``, a bound on the share
+    of problems with another value if none of ``P`` has one.
+
+    The generator is on the CPU. ConfigError without values, or for a level outside (0, 1).
 
     Source: Efron 1979, Annals of Statistics 7(1); Wilson 1927, Journal of the American Statistical
     Association 22(158).
@@ -211,7 +215,7 @@ def difference_interval(
 ) -> tuple[float, float]:
     """Compute the interval of the mean over problems of paired differences of shares, in [-1, 1].
 
-    The bootstrap's interval. If all values are equal, it is the value plus or minus the width in
+    The bootstrap's interval. If all values are equal, it is the value plus or minus the ``h`` of
     :func:`share_interval`, within [-1, 1]. Arguments and errors are as there.
 
     Examples:

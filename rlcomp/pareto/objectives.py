@@ -1,4 +1,4 @@
-"""Objective statistics for aggregators: returns, mean vectors and Gram matrix of a batch."""
+"""Objective statistics for aggregators: mean rewards, and moments of the objectives' vectors."""
 
 from __future__ import annotations
 
@@ -81,9 +81,11 @@ def objective_statistics(
     Args:
         names: names of the ``K`` objectives.
         rewards: shape ``[B, K]``, NaN where a row lacks an objective.
-        vectors: vector of each objective, shape ``[K, N]``; ``N`` may be 0.
+        vectors: vector of each objective, such as its centred rewards, shape ``[K, N]``; ``N`` may
+            be 0.
         preference: weight of each objective in each row, shape ``[B, K]``, or None.
-        units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
+        units: the divisor by which the caller has divided each vector, shape ``[K]``, in reward
+            units; None if the vectors are undivided. It is passed on: nothing is divided here.
 
     Examples:
         >>> rewards = torch.tensor([[1.0, torch.nan], [0.0, 3.0]])

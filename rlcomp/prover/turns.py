@@ -19,8 +19,10 @@ class ProofTurns(ABC, Generic[S]):
     r"""Base of environments that answer a tactic with the next state or an error.
 
     A proof has reward 1. A turn is one tactic, which a newline ends. A failed tactic leaves the
-    state unchanged. The state is the ``anchor``. A subclass has immutable states
-    (:class:`rlcomp.interfaces.protocols.Searchable`), for searches.
+    state unchanged. The text of the state is the ``anchor`` of each answer that does not end the
+    episode (:class:`rlcomp.interfaces.environment.Turn`). The states of a subclass must be
+    immutable, so that a tree search may revisit them
+    (:class:`rlcomp.interfaces.protocols.Searchable`).
 
     Facts: ``tactics`` tried, ``failed`` ones among them, ``solved``.
     """

@@ -84,10 +84,13 @@ def open_suites(
 
 
 def _check_files(config: DictConfig, suites: Sequence[str], models: Sequence[str]) -> Builder:
-    """Check that the files of suites and models exist, before a model is read.
+    """Create the builder of the suites, and check that the files of suites and models exist.
+
+    No model is read. The files of a suite are checked by building its task, if that takes no other
+    node.
 
     Returns:
-        The builder of the suites, with their tasks.
+        The builder, which holds these tasks.
     """
     missing = {
         name: f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
@@ -121,7 +124,11 @@ def check_all_available(models: Iterable[str]) -> None:
 
 
 def _as_word_message(fault: str) -> str:
-    """Rephrase a fault of a setting for a positional word."""
+    """Rephrase a message on the setting ``MODEL name`` as one on a word of the command line.
+
+    There a model is a word, not the value of a setting: ``MODEL name is 'name'`` becomes ``name``;
+    ``set MODEL name=`` and ``base=`` become ``write``.
+    """
     message = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
     message = re.sub(r"set MODEL .*?=", "write ", message)
     return re.sub(r"(?<=, )(then )?base=", r"\1write ", message)

@@ -176,7 +176,7 @@ class StepTokens:
         return decode_rows(self.tokenizer, [ids])[0]
 
     def counts(self, ids: Sequence[int], text: str, steps: Sequence[str]) -> list[int]:
-        """Count the tokens of the text up to the end of each step; at least 1 if it has text.
+        """Count for each step the tokens up to its end, earlier steps included; at least 1.
 
         ``steps`` are consecutive parts of the ``text`` of ``ids``, from its beginning.
         """
@@ -199,7 +199,7 @@ class StepTokens:
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
         """Return the smallest number of tokens, at least 1, whose text starts with the prefix.
 
-        Return ``len(ids)`` if there is none.
+        Return ``len(ids)`` if there is none, and 1 without ids.
         """
         numbers = range(1, len(ids))
         index = bisect_left(numbers, True, key=lambda n: self.text(ids[:n]).startswith(prefix))

@@ -75,8 +75,9 @@ class CallExecutor(Protocol):
             arguments: values by parameter name for each call, made of JSON's types.
             timeout: time limit of a call, in seconds.
             concurrency: number of concurrent calls of an ``async`` function in one process.
-            whole_batch: whether to replace the arguments ``trainer_state`` and ``log_metric`` by
-                the objects that TRL's trainer passes to its reward functions.
+            whole_batch: whether a call is for a whole batch instead of a row, as TRL calls its
+                reward functions. Then the arguments ``trainer_state`` and ``log_metric`` are
+                replaced by the objects that TRL's trainer passes.
 
         Returns:
             One outcome per call, in order.
@@ -123,7 +124,10 @@ def _are_metrics(metrics: object) -> bool:
 
 
 def outcome_of(reply: Sequence[Any], tries: int) -> CallOutcome:
-    """Return the outcome of a call from its reply: kind, value or message, seconds, metrics."""
+    """Return the outcome of a call from its reply without the number of the call.
+
+    ``reply`` holds kind, value or message, seconds and metrics.
+    """
     kind, content, seconds, metrics = reply
     if kind == "scored":
         return ReturnedCall(content, seconds, tries, tuple(map(tuple, metrics)))

@@ -33,8 +33,8 @@ class DPPO(LossPart):
 
     Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
     Writes ``surrogate`` ``[B, T]``. Records ``trust_region/clip_fraction_low`` and
-    ``trust_region/clip_fraction_high``, the shares of masked tokens that moved down and up, and
-    ``trust_region/divergence``, the mean ``D_t``.
+    ``trust_region/clip_fraction_high``, the shares of all response tokens that moved down, or up,
+    and have ``M_t = 0``, and ``trust_region/divergence``, the mean ``D_t``.
 
     Args:
         divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
