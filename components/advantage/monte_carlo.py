@@ -15,10 +15,10 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, PositiveFloat, Probability
 from rlcomp.component import Component
 from rlcomp.functional.group import (
-    greedy_reward,
+    greedy_baseline,
     group_centred,
     squared_score_norm,
-    weighted_token_baseline,
+    weighted_token_advantage,
 )
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.returns import reward_to_go
@@ -175,7 +175,7 @@ class GreedyBaseline(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage, and remove the greedy answers from the response mask."""
         reward, valid = batch["reward"].detach(), batch["reward_valid"]
-        baseline, has_baseline = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
+        baseline, has_baseline = greedy_baseline(reward, batch["group_id"], valid, batch["greedy"])
         trainable = ~batch["greedy"] & valid & has_baseline
         difference = masked(masked(reward, valid) - baseline, trainable)
         if self.clip is not None:
@@ -239,7 +239,7 @@ class OptimalTokenBaseline(Component):
         mask = batch["response_mask"] & batch["reward_valid"][:, None]
         returns = rewards_per_token(batch).flip(1).cumsum(1).flip(1)
         norms = squared_score_norm(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
-        advantage = weighted_token_baseline(returns, norms.cumsum(1), mask, batch["group_id"])
+        advantage = weighted_token_advantage(returns, norms.cumsum(1), mask, batch["group_id"])
         record("advantage/abs", advantage.abs(), where=mask)
         record("advantage/zero_fraction", advantage == 0, where=mask)
         return write_advantage(batch, advantage)

@@ -67,7 +67,7 @@ class MaskedSpan(SpanTask):
     def example(self, index: int) -> Example:
         """Return the example of one span."""
         # Despite its name, the method returns the document without a mask, and the span.
-        document, target = self.masked(index)
+        document, target = self.document_and_span(index)
         masked = mask_span(document, target, self.mask)
         return Example(
             prompt=self.prompt(masked),
@@ -129,7 +129,7 @@ class MaskProposal(SpanTask):
 
     def example(self, index: int) -> Example:
         """Return the example of a proposal."""
-        document, target = self.masked(index)
+        document, target = self.document_and_span(index)
         return Example(
             prompt=self.prompt(document),
             answer=document,

@@ -269,7 +269,7 @@ class SpanTask(metaclass=Checked):
         thought = "" if self.thought is None else self.thought(text)
         return self.response.format(thought=thought, target=target, continuation=continuation)
 
-    def masked(self, index: int) -> tuple[str, str]:
+    def document_and_span(self, index: int) -> tuple[str, str]:
         """Return the document of a span, and the normalised span (:func:`normalised_span`)."""
         document, span = self.spans[index]
         target = document.text.encode()[span.start : span.stop].decode()

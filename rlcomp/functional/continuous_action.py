@@ -5,8 +5,7 @@ A flow is ``x_t = (1 - t) x_0 + t eps``, ``v = eps - x_0``; sampling goes from `
 ``[..., D]``; times and ``s`` broadcast with them, such as ``[..., 1]``. ``after`` is the time of
 the next state, so that ``dt = after - time``.
 
-``s`` is the scale of the SDE's noise at a time; the constant ``a`` is its level (``sde_noise``).
-The argument ``noise`` of ``sde_mean`` and ``sde_std`` is ``s``, that of ``interpolant`` is ``eps``.
+``s`` is the scale of the SDE's noise at a time; the constant ``a`` is its level (``sde_scale``).
 
 Source: Lipman et al. 2023, arXiv:2210.02747 and Liu et al. 2022, arXiv:2209.03003 (rectified flow);
 Liu et al. 2025, arXiv:2505.05470, section 4.2 (the SDE).
@@ -40,7 +39,7 @@ def time_grid(num_steps: int) -> Tensor:
     return torch.linspace(1.0, 0.0, num_steps + 1)
 
 
-def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
+def sde_scale(time: Tensor, after: Tensor, level: float) -> Tensor:
     """Compute ``s_t = a sqrt(t / (1 - t))``; at ``t = 1`` the denominator uses the next time.
 
     ``1 - t`` is 0 there. ``level`` is ``a``. ``time`` and ``after`` broadcast.
@@ -49,17 +48,17 @@ def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
 
     Examples:
         >>> time, after = torch.tensor([1.0, 0.5]), torch.tensor([0.75, 0.25])
-        >>> sde_noise(time, after, 1.0)
+        >>> sde_scale(time, after, 1.0)
         tensor([2., 1.])
     """
     return level * (time / (1 - torch.where(time == 1, after, time))).sqrt()
 
 
-def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
+def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, scale: Tensor) -> Tensor:
     """Compute the mean of the next state: ``x (1 + s^2 dt / 2t) + v (1 + s^2 (1 - t) / 2t) dt``.
 
     The drift combines the flow with its score, ``-(x + (1 - t) v) / t``, so that the SDE has the
-    marginals of the ODE whatever ``s`` is (``noise``, from :func:`sde_noise`). With ``s = 0`` the
+    marginals of the ODE whatever ``scale`` ``s`` is (:func:`sde_scale`). With ``s = 0`` the
     mean is the ODE's Euler step. ``[..., D]``.
 
     Source: Liu et al. 2025 (Flow-GRPO), arXiv:2505.05470, section 4.2.
@@ -70,18 +69,18 @@ def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise
         tensor([0.5000])
     """
     step = after - time
-    share = noise.square() / (2 * time)
+    share = scale.square() / (2 * time)
     return state * (1 + share * step) + velocity * (1 + share * (1 - time)) * step
 
 
-def sde_std(time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
-    """Compute the standard deviation of the next state: ``s sqrt(-dt)``, ``s`` the ``noise``.
+def sde_std(time: Tensor, after: Tensor, scale: Tensor) -> Tensor:
+    """Compute the standard deviation of the next state: ``s sqrt(-dt)``, ``s`` the ``scale``.
 
     Examples:
         >>> sde_std(torch.tensor(1.0), torch.tensor(0.75), torch.tensor(2.0))
         tensor(1.)
     """
-    return noise * (time - after).sqrt()
+    return scale * (time - after).sqrt()
 
 
 def gaussian_log_prob(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:

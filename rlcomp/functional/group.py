@@ -171,7 +171,7 @@ def _std(values: Tensor) -> Tensor:
     return values.std() if values.numel() > 1 else values.new_zeros(())
 
 
-def greedy_reward(
+def greedy_baseline(
     reward: Tensor, group_id: Tensor, valid: Tensor, greedy: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Compute the ReMax baseline: the mean reward of the greedy responses to the row's prompt.
@@ -183,7 +183,8 @@ def greedy_reward(
 
     Examples:
         >>> greedy, group = torch.tensor([False, True]), torch.tensor([4, 4])
-        >>> greedy_reward(torch.tensor([1.0, 0.5]), group, torch.ones(2, dtype=torch.bool), greedy)
+        >>> valid = torch.tensor([True, True])
+        >>> greedy_baseline(torch.tensor([1.0, 0.5]), group, valid, greedy)
         (tensor([0.5000, 0.5000]), tensor([True, True]))
     """
     groups, chosen = Groups(reward, group_id, valid), greedy.cpu().bool()
@@ -217,7 +218,7 @@ def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -
     return masked(norm.clamp(min=0), mask)
 
 
-def weighted_token_baseline(
+def weighted_token_advantage(
     returns: Tensor, weight: Tensor, mask: Tensor, group_id: Tensor
 ) -> Tensor:
     """Subtract the weighted group mean at each position from returns (optimal token baseline).

@@ -17,7 +17,7 @@ from rlcomp.functional.continuous_action import (
     gaussian_entropy,
     gaussian_log_prob,
     sde_mean,
-    sde_noise,
+    sde_scale,
     sde_std,
     time_grid,
 )
@@ -141,16 +141,16 @@ class FlowPolicy(Component):
         return state
 
     def _std(self, time: Tensor, after: Tensor) -> Tensor:
-        return sde_std(time, after, sde_noise(time, after, self.noise_level))
+        return sde_std(time, after, sde_scale(time, after, self.noise_level))
 
     def _step(
         self, state: Tensor, time: Tensor, after: Tensor, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
         """Return mean ``[..., D]`` and standard deviation ``[..., 1]`` of the next state."""
         time, after = time[..., None], after[..., None]
-        noise = sde_noise(time, after, self.noise_level)
-        mean = sde_mean(state, self.velocity(state, time, weights), time, after, noise)
-        return mean, sde_std(time, after, noise)
+        scale = sde_scale(time, after, self.noise_level)
+        mean = sde_mean(state, self.velocity(state, time, weights), time, after, scale)
+        return mean, sde_std(time, after, scale)
 
 
 def velocity_network(*, size: PositiveInt = 2, num_cells: list[PositiveInt]) -> MLP:

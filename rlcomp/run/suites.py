@@ -72,7 +72,7 @@ def open_suites(
     # Only the policy of this small recipe is built; a run's policy replaces it.
     config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
     run_device = device(str(config.device))
-    builder = _check_files(config, suites, [model, *later])
+    builder = _checked_builder(config, suites, [model, *later])
     prompt = config.prompt if base else _use_run_policy(builder, config, model, overrides, trust)
     built = {name: builder.build(builder.plan.nodes[name]) for name in suites}
     place_on(run_device, builder.built)
@@ -83,7 +83,7 @@ def open_suites(
     return [_open_suite(name, part, config, common) for name, part in built.items()]
 
 
-def _check_files(config: DictConfig, suites: Sequence[str], models: Sequence[str]) -> Builder:
+def _checked_builder(config: DictConfig, suites: Sequence[str], models: Sequence[str]) -> Builder:
     """Create the builder of the suites, and check that the files of suites and models exist.
 
     No model is read. The files of a suite are checked by building its task, if that takes no other

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.group import greedy_reward, squared_score_norm, weighted_token_baseline
+from rlcomp.functional.group import greedy_baseline, squared_score_norm, weighted_token_advantage
 
 
 def double(*rows):
@@ -15,7 +15,7 @@ def test_greedy_reward_by_hand():
     reward, group = double(1, 0.25, 3, 2), torch.tensor([7, 7, 3, 3])
     greedy = torch.tensor([False, True, True, False])
 
-    baseline, mask = greedy_reward(reward, group, torch.ones(4).bool(), greedy)
+    baseline, mask = greedy_baseline(reward, group, torch.ones(4).bool(), greedy)
 
     assert baseline.tolist() == [0.25, 0.25, 3.0, 3.0]
     assert mask.all()
@@ -28,7 +28,7 @@ def test_greedy_reward_of_an_invalid_greedy_answer_is_masked():
         torch.tensor([True, False, True, True]),
     )
 
-    baseline, mask = greedy_reward(reward, group, valid, greedy)
+    baseline, mask = greedy_baseline(reward, group, valid, greedy)
 
     assert mask.tolist() == [False, False, True, True]
     assert baseline.isfinite().all()
@@ -38,7 +38,7 @@ def test_a_group_without_a_greedy_answer_raises_with_the_remedy():
     greedy = torch.tensor([True, False, False])
 
     with pytest.raises(ConfigError, match=r"group 9 \(row 2\).*collector@rollout=greedy_baseline"):
-        greedy_reward(double(1, 2, 3), torch.tensor([4, 4, 9]), torch.ones(3).bool(), greedy)
+        greedy_baseline(double(1, 2, 3), torch.tensor([4, 4, 9]), torch.ones(3).bool(), greedy)
 
 
 def test_squared_score_norm_equals_autograd():
@@ -63,7 +63,7 @@ def test_squared_score_norm_of_a_certain_policy_is_0():
     assert energy.tolist() == [[0.0, 0.0]]
 
 
-def test_weighted_token_baseline_by_hand():
+def test_weighted_token_advantage_by_hand():
     # Column 0: (1 x 4 + 3 x 0) / 4 = 1 of G = (4, 0). Column 1: row 1 is over, rows 0 and 2 have
     # (2 x 4 + 1 x 1) / 3 = 3. Column 2: row 2 is alone. Nothing outside the mask counts.
     nan = float("nan")
@@ -71,7 +71,7 @@ def test_weighted_token_baseline_by_hand():
     weight = double([1, 2, 9], [3, nan, 9], [nan, 1, 2])
     mask = torch.tensor([[True, True, False], [True, False, False], [False, True, True]])
 
-    advantage = weighted_token_baseline(returns, weight, mask, torch.tensor([5, 5, 5]))
+    advantage = weighted_token_advantage(returns, weight, mask, torch.tensor([5, 5, 5]))
 
     assert advantage.tolist() == [[3.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, -2.0, 0.0]]
 
@@ -79,7 +79,7 @@ def test_weighted_token_baseline_by_hand():
 def test_token_baseline_with_weights_0_is_0():
     returns, mask = double([1], [0]), torch.ones(2, 1, dtype=torch.bool)
 
-    advantage = weighted_token_baseline(
+    advantage = weighted_token_advantage(
         returns, torch.zeros(2, 1).double(), mask, torch.tensor([0, 0])
     )
 
@@ -91,7 +91,7 @@ def test_token_baseline_of_equal_returns_is_0(value, answers):
     returns, mask = torch.full((answers, 3), value), torch.ones(answers, 3, dtype=torch.bool)
     weight = torch.arange(3.0 * answers).view(answers, 3) / 7
 
-    advantage = weighted_token_baseline(returns, weight, mask, torch.zeros(answers).long())
+    advantage = weighted_token_advantage(returns, weight, mask, torch.zeros(answers).long())
 
     assert advantage.abs().max().item() == 0.0
 
@@ -99,7 +99,7 @@ def test_token_baseline_of_equal_returns_is_0(value, answers):
 def test_token_baseline_of_no_rows_is_empty():
     none = torch.zeros(0, 3)
 
-    assert weighted_token_baseline(none, none, none.bool(), torch.zeros(0).long()).shape == (0, 3)
+    assert weighted_token_advantage(none, none, none.bool(), torch.zeros(0).long()).shape == (0, 3)
 
 
 rows = st.lists(
@@ -119,7 +119,7 @@ def test_weighted_token_advantages_of_a_group_sum_to_0(drawn):
     returns, weight, mask, group = (torch.tensor(column) for column in zip(*drawn, strict=True))
     returns = torch.where(mask, returns.double(), float("nan"))
 
-    advantage = weighted_token_baseline(returns, weight.double(), mask, group)
+    advantage = weighted_token_advantage(returns, weight.double(), mask, group)
 
     assert not advantage[~mask].any()
     for label in set(group.tolist()):

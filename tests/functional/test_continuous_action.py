@@ -13,7 +13,7 @@ from rlcomp.functional.continuous_action import (
     gaussian_log_prob,
     interpolant,
     sde_mean,
-    sde_noise,
+    sde_scale,
     sde_std,
     time_grid,
 )
@@ -73,7 +73,7 @@ def marginals(level, steps, start):
     grid = start * time_grid(steps).double()
     (mean, variance), result = exact(start), []
     for time, after in itertools.pairwise(grid):
-        noise = sde_noise(time, after, level)
+        noise = sde_scale(time, after, level)
         at = [sde_mean(x, velocity(x, time), time, after, noise) for x in torch.eye(2).double()[0]]
         slope, offset = at[0] - at[1], at[1]  # at x = 1 and x = 0
         mean = slope * mean + offset
@@ -128,13 +128,13 @@ def test_sde_step_by_hand():
     assert sde_std(time, after, s).item() == pytest.approx(1.0)  # 2 sqrt(.25)
 
 
-def test_sde_noise_grows_towards_time_1():
+def test_sde_scale_grows_towards_time_1():
     time = torch.tensor([1.0, 0.9, 0.5])
     after = torch.tensor([0.9, 0.5, 0.1])
 
     # .7 sqrt(1 / .1), .7 sqrt(.9 / .1), .7 sqrt(.5 / .5)
     expected = torch.tensor([0.7 * math.sqrt(10), 2.1, 0.7])
-    torch.testing.assert_close(sde_noise(time, after, 0.7), expected)
+    torch.testing.assert_close(sde_scale(time, after, 0.7), expected)
 
 
 def test_time_grid_goes_from_1_to_0():

@@ -9,7 +9,7 @@ from rlcomp.functional.group import (
     group_batch_standardised,
     group_standardised,
     mean_normalised,
-    weighted_token_baseline,
+    weighted_token_advantage,
 )
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.functional.length import length_deviation
@@ -59,7 +59,7 @@ GROUP, VALID = torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.bool
         lambda r: whiten(r[None], VALID[None]),
         lambda r: step_advantage(r[:, None], VALID[:, None], GROUP, VALID, 1e-6),
         lambda r: mt_grpo_turns(r[:, None].expand(4, 2), VALID.expand(2, 4).T, VALID, GROUP, 1e-6),
-        lambda r: weighted_token_baseline(
+        lambda r: weighted_token_advantage(
             r[:, None], torch.ones(4, 1).to(r), VALID[:, None], GROUP
         ),
         lambda r: centre_rewards(r[:, None], GROUP),

@@ -21,7 +21,7 @@ from components.advantage.whitened import BatchWhitening, GroupWhitening
 from components.attribution import HardAttribution
 from components.branching import EntropyBranching
 from rlcomp.component import Component
-from rlcomp.functional.group import weighted_token_baseline
+from rlcomp.functional.group import weighted_token_advantage
 from rlcomp.functional.group_statistics import varying_groups
 from rlcomp.functional.moments import whiten
 from rlcomp.functional.ratio import log_ratio
@@ -147,7 +147,7 @@ def verl_otb(case):
     # Its random moments are those of no distribution: no clamp at 0 as in squared_score_norm.
     energy = 1 - 2 * held["in/old_log_probs"].exp() + held["in/sum_pi_squared"]
     weight = torch.where(mask, energy, 0.0).cumsum(1)
-    got = weighted_token_baseline(returns, weight, mask, held["in/index"])
+    got = weighted_token_advantage(returns, weight, mask, held["in/index"])
     yield inside(got, held["out/advantages"], mask, DENOMINATOR)
     yield inside(returns, held["out/returns"], mask, EXACT)
 
