@@ -1,5 +1,6 @@
 """The sandbox itself: order, concurrency, failures of its own, and what it leaves behind."""
 
+import gc
 import os
 import pickle
 import signal
@@ -337,6 +338,7 @@ def test_a_thousand_jobs_leave_nothing_behind(processes, sandbox):
     jobs += [CheckJob(f"def f(): return {i}", (f"assert f() == {i}",), "f") for i in range(400)]
     jobs += [StdioJob(f"x = {i} / 0") for i in range(150)]
     jobs += [CallsJob(f"def f(a): return a + {i}", (encode((1,)),), "f") for i in range(50)]
+    gc.collect()  # descriptors of objects that other tests left
     with Sandbox(workers=2) as mine:
         before = processes(), descriptors()
         outcomes = mine.map(jobs)
