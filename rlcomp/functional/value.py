@@ -27,9 +27,10 @@ def value_error(value: Tensor, returns: Tensor) -> Tensor:
 def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
     """Compute PPO's clipped value error.
 
-    ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``; ``clip``
-    is in reward units. Shapes ``[B, T]``; ShapeError if they differ. The gradient is 0 if ``V'`` is
-    at a bound and its error is the larger one; otherwise it is the gradient of the unclipped error.
+    ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``; ``V_old``
+    is the value before the update, and ``clip`` is in reward units. Shapes ``[B, T]``; ShapeError
+    if they differ. The gradient is 0 if ``V'`` is at a bound and its error is the larger one;
+    otherwise it is the gradient of the unclipped error. It does not reach ``V_old`` and ``G``.
 
     Source: The authors' code of PPO (openai/baselines, ppo2); the paper has no value clip.
 

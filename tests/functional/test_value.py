@@ -57,6 +57,15 @@ def test_the_clip_never_lowers_the_value_error(value, old, returns, clip):
         torch.testing.assert_close(clipped, value_error(v, g))
 
 
+def test_no_gradient_reaches_the_old_value_or_the_returns():
+    value, old, returns = (torch.tensor([[x]], requires_grad=True) for x in (1.0, 0.0, 2.0))
+    # V is 1, the clipped value is old + 0.2; its error is the larger one.
+    clipped_value_error(value, old, returns, clip=0.2).sum().backward()
+
+    assert value.grad.tolist() == [[0.0]]
+    assert (old.grad, returns.grad) == (None, None)
+
+
 @given(real, real, real)
 def test_clipped_value_error_without_bound_is_the_value_error(value, old, returns):
     v, o, g = row(value), row(old), row(returns)
