@@ -215,6 +215,8 @@ def test_what_is_broken_is_told_elsewhere(declared):
     assert messages(check_flow(plan(missing, every={"e": (1, BROKEN)}))) == []
     assert messages(check_flow(plan(missing, Node("x", "no.target")))) == []
     assert messages(check_flow(plan(missing, every={"e": (1, Node("x", "no.target"))}))) == []
+    whole = declared("whole", arguments={"part": Node("whole.part", "no.target")})
+    assert messages(check_flow(plan(missing, whole))) == []
 
 
 def test_a_node_beside_the_list_is_a_remedy_and_no_fault(declared):

@@ -77,6 +77,7 @@ def tracker(wandb, tmp_path):
 def test_each_step_is_logged_with_its_place_on_every_axis(tracker, wandb):
     tracker.log(1, "warm", 1, {"reward/mean": 0.5, "rollout/tokens": 10.0}, [])
     tracker.log(2, "rl", 1, {"rollout/tokens": 5.0, "time/step": 2.0}, [])
+    tracker.log(3, "rl", 2, {"time/step": 1.0}, [])
 
     assert wandb.run.rows == [
         (
@@ -91,6 +92,13 @@ def test_each_step_is_logged_with_its_place_on_every_axis(tracker, wandb):
             {
                 **{"rollout/tokens": 5.0, "time/step": 2.0, "phase/step": 1},
                 **{"axis/step": 2, "axis/tokens": 15.0, "axis/seconds": 2.0},
+            },
+        ),
+        (
+            3,
+            {
+                **{"time/step": 1.0, "phase/step": 2},
+                **{"axis/step": 3, "axis/tokens": 15.0, "axis/seconds": 3.0},
             },
         ),
     ]
