@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError
-from rlcomp.model.adapters import adapters_off, has_adapters, lora
+from rlcomp.model.adapters import adapters_off, has_adapters, lora, merge_adapters
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -117,3 +117,18 @@ def test_releases_that_do_not_go_together_are_named(monkeypatch):
 
     with pytest.raises(ConfigError, match=r"peft \S+ and transformers \S+ .*a later PEFT"):
         lora(model=model, rank=2, alpha=4.0)
+
+
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings")
+@pytest.mark.parametrize("layer", ["embed_tokens", "lm_head"])
+def test_tied_weights_with_an_adapter_at_one_end_are_merged_apart(layer):
+    model = tiny_model(character_tokenizer(characters="ab"), tie_word_embeddings=True)
+    adapted = lora(model=model, rank=2, alpha=4.0, target_modules=[layer])
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_" in name:
+                parameter.normal_()
+        expected = adapted(IDS).logits
+
+        merged = merge_adapters(adapted)
+        torch.testing.assert_close(merged(IDS).logits, expected)
