@@ -93,7 +93,7 @@ class MultiObjectiveReward(Component):
 
     def per_objective(self, batch: TensorDict) -> TensorDict:
         """Return every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
-        # The parts' own reward metrics would mix with the outcome's: keep those of their calls.
+        # Keep only the metrics of the parts' calls: the others would mix with the outcome's.
         with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
         record_calls(ledger)

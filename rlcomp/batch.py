@@ -34,8 +34,8 @@ def encode_texts(texts: Sequence[str]) -> Tensor:
     """
     if not texts:
         return torch.full((0, 1), TEXT_END, dtype=torch.uint8)
-    # UTF-8 cannot encode a surrogate (an undecodable byte): it becomes "?". NumPy cuts NULs at the
-    # end of its byte strings: the terminator protects those of a text.
+    # UTF-8 cannot encode a surrogate (an undecodable byte), which becomes "?". NumPy cuts NULs at
+    # the end of a byte string. The terminator keeps the NULs at the end of a text.
     rows = np.array([text.encode("utf-8", "replace") + b"\xff" for text in texts])
     width = rows.dtype.itemsize
     table = rows.view(np.uint8).reshape(len(texts), width)

@@ -65,7 +65,7 @@ class CartPole(BatchedEnvironment):
         gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
         mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
-        # Acceleration of the cart without the term of the pole's angular acceleration.
+        # This part of the cart's acceleration lacks the term of the pole's angular acceleration.
         partial = (force + pole * half_length * spin**2 * sine) / mass
         length = half_length * (4 / 3 - pole * cosine**2 / mass)
         angular_acceleration = (gravity * sine - cosine * partial) / length

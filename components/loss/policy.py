@@ -74,7 +74,7 @@ class PolicyLoss(TokenLoss):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return ``loss_weight`` and the parts' statistics over the whole optimiser step."""
         prepared = super().prepare(batch)
-        # The forward pass runs the parts again and records their metrics: drop those of this run.
+        # Drop the metrics of this run of the parts: the forward pass records them again.
         with torch.no_grad(), recording():
             view = _with_detached_advantage(batch).update(prepared)
             if self.needs_full_batch_forward:

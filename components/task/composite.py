@@ -117,8 +117,8 @@ class HintedTask(metaclass=Checked):
     def example(self, index: int) -> Example:
         """Return the example of the task, hinted or not."""
         example = self.task.example(index)
-        # Not the hash of the held-out split, by which all or none of the held-out prompts would be
-        # hinted.
+        # The hash differs from that of the held-out split. With the same hash, all or none of the
+        # held-out prompts would be hinted.
         if not is_held_out(f"hint {example.held_out_by}", self.share):
             return example
         # Split at one field and fill the other in the parts, so that a field's name in a text has

@@ -169,11 +169,11 @@ class AnnotatedText(metaclass=Checked):
                 "take a corpus of texts, such as task@corpus=text"
             )
         pieces: list[str] = []
-        copied = len(plain.prompt.encode())  # bytes of the document before the next piece
-        spans = [span for span in self.spans.of(index) if span.start >= copied]
+        piece_start = len(plain.prompt.encode())  # in bytes of the document
+        spans = [span for span in self.spans.of(index) if span.start >= piece_start]
         for start, stop in spans[index % self.period :: self.period]:
             note = self.note.format(target=data[start:stop].decode())
-            pieces += [data[copied:start].decode(), note]
-            copied = start
-        text = "".join(pieces) + data[copied:].decode()
+            pieces += [data[piece_start:start].decode(), note]
+            piece_start = start
+        text = "".join(pieces) + data[piece_start:].decode()
         return Example(plain.prompt, plain.answer, text, source=plain.source)

@@ -38,14 +38,8 @@ def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
     """
     order = probability.argsort(stable=True)
     parts = [part for part in order.tensor_split(min(bins, max(len(order), 1))) if len(part)]
-    return [
-        Bin(
-            float(probability[part].double().mean()),
-            float(happened[part].double().mean()),
-            len(part),
-        )
-        for part in parts
-    ]
+    means = [(probability[part].double().mean(), happened[part].double().mean()) for part in parts]
+    return [Bin(float(p), float(y), len(part)) for (p, y), part in zip(means, parts, strict=True)]
 
 
 def expected_calibration_error(bins: list[Bin]) -> float:
@@ -167,8 +161,7 @@ def z_score(now: Estimate, before: Estimate) -> float:
 
     0 for equal means at any variance; infinite where the means differ and have no variance.
 
-    Source: Welch 1947, "The generalization of Student's problem", Biometrika 34; for clustered
-    means.
+    Source: Welch 1947, "The generalization of Student's problem", Biometrika 34.
 
     Examples:
         >>> z_score(Estimate(1.0, 0.03), Estimate(0.4, 0.06))
@@ -190,10 +183,9 @@ def share_interval(values: Tensor, level: float, generator: torch.Generator) -> 
     ``values`` are ``[P]``; ``level`` is the coverage, such as 0.95. Wilson's interval if every
     value is 0 or 1, otherwise the bootstrap's.
 
-    The bootstrap's interval of equal values has width 0, even if they are few. Other problems may
-    still have other values. So for equal values other than 0 and 1 the interval is the value plus
-    or minus ``h``, within [0, 1]: ``h`` is Wilson's upper end for 0 of ``P``, a bound on the share
-    of problems with another value if none of ``P`` has one.
+    The bootstrap's interval of equal values has width 0, even if they are few. So for equal values
+    other than 0 and 1 the interval is the value plus or minus ``h``, within [0, 1]. ``h`` is
+    Wilson's upper end for 0 of ``P``: it bounds the share of problems with another value.
 
     The generator is on the CPU. ConfigError without values, or for a level outside (0, 1).
 
@@ -231,9 +223,9 @@ def _interval(
 ) -> tuple[float, float]:
     if not len(values) or float(values.max() - values.min()) > _EQUAL:
         return bootstrap_interval(values, level, generator)
-    _, width = wilson_interval(0, len(values), level)
+    _, half_width = wilson_interval(0, len(values), level)
     value = float(values[0])
-    return max(value - width, bounds[0]), min(value + width, bounds[1])
+    return max(value - half_width, bounds[0]), min(value + half_width, bounds[1])
 
 
 # Largest number of Newton steps; they end once no coefficient moves by 1e-10.

@@ -60,7 +60,7 @@ def causal_lm(  # noqa: PLR0913
         tokenizer: gives the vocabulary and EOS.
         architecture: a transformers model type with a causal head;
             ``tests/engine/test_architectures.py`` lists the tested ones. Types without these
-            sizes (bloom, mpt, recurrent ones) are refused; load a saved model instead.
+            sizes (bloom, mpt, recurrent ones) are refused.
         hidden_size: width of the residual stream.
         num_hidden_layers: number of transformer blocks.
         num_attention_heads: must divide ``hidden_size``.

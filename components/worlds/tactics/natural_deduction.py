@@ -134,7 +134,7 @@ class ScriptResult(NamedTuple):
 
     @property
     def is_proof(self) -> bool:
-        """Whether all tactics are accepted and close all goals."""
+        """True if all tactics are accepted and close all goals."""
         return not self.message and not self.state
 
 
