@@ -209,7 +209,8 @@ def test_to_imitate_demonstrations_is_to_read_documents():
     assert read == decode_texts(batch["answer"])
     assert set(read) <= set(texts(task))
     assert batch["tokens"].shape == (3, 101)
-    first = [len(text.split()[0]) for text in read]
+    # A piece may begin with white space, which belongs to its first word.
+    first = [len(text) - len(text.lstrip()) + len(text.split()[0]) for text in read]
     assert (~batch["response_mask"]).sum(1).tolist() == first
 
 
