@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from rlcomp.advice.translation import corrected_line, equivalent_setting, fit
+from rlcomp.advice.translation import corrected_line, equivalent_setting, fit, in_our_words
 from rlcomp.config.compose import command_line
 
 HERE = "x is not in the config; here it is "
@@ -110,3 +110,11 @@ def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():
     )
     assert fit(choices("recipe=sft"), "kl=in_loss") is None
     assert fit(choices("kl=none"), "kl_controller.kl_coef=0.1") is None  # left over from the recipe
+
+
+def test_the_loss_of_a_method_names_the_recipe_of_the_whole():
+    message = in_our_words("loss_type", "dapo")
+
+    assert message.startswith("loss=dapo ")
+    assert message.endswith("recipe=dapo)")
+    assert "recipe=" not in in_our_words("temperature", "warm")
